@@ -36,7 +36,7 @@ async def answer_question(journal: Journal, answer: Answer) -> None:
 
 def record_verdict(journal: Journal, verdict: Verdict) -> None:
     """Note a verdict: as the run's last word, or as what there is while it waits for an answer."""
-    if any(not question.answer for question in verdict.questions):
+    if verdict.approvals or any(not question.answer for question in verdict.questions):
         journal.add_note(WAITING, to_builtins(verdict))
     else:
         journal.note(VERDICT, to_builtins(verdict))

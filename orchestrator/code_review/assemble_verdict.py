@@ -37,7 +37,7 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.types import Bounds
-from orchestrator.errors import answer_command
+from orchestrator.errors import answer_command, approve_command, resume_command
 
 VOLATILE = ("run_id", "usage", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
@@ -46,7 +46,7 @@ VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 async def conclude_review(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, with the lead's summary where a model leads."""
     verdict = assemble_verdict(state)
-    waiting = any(not question.answer for question in verdict.questions)
+    waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
     if not has_model_lead(state.settings) or not state.rounds or waiting:
         return verdict
     # The offline start-up need not pay for it.
@@ -105,6 +105,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         agents=_agents(state),
         escalations=escalation_stages.escalations(state.journal),
         questions=escalation_stages.questions(state.journal),
+        approvals=state.approvals,
         iterations=_iterations(state),
         guards=rulings(state.journal),
         usage=_usage(state),
@@ -322,6 +323,12 @@ def next_human_action(
         name = waiting[0].name if len(waiting) > 1 else ""
         command = answer_command(state.journal.run_id, name)
         return f"{waiting[0].question} Answer, and go on with: {command}"
+    if state.approvals:
+        run, call = state.journal.run_id, state.approvals[0]
+        return (
+            f"Decide whether {call.agent} may call {call.tool} {call.arguments}: "
+            f"{approve_command(run, call.approval)} (or deny), then: {resume_command(run)}"
+        )
     if stop.reason == "human":
         return f"See to this, then review again: {stop.detail}"
     if stop.reason == "budget":

@@ -29,7 +29,13 @@ from orchestrator.engine.parallel_agents import run_task, run_team
 from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
-from orchestrator.errors import AnswerPending, ApprovalRequired, BudgetExhausted, NotPermitted
+from orchestrator.errors import (
+    AnswerPending,
+    ApprovalPending,
+    ApprovalRequired,
+    BudgetExhausted,
+    NotPermitted,
+)
 
 ENDS = {
     "done": "Done",
@@ -49,8 +55,8 @@ def may_ask(handler: Handler) -> Handler:
     async def handled(state: ReviewState) -> str:
         try:
             return await handler(state)
-        except AnswerPending as pending:
-            return await _wait(state, pending)
+        except (AnswerPending, ApprovalPending):
+            return await _wait(state)
 
     return handled
 
@@ -160,18 +166,22 @@ FLOW: Flow[ReviewState] = Flow.of(
 )
 
 
-async def _wait(state: ReviewState, pending: AnswerPending) -> str:
+async def _wait(state: ReviewState) -> str:
     """Say what there is so far, without those who wait for a person."""
+    questions = [asked for asked in recorded_questions(state.journal) if not asked.answer]
+    state.approvals = escalation_stages.pending_approvals(state.journal)
+    waiting = {call.agent: f"{call.tool} needs approval" for call in state.approvals}
+    waiting |= {asked.agent: asked.question for asked in questions}
     state.waiting_agents = [
-        Work(state.round.number, AgentResult(question.agent, "waiting", detail=question.question))
-        for question in recorded_questions(state.journal)
-        if question.name in pending.questions
+        Work(state.round.number, AgentResult(agent, "waiting", detail=why))
+        for agent, why in waiting.items()
     ]
     await synthesize(state)
     scored = judge(state.rubric, _measured(state))
     state.scorecard = scored
     state.history.append(_iteration(state, scored, failures(state.calls(), state.team())))
-    state.stop = Stop("human", " ".join(pending.questions.values()))
+    calls = [f"{call.agent} requests {call.tool} {call.arguments}" for call in state.approvals]
+    state.stop = Stop("human", " ".join([*(asked.question for asked in questions), *calls]))
     state.round.decision = f"human: {state.stop.detail}"
     return ENDS["human"]
 

@@ -17,7 +17,7 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.verdict.model import RequiredCheck
+from orchestrator.code_review.verdict.model import PendingApproval, RequiredCheck
 from orchestrator.engine.agent_context import add_skill_tool
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import Account
@@ -63,6 +63,7 @@ class ReviewState:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
         notes: what a person should know of the models and the sandbox.
+        approvals: calls that wait for a person's approval, and stopped the run.
         waiting_agents: agents that wait for a person, whose work has no end yet.
         lead_summary: what the lead says at the end, empty where it says nothing.
     """
@@ -80,6 +81,7 @@ class ReviewState:
     synthesis: Synthesis = field(default_factory=Synthesis)
     scorecard: Scorecard | None = None
     stop: Stop | None = None
+    approvals: tuple[PendingApproval, ...] = ()
     waiting_agents: list[Work] = field(default_factory=list)
     lead_summary: str = ""
 

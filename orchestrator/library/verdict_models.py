@@ -240,6 +240,17 @@ class HumanQuestion(_Part):
     answered_at: Annotated[str, Field(description="ISO 8601, UTC")] = ""
 
 
+class PendingApproval(_Part):
+    """A call that a person must approve or deny before the run goes on."""
+
+    approval: Annotated[str, Field(description="what diffcourt approve and deny take")]
+    call: str
+    agent: str
+    tool: str
+    arguments: Annotated[str, Field(description="JSON, without secrets")]
+    level: str
+
+
 class Iteration(_Part):
     """One round of Plan to Evaluate."""
 
@@ -345,6 +356,9 @@ class Verdict(_Part):
     agents: tuple[AgentReport, ...]
     escalations: tuple[Escalation, ...] = ()
     questions: tuple[HumanQuestion, ...] = ()
+    approvals: Annotated[
+        tuple[PendingApproval, ...], Field(description="calls that wait for a person")
+    ] = ()
     iterations: tuple[Iteration, ...]
     guards: Annotated[
         tuple[GuardRuling, ...],

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.verdict.model import Skipped, Usage, Verdict
-from orchestrator.errors import answer_command
+from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
 from orchestrator.report.text_layout import (
@@ -49,6 +49,7 @@ def render_verdict(
     sections = [
         _render_header(page, verdict),
         _render_reasons(page, verdict),
+        _render_approvals(page, verdict, repo),
         _render_questions(page, verdict, repo),
         findings_text.render_open(page, verdict),
         _render_skipped(page, verdict),
@@ -134,6 +135,20 @@ def _render_footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]
             f"{quote_path(artifact.path)} ({escape_line(artifact.name)})", first="File     "
         )
     return [*lines, f"Run      {show}   (--json for everything)"]
+
+
+def _render_approvals(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
+    """Calls that wait for a person, each with the commands that decide it."""
+    if not verdict.approvals:
+        return []
+    lines = [page.heading("Waiting for your approval")]
+    for call in verdict.approvals:
+        text = f"{call.agent} requests {call.tool} {call.arguments}"
+        lines += page.wrap(escape_line(text), first="  ", limit=8)
+        command = approve_command(verdict.run_id, call.approval, repo)
+        lines.append(f"    {escape_unprintable(command)}   (or deny)")
+    command = resume_command(verdict.run_id, repo)
+    return [*lines, f"  Then: {escape_unprintable(command)}"]
 
 
 def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:

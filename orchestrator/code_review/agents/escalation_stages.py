@@ -1,12 +1,14 @@
 """Escalation in a review: the stage of an agent's next task, and what was escalated or asked."""
 
+import json
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from orchestrator.code_review.findings.evidence_from_journal import latest
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.model import Escalation, HumanQuestion
+from orchestrator.code_review.verdict.model import Escalation, HumanQuestion, PendingApproval
+from orchestrator.engine import approvals
 from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
@@ -95,6 +97,22 @@ def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
             answered_at=_time(question.at) if question.answer else "",
         )
         for question in sorted(recorded_questions(journal), key=lambda question: question.name)
+    )
+
+
+def pending_approvals(journal: Journal) -> tuple[PendingApproval, ...]:
+    """The calls that wait for a person, of agents whose work has not ended without them."""
+    return tuple(
+        PendingApproval(
+            approval=approvals.approval_id(journal.run_id, call, str(asked["request"])),
+            call=call,
+            agent=str(asked["agent"]),
+            tool=str(asked["tool"]),
+            arguments=json.dumps(asked["arguments"], sort_keys=True),
+            level=str(asked["level"]),
+        )
+        for call, asked in sorted(approvals.pending_approvals(journal).items())
+        if not journal.recorded(Key.parse(call).task)
     )
 
 

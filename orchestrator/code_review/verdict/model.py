@@ -75,6 +75,17 @@ class HumanQuestion(Strict, frozen=True):
     answered_at: Annotated[str, Meta(description="ISO 8601, UTC")] = ""
 
 
+class PendingApproval(Strict, frozen=True):
+    """A call that a person must approve or deny before the run goes on."""
+
+    approval: Annotated[str, Meta(description="what diffcourt approve and deny take")]
+    call: str
+    agent: str
+    tool: str
+    arguments: Annotated[str, Meta(description="JSON, without secrets")]
+    level: str
+
+
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
 StopReason = Literal["done", "budget", "stagnation", "human"]
@@ -364,6 +375,9 @@ class Verdict(Strict, frozen=True, kw_only=True):
     agents: tuple[AgentReport, ...]
     escalations: tuple[Escalation, ...] = ()
     questions: tuple[HumanQuestion, ...] = ()
+    approvals: Annotated[
+        tuple[PendingApproval, ...], Meta(description="calls that wait for a person")
+    ] = ()
     iterations: tuple[Iteration, ...]
     guards: Annotated[
         tuple[GuardRuling, ...],
