@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 
@@ -74,6 +75,10 @@ class ReviewOptions(Struct, frozen=True):
     no_cache: bool = False
     run_tests: bool | None = None
     allow_spending: bool | None = None
+
+    def __post_init__(self) -> None:
+        limits = ("max_iterations", "max_tool_calls", "max_minutes", "max_usd")
+        check_amounts(self, *(name for name in limits if getattr(self, name) is not None))
 
     def as_meta(self) -> dict[str, Any]:
         """The options as JSON for the store's index, which does not hold the diff itself."""

@@ -13,6 +13,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import Bounds, Request
 from orchestrator.errors import BudgetExhausted
@@ -26,6 +27,9 @@ class Cost(Struct, frozen=True):
     tokens: float = 0
     usd: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_amounts(self, "turns", "tool_calls", "tokens", "usd")
+
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
             self.turns + other.turns,
@@ -35,11 +39,12 @@ class Cost(Struct, frozen=True):
         )
 
     def __sub__(self, other: "Cost") -> "Cost":
+        # Not below zero: of money, the last digit may be off.
         return Cost(
-            self.turns - other.turns,
-            self.tool_calls - other.tool_calls,
-            self.tokens - other.tokens,
-            self.usd - other.usd,
+            max(self.turns - other.turns, 0),
+            max(self.tool_calls - other.tool_calls, 0),
+            max(self.tokens - other.tokens, 0),
+            max(self.usd - other.usd, 0.0),
         )
 
     def to_json(self) -> dict[str, float]:

@@ -1,8 +1,11 @@
 """The base and the field types of structs that are read from data files or published as JSON."""
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+
+from orchestrator.errors import InputError
 
 NonEmptyStr = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1)]
@@ -17,3 +20,20 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
     Bounds stand in the types. A rule between several fields stands in ``__post_init__``, which
     raises ``ValueError``.
     """
+
+
+def check_amounts(struct: Struct, *names: str, unbounded: bool = False) -> None:
+    """Check that fields are amounts: numbers, not negative, and finite unless they may be ``inf``.
+
+    Compared with NaN, nothing exceeds a limit; a negative cost makes money.
+
+    Raises:
+        InputError: one is not; names it.
+    """
+    for name in names:
+        value: Any = getattr(struct, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and value >= 0 and (unbounded or value < math.inf):
+            continue
+        kind = "a number" if unbounded else "a finite number"
+        raise InputError(f"{name} of {type(struct).__name__} must be {kind} >= 0, not {value!r}")

@@ -6,7 +6,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict, UnitFloat
+from orchestrator.engine.field_types import (
+    NonEmptyStr,
+    PositiveInt,
+    Strict,
+    UnitFloat,
+    check_amounts,
+)
 
 Json = Any
 """A value of the JSON data model: None, bool, int, float, str, list, or dict with str keys."""
@@ -130,6 +136,9 @@ class ToolSpec(Struct, frozen=True):
     max_output: int = 20_000
     usd: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_amounts(self, "timeout", "max_output", "usd")
+
 
 class Observation(Struct, frozen=True):
     """What a tool returns: ``content`` for a model, ``data`` for the application's code."""
@@ -217,6 +226,9 @@ class Bounds(Struct, frozen=True):
     tokens: float = float("inf")
     usd: float = float("inf")
     seconds: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_amounts(self, *self.__struct_fields__, unbounded=True)
 
 
 class AgentSpec(Struct, frozen=True):

@@ -350,9 +350,9 @@ class Harness:
         """What is left of the run's budget; ``inf`` where nothing bounds."""
         account = self._account
         names = [name for name in Bounds.__struct_fields__ if name not in {"seconds", "iterations"}]
-        return Bounds(
-            **{name: account.left(name) for name in names}, seconds=account.seconds_left()
-        )
+        left = {name: account.left(name) for name in names}
+        left["seconds"] = account.seconds_left()
+        return Bounds(**{name: max(amount, 0.0) for name, amount in left.items()})
 
     async def rollback(
         self, call: str | None = None, *, who: str = "", force: Collection[str] = ()

@@ -16,7 +16,7 @@ from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.confinement import is_available, system_rules
 from orchestrator.sandbox.fork_server_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
-from orchestrator.sandbox.kernel_calls import kill_process_group
+from orchestrator.sandbox.kernel_calls import hide_from_other_processes, kill_process_group
 from orchestrator.sandbox.launcher_client import PACKAGE, Level, installation_directories
 from orchestrator.sandbox.run_program import clean_environment
 
@@ -91,6 +91,7 @@ class ForkServer:
         theirs = [child_end.fileno() for _, child_end in pairs]
         numbers = ",".join(map(str, theirs))
         confinement = json.dumps(_confinement(reads)) if is_available() else ""
+        hide_from_other_processes()
         self._cgroup, self._oom_kills = Cgroup(shared_limits()), 0
         cgroup_files = self._cgroup.procs_files
         try:

@@ -124,6 +124,7 @@ class _IsolatedRun:
             errors = ours.enter_context(
                 tempfile.TemporaryFile(dir=scratch_directory.work_directory())
             )
+            kernel_calls.hide_from_other_processes()
             process = subprocess.Popen(
                 self._command(user, info_in, block, status_in),
                 stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ import ctypes
 import os
 import resource
 import stat
+import sys
 
 TYPE_CHECKING = False  # ``typing`` and ``collections`` are not needed at run time
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ WRITE = ((1 << 15) - 1) & ~(EXECUTE | _MAKE_DEVICES | _MAKE_SOCKET)
 _ALL_TCP, _ALL_SCOPES = 3, 3
 
 _NO_NEW_PRIVS, _IS_NO_NEW_PRIVS, _GET_SECCOMP, _SET_SECCOMP = 38, 39, 21, 22
-_PARENT_DEATH, _SECUREBITS, _SUBREAPER, _AMBIENT = 1, 28, 36, 47
+_PARENT_DEATH, _DUMPABLE, _SECUREBITS, _SUBREAPER, _AMBIENT = 1, 4, 28, 36, 47
 _FILTER_MODE, _AMBIENT_RAISE = 2, 2
 _KEEP_ACROSS_SETUID = 1 << 2  # SECBIT_NO_SETUID_FIXUP: or access(2) would ignore what is kept
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
@@ -113,6 +114,16 @@ def install_seccomp_filter(steps: bytes) -> None:
 def is_filtered() -> bool:
     """Whether a seccomp filter is in force and no privileges can be gained."""
     return _prctl(_GET_SECCOMP) == _FILTER_MODE and _prctl(_IS_NO_NEW_PRIVS) == 1
+
+
+def hide_from_other_processes() -> None:
+    """Keep our environment, memory and descriptors from other processes of the same user.
+
+    On Linux a child could read them under ``/proc``, whatever its own environment is. What a child
+    executes is not affected. Root is not kept out.
+    """
+    if sys.platform == "linux":
+        _prctl(_DUMPABLE, 0)
 
 
 def become_subreaper() -> None:

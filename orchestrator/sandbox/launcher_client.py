@@ -15,6 +15,7 @@ from typing import Any, Literal
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
+from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.program_permissions import Limits
 
 MAIN = Path(__file__).with_name("launcher_main.py")
@@ -70,6 +71,7 @@ class Launcher:
 
     def _run(self) -> None:
         cgroup_files = self.cgroup.procs_files
+        hide_from_other_processes()
         try:
             with self._child_control:
                 self._process = subprocess.Popen(

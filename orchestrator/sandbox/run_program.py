@@ -21,6 +21,7 @@ from msgspec import Struct
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
+from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX
@@ -217,6 +218,7 @@ async def run(
 
 async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:
     """Start a program that a person configured, without our environment, not confined."""
+    hide_from_other_processes()
     try:
         return await anyio.open_process(
             list(argv),

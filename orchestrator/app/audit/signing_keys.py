@@ -1,10 +1,8 @@
 """Load the Ed25519 key that signs journals, and keep it from child processes."""
 
-import ctypes
 import hashlib
 import os
 import stat
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from orchestrator.engine.journal_hash_chain import HmacKey, SigningKey
 from orchestrator.errors import InputError
+from orchestrator.sandbox import kernel_calls
 
 
 class Ed25519Key:
@@ -57,7 +56,6 @@ def from_pem(text: bytes) -> Ed25519Key | None:
 KEY, KEY_FILE = "DIFFCOURT_AUDIT_KEY", "DIFFCOURT_AUDIT_KEY_FILE"
 SECRET_BYTES = 32
 MAX_BYTES = 64 << 10
-PR_SET_DUMPABLE = 4
 
 
 def load_signing_key(environment: Mapping[str, str]) -> SigningKey | None:
@@ -73,7 +71,7 @@ def load_signing_key(environment: Mapping[str, str]) -> SigningKey | None:
     key = _parse(text, where)
     if not key.can_sign:
         raise InputError(f"{where} is a public key; signing needs the private key")
-    _hide_from_children()
+    kernel_calls.hide_from_other_processes()
     return key
 
 
@@ -154,12 +152,3 @@ def _from_pem(text: bytes, where: str) -> SigningKey:
             "make one with: openssl genpkey -algorithm ed25519"
         )
     return key
-
-
-def _hide_from_children() -> None:
-    """Keep our environment and memory from other processes of the same user.
-
-    On Linux a child process could read them under ``/proc``, whatever its own environment is.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
