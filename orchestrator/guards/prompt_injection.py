@@ -30,7 +30,8 @@ _END = re.compile(r"[.!?;。！？]\s")
 _MARKS = re.compile(
     r"<\|(?:im_start|im_end|system|endoftext|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>"
     r"|</?(?:system|untrusted)\b[^>]{0,40}>\s*(?:you|ignore|new|the)\b"
-    r"|\[[^\w\n]{0,3}(?:system|admin\w*|developer|safety)[ _-]+(?:override|prompt|message|instructions?)\b"
+    r"|\[[^\w\n]{0,3}(?:system|admin\w*|developer|safety)[ _-]+"
+    r"(?:override|prompt|message|instructions?)\b"
     r"|\[[^\w\n]{0,3}override[ _-]+(?:the[ _-]+)?(?:system|admin\w*|developer|safety)\b"
     r"|^[^\w\n]*(?:system|assistant)\s*(?:message|prompt|instructions?)?\s*:\s+(?:you|ignore|from)\b",
     re.MULTILINE,
