@@ -102,7 +102,7 @@ def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
         async with state_directory.open_writing(store, run.run_id) as journal:
             return _pending(run.run_id, pending_approvals(journal))
 
-    with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
@@ -157,7 +157,7 @@ def decide_call(
             await journal.flush()
             return Decided(found, decision)
 
-    with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
         return anyio.run(work, store, run)
 
 

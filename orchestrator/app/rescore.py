@@ -94,7 +94,7 @@ async def _rescore_runs(
 ) -> list[Rescored | NotRescored]:
     directory = state_directory.state_dir(repo)
     out: list[Rescored | NotRescored] = []
-    with state_directory.open_store(directory) as store:
+    with state_directory.open_store(directory, repo) as store:
         runs = await store.runs()
         chosen = [state_directory.find_run(name, runs) for name in names] if names else runs[::-1]
         for run in {r.run_id: r for r in chosen}.values():

@@ -56,7 +56,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
         StoreError: the journal cannot be read, or was altered.
     """
     folder, target = state_directory.state_dir(repo), target.absolute()
-    with state_directory.open_store(folder) as store:
+    with state_directory.open_store(folder, repo) as store:
         run, rows = anyio.run(_read, store, run_id)
     verify_chain(rows)
     beside = target.with_name(f".{secrets.token_hex(8)}.tmp")
@@ -179,7 +179,7 @@ def import_run(repo: Path | None, source: Path) -> str:
         given = run.meta["options"]
         given["run_tests"] = given["allow_spending"] = None  # the exporter decided for itself only
         given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
-    with state_directory.open_store(folder) as store:
+    with state_directory.open_store(folder, repo) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)
     return run.run_id
 

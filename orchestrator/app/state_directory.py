@@ -17,6 +17,7 @@ from anyio import to_thread
 
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
+from orchestrator.app.repository_identity import repository_identity
 from orchestrator.code_review.change.git.repository_layout import is_git_dir
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -97,15 +98,18 @@ def _find_root(start: Path) -> Path | None:
 
 
 @contextmanager
-def open_store(folder: Path) -> Iterator[RunStore]:
+def open_store(folder: Path, repo: Path | None) -> Iterator[RunStore]:
     """Open the store that ``DIFFCOURT_STORE`` names, or else the journal of a state directory.
+
+    Args:
+        repo: a directory of the repository, whose runs the store shows; None: the current one.
 
     Raises:
         InputError: its address is not supported, or its library is not installed.
         StoreError: the store cannot be opened.
     """
     address = os.environ.get(STORE, "").strip()
-    store = _postgres(address) if address else SqliteStore(folder / JOURNAL)
+    store = _postgres(address, repo) if address else SqliteStore(folder / JOURNAL)
     try:
         yield store
     finally:
@@ -113,13 +117,13 @@ def open_store(folder: Path) -> Iterator[RunStore]:
 
 
 @contextmanager
-def open_run(folder: Path, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
+def open_run(folder: Path, repo: Path | None, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
     """Find a run by its name, and yield the open store and the run.
 
     Raises:
         RunNotFound, InputError, StoreError: as ``find_run`` and ``open_store``.
     """
-    with open_store(folder) as store:
+    with open_store(folder, repo) as store:
         yield store, find_run(name, anyio.run(store.runs))
 
 
@@ -146,7 +150,7 @@ def ensure_unwritten(journal: Journal, folder: Path) -> None:
         )
 
 
-def _postgres(address: str) -> RunStore:
+def _postgres(address: str, repo: Path | None) -> RunStore:
     if not address.startswith(("postgresql://", "postgres://")):
         # Without the value: it may hold a password.
         raise InputError(f"{STORE} must start with postgresql://; unset it to keep runs in {STATE}")
@@ -158,7 +162,7 @@ def _postgres(address: str) -> RunStore:
             f"{STORE} names a PostgreSQL server, but psycopg is not installed; "
             "pip install 'diffcourt[postgres]'"
         ) from None
-    return PostgresStore(address)
+    return PostgresStore(address, repository_identity(repo or Path()))
 
 
 def new_run_id() -> str:

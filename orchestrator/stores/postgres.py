@@ -40,6 +40,7 @@ class PostgresStore(SqlStore):
 
     Args:
         address: ``postgresql://user@host/database``, with any option that libpq takes.
+        repository: what the runs belong to; those of others are not listed, written or removed.
 
     Raises:
         InputError: the address is invalid.
@@ -50,8 +51,9 @@ class PostgresStore(SqlStore):
     FIND = f"{_ROWS} AND key = %s ORDER BY seq DESC LIMIT 1"
     RELEASE = "UPDATE diffcourt_runs SET lease_until = 'epoch' WHERE run = %s AND fence = %s"
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, repository: str) -> None:
         super().__init__()
+        self._repository = repository
         try:
             options = conninfo_to_dict(address)
         except psycopg.Error:
@@ -90,9 +92,9 @@ class PostgresStore(SqlStore):
 
     def _insert_run(self, run: RunMeta) -> str | None:
         inserted = self._db.execute(
-            "INSERT INTO diffcourt_runs (run, started, meta) VALUES (%s, %s, %s)"
-            " ON CONFLICT DO NOTHING",
-            (run.run_id, run.started, canonical(run.meta).decode()),
+            "INSERT INTO diffcourt_runs (run, repository, started, meta)"
+            " VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            (run.run_id, self._repository, run.started, canonical(run.meta).decode()),
         ).rowcount
         return run.run_id if inserted else None
 
@@ -104,7 +106,10 @@ class PostgresStore(SqlStore):
             )
 
     def _list_runs(self) -> list[RunMeta]:
-        found = self._db.execute(f"{_LEASE}, run, started, meta FROM diffcourt_runs").fetchall()
+        found = self._db.execute(
+            f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE repository = %s",
+            (self._repository,),
+        ).fetchall()
         runs = [
             RunMeta(run, at, parse_meta(run, meta), holder if is_live(holder, left) else None)
             for holder, left, _, run, at, meta in found
@@ -117,7 +122,8 @@ class PostgresStore(SqlStore):
 
     def _lease(self, run_id: str) -> Lease | None:
         row: Lease | None = self._db.execute(
-            f"{_LEASE} FROM diffcourt_runs WHERE run = %s FOR UPDATE", (run_id,)
+            f"{_LEASE} FROM diffcourt_runs WHERE run = %s AND repository = %s FOR UPDATE",
+            (run_id, self._repository),
         ).fetchone()
         return row
 

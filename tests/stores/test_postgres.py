@@ -31,7 +31,7 @@ def applied(address: str) -> list[str]:
 def test_migrations_are_applied_once_in_order_by_however_many_at_once(postgres: Server) -> None:
     address = postgres.fresh("migrations")
     with ThreadPoolExecutor(6) as pool:
-        for store in pool.map(PostgresStore, [address] * 6):
+        for store in pool.map(PostgresStore, [address] * 6, ["repo"] * 6):
             store.close()
     assert applied(address) == ["0001_runs_and_journal.sql"]
 
@@ -41,23 +41,23 @@ def test_an_append_is_durable_whatever_the_servers_default(
     postgres: Server, default: str, ours: str
 ) -> None:
     address = f"{postgres.fresh('durable')}%20-csynchronous_commit%3D{default}"
-    store = PostgresStore(address)
+    store = PostgresStore(address, "repo")
     assert store._db.execute("SHOW synchronous_commit").fetchone() == (ours,)
     store.close()
 
 
 def test_a_newer_versions_store_is_left_alone(postgres: Server) -> None:
     address = postgres.fresh("newer")
-    PostgresStore(address).close()
+    PostgresStore(address, "repo").close()
     with psycopg.connect(address) as db:
         db.execute("INSERT INTO diffcourt_migrations (name, sha256) VALUES ('0099_x.sql', '')")
     with pytest.raises(StoreError, match=r"another version of diffcourt \(0099_x.sql\)"):
-        PostgresStore(address)
+        PostgresStore(address, "repo")
 
 
 def test_a_schema_that_is_not_there_is_one_line(postgres: Server) -> None:
     with pytest.raises(StoreError, match="cannot be used") as caught:
-        PostgresStore(postgres.address("nowhere"))
+        PostgresStore(postgres.address("nowhere"), "repo")
     assert "\n" not in str(caught.value)
 
 
@@ -73,7 +73,7 @@ def test_a_schema_that_is_not_there_is_one_line(postgres: Server) -> None:
 )
 def test_the_password_is_in_no_message(address: str) -> None:
     with pytest.raises((StoreError, InputError)) as caught:
-        PostgresStore(address)
+        PostgresStore(address, "repo")
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -81,7 +81,7 @@ def test_the_password_is_in_no_message(address: str) -> None:
 def test_what_was_appended_outlives_the_servers_crash(tmp_path: Path) -> None:
     try:
         with server() as own:
-            store = PostgresStore(own.address())
+            store = PostgresStore(own.address(), "repo")
             anyio.run(store.create, "r", 1.0, {})
             fence = anyio.run(store.acquire, "r", "me", 30)
             anyio.run(store.append, "r", fence, [ROW], 30)
@@ -91,7 +91,7 @@ def test_what_was_appended_outlives_the_servers_crash(tmp_path: Path) -> None:
             assert "\n" not in str(caught.value)
             store.close()
             own.start()
-            store = PostgresStore(own.address())
+            store = PostgresStore(own.address(), "repo")
             assert anyio.run(store.rows, "r") == [ROW]
             store.close()
     except NoServer as why:

@@ -11,6 +11,7 @@ from orchestrator.app import run_archive, state_directory, stored_runs
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
+from orchestrator.errors import RunNotFound
 from orchestrator.stores.base import RunStore
 from tests.review.review_kit import Repo, change, options
 from tests.stores.postgres_server import Server
@@ -38,6 +39,28 @@ def test_runs_are_kept_on_the_server_and_not_in_the_repository(
     monkeypatch.delenv("DIFFCOURT_STORE")
     run_archive.import_run(repo.path, tmp_path / "run")
     assert resume_review(repo.path, "latest", ignore_event) == verdict
+
+
+def test_two_repositories_in_one_schema_do_not_see_or_prune_each_others_runs(
+    postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFCOURT_STORE", postgres.fresh("shared"))
+    shop, blog = (change(tmp_path / name, {}, {"a.md": "# A\n"}) for name in ("shop", "blog"))
+    shop.git("remote", "add", "origin", "https://job:token@git.example.org/team/shop.git")
+    blog.git("remote", "add", "origin", "git@git.example.org:team/blog.git")
+    first, second = (run_review(options(each.path), ignore_event) for each in (shop, blog))
+    assert [run.run_id for run in stored_runs.list_runs(shop.path)] == [first.run_id]
+    assert stored_runs.show_run(shop.path, "latest").info.run_id == first.run_id
+    assert resume_review(shop.path, "latest", ignore_event) == first
+    with pytest.raises(RunNotFound):
+        stored_runs.show_run(shop.path, second.run_id)
+    assert stored_runs.prune_runs(shop.path, 1, None) == []
+    assert len(stored_runs.prune_runs(shop.path, None, 0)) == 1
+    assert [run.run_id for run in stored_runs.list_runs(blog.path)] == [second.run_id]
+    # A fresh clone by another address is the same repository.
+    clone = Repo(tmp_path / "clone")
+    clone.git("remote", "add", "origin", "https://git.example.org/team/blog")
+    assert [run.run_id for run in stored_runs.list_runs(clone.path)] == [second.run_id]
 
 
 @dataclass(frozen=True)

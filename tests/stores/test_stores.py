@@ -35,7 +35,7 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Again]:
         else:
             from orchestrator.stores.postgres import PostgresStore
 
-            store = PostgresStore(address)
+            store = PostgresStore(address, "repo")
         opened.append(store)
         return store
 
