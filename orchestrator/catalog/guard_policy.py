@@ -12,12 +12,16 @@ from orchestrator.engine.text_guards import Action
 
 GuardLayer = Literal["input", "tool", "output"]
 
-ALL_ACTIONS: Collection[Action] = ("block", "warn", "modify", "off")
-WITHOUT_MODIFY: Collection[Action] = ("block", "warn", "off")
-WITHOUT_BLOCK: Collection[Action] = ("warn", "modify", "off")
+GuardAction = Action | Literal["confirm"]
+
+ALL_ACTIONS: Collection[GuardAction] = ("block", "warn", "modify", "off")
+WITHOUT_MODIFY: Collection[GuardAction] = ("block", "warn", "off")
+CONFIRMABLE: Collection[GuardAction] = ("block", "confirm", "warn", "off")
+"""``confirm``: the call waits for a person's approval."""
+WITHOUT_BLOCK: Collection[GuardAction] = ("warn", "modify", "off")
 """For guards whose pattern is a suspicion and no proof."""
 
-GUARDS: Mapping[GuardLayer, Mapping[str, Collection[Action]]] = MappingProxyType(
+GUARDS: Mapping[GuardLayer, Mapping[str, Collection[GuardAction]]] = MappingProxyType(
     {
         "input": {
             "personal": ALL_ACTIONS,
@@ -26,7 +30,7 @@ GUARDS: Mapping[GuardLayer, Mapping[str, Collection[Action]]] = MappingProxyType
             "language": WITHOUT_MODIFY,
             "length": ALL_ACTIONS,
         },
-        "tool": dict.fromkeys(("rate", "repetition", "sensitive"), WITHOUT_MODIFY),
+        "tool": {"rate": WITHOUT_MODIFY, "repetition": WITHOUT_MODIFY, "sensitive": CONFIRMABLE},
         "output": dict.fromkeys(("markup", "claims", "toxicity"), ALL_ACTIONS),
     }
 )
@@ -36,18 +40,18 @@ GUARDS: Mapping[GuardLayer, Mapping[str, Collection[Action]]] = MappingProxyType
 class TierOverride(Strict, frozen=True):
     """The actions of a guard for one tier; None: as for all tiers."""
 
-    ci: Action | None = None
-    local: Action | None = None
+    ci: GuardAction | None = None
+    local: GuardAction | None = None
 
 
 class GuardActions(Strict, frozen=True):
     """The actions of one guard by environment and tier."""
 
-    ci: Action
-    local: Action
+    ci: GuardAction
+    local: GuardAction
     tiers: dict[NonEmptyStr, TierOverride] = field(default_factory=dict)
 
-    def action_for(self, environment: Environment, tier: str) -> Action:
+    def action_for(self, environment: Environment, tier: str) -> GuardAction:
         """The action in an environment for an author of a tier."""
         special, ci = self.tiers.get(tier), environment == "ci"
         other = (special.ci if ci else special.local) if special else None
@@ -115,7 +119,9 @@ class GuardsFile(Strict, frozen=True):
         }
         return layers[name]
 
-    def actions(self, layer: GuardLayer, environment: Environment, tier: str) -> dict[str, Action]:
+    def actions(
+        self, layer: GuardLayer, environment: Environment, tier: str
+    ) -> dict[str, GuardAction]:
         """Guard → its action, for all guards of a layer."""
         return {
             name: guard.action_for(environment, tier) for name, guard in self.layer(layer).items()

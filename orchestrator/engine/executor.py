@@ -171,11 +171,10 @@ class Executor:
         level = call.tool.level
         if level is Level.WRITE and self._rollback is None:
             raise NotPermitted(f"{call.tool.name} writes, and nothing here could undo it")
-        if level > Level.WRITE:
+        if level > Level.WRITE or call.confirm:
             if self._approver is None:
-                raise ApprovalRequired(
-                    f"{call.tool.name} cannot be undone (call {key}); no person can be asked here"
-                )
+                why = call.confirm or f"{call.tool.name} cannot be undone"
+                raise ApprovalRequired(f"{why} (call {key}); no person can be asked here")
             await self._approver.approve(call, key)
 
     # --- do it ----------------------------------------------------------------------------------

@@ -61,9 +61,13 @@ class Tool(Protocol):
 
 
 class Ruling(Struct, frozen=True):
-    """A guard's decision. ``modify`` replaces the arguments; ``warn`` passes and is journaled."""
+    """A guard's decision.
 
-    action: Literal["allow", "warn", "modify", "block"] = "allow"
+    ``modify`` replaces the arguments; ``warn`` passes and is journaled; ``confirm`` has the call
+    wait for a person's approval.
+    """
+
+    action: Literal["allow", "warn", "modify", "confirm", "block"] = "allow"
     reason: str = ""
     arguments: Mapping[str, Json] | None = None
 
@@ -72,6 +76,7 @@ class GuardedCall(Struct, frozen=True):
     """A call as a guard sees it: already known to be registered, permitted and well-formed.
 
     Attributes:
+        confirm: why a person must approve it, empty where no guard requires that.
         replayed: it comes out of the journal: it happened, at another time.
     """
 
@@ -79,6 +84,7 @@ class GuardedCall(Struct, frozen=True):
     tool: ToolSpec
     arguments: Mapping[str, Json]
     fingerprint: str
+    confirm: str = ""
     replayed: bool = False
 
 

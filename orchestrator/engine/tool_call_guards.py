@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -105,17 +106,18 @@ class SensitiveGuard:
         """Do nothing: this guard keeps no state."""
 
 
-class WarningGuard:
-    """A guard that warns where the wrapped guard would block: the call goes ahead."""
+class SofterGuard:
+    """A guard that warns, or has a person confirm, where the wrapped guard would block."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, action: Literal["warn", "confirm"]) -> None:
         self.name, self._guard = guard.name, guard
+        self._action: Literal["warn", "confirm"] = action
         self.admitted, self.withdrawn = guard.admitted, guard.withdrawn
 
     def check(self, call: GuardedCall) -> Ruling:
-        """Turn the wrapped guard's block into a warning."""
+        """Replace the wrapped guard's block by this guard's action."""
         ruling = self._guard.check(call)
-        return replace(ruling, action="warn") if ruling.action == "block" else ruling
+        return replace(ruling, action=self._action) if ruling.action == "block" else ruling
 
 
 def apply_guards(
@@ -136,6 +138,8 @@ def apply_guards(
             raise GuardRefused(guard.name, ruling.reason)
         if ruling.action == "warn":
             warnings.append(GuardWarning(guard.name, ruling.reason))
+        if ruling.action == "confirm":
+            call = replace(call, confirm=ruling.reason)
         if ruling.action == "modify" and ruling.arguments is not None:
             call = replace(call, arguments=ruling.arguments)
             warnings.append(GuardWarning(guard.name, f"arguments modified: {ruling.reason}"))

@@ -39,7 +39,7 @@ def make_repo(folder: Path, monkeypatch: pytest.MonkeyPatch, **base: str) -> Rep
 
 def use_model(monkeypatch: pytest.MonkeyPatch, *replies: Any) -> None:
     @asynccontextmanager
-    async def scripted(*_: object) -> AsyncIterator[OpenModel]:
+    async def scripted(*_: object, **__: object) -> AsyncIterator[OpenModel]:
         yield OpenModel(ScriptedModel({"generalist": list(replies)}))
 
     monkeypatch.setattr(run_review, "open_model", scripted)
@@ -86,4 +86,29 @@ def test_a_pending_approval_stops_for_a_person_with_the_verdict_so_far(
     code, done = verdict_of(repo, "resume", "latest")
     assert done["approvals"] == []
     assert done["stop"]["reason"] != "human"
+    assert received(tmp_path).count("tools/call") == 1
+
+
+@pytest.mark.parametrize("environment", ["local", "ci"])
+def test_a_person_can_confirm_a_sensitive_tool_and_ci_refuses_it(
+    tmp_path: Path, environment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = rogue(tmp_path, "plain", tags=["network"])
+    repo = make_repo(tmp_path, monkeypatch, mcp=config({"rogue": servers}))
+    if environment == "ci":
+        monkeypatch.setenv("CI", "true")
+    ask = tool_call_reply(("rogue__say", ARGUMENTS))
+    use_model(monkeypatch, ask, text_reply(REPORT), text_reply(REPORT))
+    words = ["--base", "HEAD~1", "--provider", "anthropic"]
+    _, verdict = verdict_of(repo, "review", *words)
+    assert "tools/call" not in received(tmp_path)
+    if environment == "ci":
+        assert verdict["approvals"] == []
+        assert [guard["guard"] for guard in verdict["guards"]] == ["sensitive"]
+        return
+    (call,) = verdict["approvals"]
+    assert call["level"] == "READ"
+    assert main(["approve", "latest", call["approval"], "--repo", str(repo.path)]) == 0
+    use_model(monkeypatch, text_reply(REPORT), text_reply(REPORT))
+    verdict_of(repo, "resume", "latest")
     assert received(tmp_path).count("tools/call") == 1

@@ -27,7 +27,7 @@ from orchestrator.engine.tool_call_guards import (
     RateGuard,
     RepetitionGuard,
     SensitiveGuard,
-    WarningGuard,
+    SofterGuard,
 )
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
@@ -72,9 +72,9 @@ class Guards(Struct, frozen=True):
         ]
         actions = self.file.actions("tool", self.environment, self._tier())
         return [
-            guard if actions[guard.name] == "block" else WarningGuard(guard)
+            guard if action == "block" else SofterGuard(guard, action)
             for guard in known
-            if actions[guard.name] != "off"
+            if (action := actions[guard.name]) in {"block", "warn", "confirm"}
         ]
 
     def outgoing(self, model: Model) -> Callable[[str, Json], Json]:
@@ -116,7 +116,8 @@ class Guards(Struct, frozen=True):
             entities=self.file.presidio.entities,
             score=self.file.presidio.score,
         )
-        actions = self.file.actions(layer, self.environment, self._tier())
+        chosen = self.file.actions(layer, self.environment, self._tier())
+        actions = {name: action for name, action in chosen.items() if action != "confirm"}
         try:
             return TextGuards(layer, make_guards(actions, setting), self._record)
         except ImportError as missing:
