@@ -127,6 +127,14 @@ async def test_an_approval_ends_with_its_time(desk: Desk) -> None:
     assert (await desk.ask()).ok
 
 
+async def test_an_approval_is_valid_at_its_last_instant(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True, seconds=60)
+    desk.clock.at += 60
+    assert (await desk.ask()).ok
+
+
 async def test_another_head_needs_another_approval(desk: Desk) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()

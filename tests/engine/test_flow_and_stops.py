@@ -123,6 +123,13 @@ def test_an_iteration_that_gains_is_followed_by_another() -> None:
     assert decide([first, replace(first, touched=frozenset({"a"}))], POLICY, 5) is None
 
 
+def test_a_gain_of_exactly_the_threshold_is_a_gain() -> None:
+    policy = StagnationPolicy(same_failure=2, epsilon=0.25, flat_rounds=2)  # exact as floats
+    rounds = [replace(WANTING, score=score) for score in (0.25, 0.5, 0.75)]
+    assert decide(rounds[:2], policy, 5) is None
+    assert decide(rounds, policy, 5) is None
+
+
 RUBRIC = Rubric(
     "r", 1, "", 0.6,
     (
