@@ -11,11 +11,13 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import ValidationError, convert
 
 from orchestrator.app import state_directory
 from orchestrator.app.approvals import current_user
@@ -23,6 +25,8 @@ from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.stored_runs import build_timeline
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
+from orchestrator.code_review.tools.program_outputs import DIRECTORY as OUTPUTS
+from orchestrator.code_review.tools.program_outputs import KeptFile
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import IMPORTED
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash, verify_chain
@@ -67,6 +71,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
         patch = state_directory.load_patch(folder, run.run_id) if _has_patch(run) else None
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
+        _copy_outputs(folder / "runs" / run.run_id, beside, rows)
         beside.replace(target)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}") from None
@@ -113,6 +118,28 @@ def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None)
         else:
             result = {"key": row.key, "kind": row.kind, "asked": requests.get(row.key), **body}
             _put(folder / "results" / f"{row.seq:0{width}}-{_plain(row.key)}", result)
+
+
+def _copy_outputs(source: Path, target: Path, rows: Sequence[Row]) -> None:
+    """Copy the files of what programs printed, those that are as the journal's rows say."""
+    bodies = (json.loads(row.body) for row in rows if row.kind == "outcome")
+    values = (body.get("value") for body in bodies)
+    outputs = (value.get("output") for value in values if isinstance(value, dict))
+    given_files = (output.get("file") for output in outputs if isinstance(output, dict))
+    files: list[KeptFile] = []
+    for file in given_files:
+        with suppress(ValidationError):  # of another effect, or of a journal that somebody made
+            files.append(convert(file, KeptFile))
+    if not files or not source.is_dir():
+        return
+    with SafeDirectory(source) as given, SafeDirectory(target) as kept:
+        kept.make_directory(OUTPUTS)
+        for file in files:
+            folder, _, name = file.path.partition("/")
+            with suppress(OSError):
+                data = given.read(f"{OUTPUTS}/{name}", file.bytes + 1)
+                if folder == OUTPUTS and hashlib.sha256(data).hexdigest() == file.sha256:
+                    kept.write(f"{OUTPUTS}/{name}", data, 0o600)
 
 
 def _line(row: Row) -> dict[str, Json]:
@@ -181,6 +208,7 @@ def import_run(repo: Path | None, source: Path) -> str:
         given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
     with state_directory.open_store(folder, repo) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)
+    _copy_outputs(journal.parent, state_directory.make_scratch_dir(folder, run.run_id), rows)
     return run.run_id
 
 

@@ -279,6 +279,7 @@ async def _review_change(
                         options, policy.settings, journal, root=top, scratch=run.scratch
                     ),
                     cache=cache,
+                    run_directory=run.scratch,
                     observer=reporter,
                 ) as state,
             ):

@@ -18,6 +18,7 @@ from orchestrator.code_review.stop_rules import Stop as StopRuling
 from orchestrator.code_review.verdict.decision import decide, exit_code
 from orchestrator.code_review.verdict.model import (
     AgentReport,
+    Artifact,
     CallRef,
     ChangeRef,
     Counts,
@@ -36,6 +37,7 @@ from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
+from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds
 from orchestrator.errors import answer_command, approve_command, resume_command
 
@@ -109,6 +111,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         iterations=_iterations(state),
         guards=rulings(state.journal),
         usage=_usage(state),
+        artifacts=_artifacts(state),
         provenance=_provenance(state),
         summary=_summary(state),
         lead_summary=state.lead_summary,
@@ -261,6 +264,21 @@ def _usage(state: ReviewState) -> Usage:
         limits=limits,
         notes=(*state.notes, *_uncounted(tokens)),
     )
+
+
+def _artifacts(state: ReviewState) -> tuple[Artifact, ...]:
+    """The files of what programs printed, by the call that ran them."""
+    found = [
+        Artifact(
+            name=call.tool,
+            tool_call=call.key,
+            exit_statuses=tuple((name, code) for name, code in call.output["programs"]),
+            **call.output["file"],
+        )
+        for call in ended_calls(state.journal)
+        if call.output and "file" in call.output
+    ]
+    return tuple(sorted(found, key=lambda artifact: artifact.tool_call))
 
 
 def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

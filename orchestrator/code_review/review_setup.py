@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
+from orchestrator.code_review.tools.program_outputs import ProgramOutputs
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_loop import AgentRuntime
@@ -65,6 +67,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     rollback: Rollback | None = None,
     coverage: Sequence[CoverageReport] = (),
     cache: ResultCache | None = None,
+    run_directory: Path | None = None,
     observer: Observer = ignore_event,
 ) -> AsyncIterator[ReviewState]:
     """Set up a review; its temporary files are removed at the end.
@@ -75,6 +78,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         approver: asked before an irreversible call; None: such a call is refused.
         rollback: restores files that a failed tool changed; None: no tool may write.
         cache: analyzer results of earlier reviews; None: every file is analyzed.
+        run_directory: where what programs print is kept; None: nothing is kept.
 
     Raises:
         ReplayMismatch: the run began with another policy.
@@ -98,21 +102,34 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             guards=guards.calls(catalog.tool_policy),
             approver=approver,
             rollback=rollback,
+            outputs=ProgramOutputs(run_directory, pool, journal.redact) if run_directory else None,
             nonce=await run_nonce(journal),
             observer=observer,
         )
-        runtime = AgentRuntime(
-            model=guards.model(model.model),
-            executor=executor,
-            journal=journal,
-            observer=observer,
-            rules=RULES,
-            choose_model=model.choose_model,
-            loops=settings.loops,
-            outgoing=guards.outgoing(model.model),
-        )
+        runtime = _make_runtime(model, guards, executor, journal, settings, observer)
         budget = _budget(settings, journal)
         yield ReviewState(workspace, catalog, settings, runtime, budget, focus, notes)
+
+
+def _make_runtime(
+    model: OpenModel,
+    guards: Guards,
+    executor: Executor,
+    journal: Journal,
+    settings: Settings,
+    observer: Observer,
+) -> AgentRuntime:
+    """What all agents of the review share."""
+    return AgentRuntime(
+        model=guards.model(model.model),
+        executor=executor,
+        journal=journal,
+        observer=observer,
+        rules=RULES,
+        choose_model=model.choose_model,
+        loops=settings.loops,
+        outgoing=guards.outgoing(model.model),
+    )
 
 
 def _announce(

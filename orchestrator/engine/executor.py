@@ -20,7 +20,16 @@ from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Event, Observer
-from orchestrator.engine.ports import Approver, CallContext, Guard, GuardedCall, Rollback, Tool
+from orchestrator.engine.ports import (
+    Approver,
+    CallContext,
+    Guard,
+    GuardedCall,
+    OutputStore,
+    Rollback,
+    Tool,
+)
+from orchestrator.engine.program_output import collect_programs
 from orchestrator.engine.tool_call_guards import apply_guards
 from orchestrator.engine.tool_call_records import GuardWarning, ended_calls
 from orchestrator.engine.tool_circuit_breaker import ToolBreaker
@@ -75,6 +84,7 @@ class Executor:
     Args:
         approver: asked before anything irreversible; None refuses it.
         rollback: opened around anything that writes; None refuses it.
+        outputs: keeps what programs print; None: nothing is kept.
         nonce: frames untrusted text; known to nobody whose text is quoted.
     """
 
@@ -87,12 +97,13 @@ class Executor:
         guards: Sequence[Guard] = (),
         approver: Approver | None = None,
         rollback: Rollback | None = None,
+        outputs: OutputStore | None = None,
         nonce: str = "",
         observer: Observer,
     ) -> None:
         self.registry, self.policy, self.nonce = registry, policy, nonce
         self._journal, self._guards = journal, guards
-        self._approver, self._rollback = approver, rollback
+        self._approver, self._rollback, self._outputs = approver, rollback, outputs
         self._breaker = ToolBreaker(journal, policy.failures, policy.pause)
         self._observe, self._guards_replayed = observer, False
 
@@ -190,7 +201,9 @@ class Executor:
         try:
             if scope:
                 await scope.begin(key)
-            seen, code = await _run(admitted, context)
+            with collect_programs() as programs:
+                seen, code = await _run(admitted, context)
+            kept = await self._outputs.keep(key, programs) if programs and self._outputs else None
         except BaseException:
             self._breaker.abandon(spec.name)
             if scope:  # cut off in the middle: nobody may ever come back to this call
@@ -202,6 +215,8 @@ class Executor:
         self._breaker.record(spec.name, code)
         content = self._observation(seen, admitted)
         value = {"ok": seen.ok, "code": code, "content": content, "data": seen.data}
+        if kept is not None:
+            value["output"] = kept
         if admitted.warnings:
             value["warnings"] = to_builtins(admitted.warnings)
         return EffectResult(value, cost)

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from orchestrator.engine.program_output import ProgramOutput
 from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
 
 MayRetry = Callable[[], bool]
@@ -58,6 +59,17 @@ class Tool(Protocol):
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Perform one call. An exception is reported to the model as a failed call."""
+
+
+class OutputStore(Protocol):
+    """Keeps what the programs behind a tool call printed."""
+
+    async def keep(self, ref: str, programs: Sequence[ProgramOutput]) -> Json:
+        """Keep it, and return what the journal holds of it beside the call's result.
+
+        Args:
+            ref: the journal's key of the call.
+        """
 
 
 class Ruling(Struct, frozen=True):

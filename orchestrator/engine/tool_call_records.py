@@ -31,6 +31,7 @@ class ToolCallRecord(Struct, frozen=True):
         content: what the model saw; ``data``: the same for the application's code.
         refusal: why it was not performed; None when it was.
         completed: the tool was run, with or without success.
+        output: what an ``OutputStore`` said of its programs; None where there were none.
     """
 
     key: str
@@ -45,6 +46,7 @@ class ToolCallRecord(Struct, frozen=True):
     data: Json = None
     warnings: tuple[GuardWarning, ...] = ()
     refusal: Refusal | None = None
+    output: Json = None
 
     @classmethod
     def read(cls, key: str, record: Record) -> Self | None:
@@ -67,6 +69,7 @@ class ToolCallRecord(Struct, frozen=True):
             data=done.get("data"),
             warnings=tuple(GuardWarning(**warning) for warning in done.get("warnings", ())),
             refusal=refusal,
+            output=done.get("output"),
         )
 
 

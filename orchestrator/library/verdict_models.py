@@ -302,10 +302,17 @@ class Usage(_Part):
 
 
 class Artifact(_Part):
-    """A file the run left behind."""
+    """A file the run left behind: what the programs behind a tool call printed."""
 
-    name: str
-    path: str
+    name: Annotated[str, Field(description="the tool")]
+    path: Annotated[str, Field(description="below the run's directory, .diffcourt/state/runs/RUN")]
+    sha256: str
+    bytes: Annotated[int, Field(ge=0)]
+    tool_call: Annotated[str, Field(description="key of the call in the journal")]
+    exit_statuses: Annotated[
+        tuple[tuple[str, int | None], ...],
+        Field(description="program and exit status, negative for a signal, null when it was ended"),
+    ] = ()
 
 
 class Provenance(_Part):

@@ -130,10 +130,10 @@ def _render_footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]
         (f"diffcourt {origin.version}", f"provider {origin.provider}", *origin.models[:4])
     )
     lines += [page.paint(line, "dim") for line in page.wrap(escape_line(by), first="By       ")]
-    for artifact in verdict.artifacts[:10]:
-        lines += page.wrap(
-            f"{quote_path(artifact.path)} ({escape_line(artifact.name)})", first="File     "
-        )
+    if verdict.artifacts:
+        count = len(verdict.artifacts)
+        files = "1 file" if count == 1 else f"{count} files"
+        lines.append(f"Output   {files} of what programs printed, in the run's directory")
     return [*lines, f"Run      {show}   (--json for everything)"]
 
 

@@ -8,17 +8,18 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import anyio
 from anyio import to_thread
 
+from orchestrator.engine.program_output import ProgramOutput, record_program
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, kernel_calls, scratch_directory
+from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.confinement import user_number
 from orchestrator.sandbox.launcher_client import PACKAGE, SAFE_PATH, installation_directories
@@ -28,6 +29,8 @@ from orchestrator.sandbox.program_permissions import Limits
 MAIN = Path(__file__).with_name("isolated_main.py")
 END_SECONDS = 10.0
 ERROR_BYTES = 4096
+KEPT_BYTES = 32 << 10
+"""Of the beginning of a stream, and of its end."""
 NO_SANDBOX = "tests not run: no sandbox"
 _ENVIRONMENT = {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108
 _user_numbers = itertools.count(os.getpid() * 31)
@@ -36,7 +39,7 @@ _user_numbers = itertools.count(os.getpid() * 31)
 async def run_isolated(
     argv: Sequence[str], tree: Path, *, reads: Sequence[Path] = (), limits: Limits = Limits()
 ) -> int:
-    """Run a hostile program in ``tree`` and discard its output.
+    """Run a hostile program in ``tree``; its output is kept with the tool call that runs it.
 
     When this returns, all processes that it started are gone, and nothing changes ``tree`` anymore.
 
@@ -64,6 +67,7 @@ async def run_isolated(
             await to_thread.run_sync(running.thread.join)
             await to_thread.run_sync(cgroup.close)
             running.close()
+        record_program(running.output(argv[0]))
     return running.exit_status()
 
 
@@ -83,6 +87,7 @@ class _IsolatedRun:
         self._reads, self._limits, self._cgroup = reads, limits, cgroup
         self._stopped, self._stop = os.pipe()
         self._exit_status, self._error = -1, ""
+        self._stdout, self._stderr = _Printed(), _Printed()
         self.thread = threading.Thread(target=self._run_in_thread, name="isolated run", daemon=True)
         self.thread.start()
 
@@ -94,6 +99,11 @@ class _IsolatedRun:
         """Close its descriptors, once ``thread`` has ended."""
         os.close(self._stop)
         os.close(self._stopped)
+
+    def output(self, name: str) -> ProgramOutput:
+        """What it printed, as far as it is kept."""
+        code = None if self._error or self._exit_status < 0 else self._exit_status
+        return ProgramOutput(name, code, self._stdout.kept(), self._stderr.kept())
 
     def exit_status(self) -> int:
         """The exit status; 128 and more for a signal.
@@ -121,20 +131,20 @@ class _IsolatedRun:
             block, unblock = os.pipe()
             ours.callback(os.close, unblock)
             theirs.callback(os.close, block)
-            errors = ours.enter_context(
-                tempfile.TemporaryFile(dir=scratch_directory.work_directory())
-            )
             kernel_calls.hide_from_other_processes()
             process = subprocess.Popen(
                 self._command(user, info_in, block, status_in),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env=_ENVIRONMENT,
                 cwd="/",
                 pass_fds=[info_in, block, status_in, *self._cgroup.procs_files],
                 start_new_session=True,
             )
+            for printed, stream in ((self._stdout, process.stdout), (self._stderr, process.stderr)):
+                printed.read_in_thread(stream)
+                ours.callback(printed.wait)  # called last: it ends when all processes have
             ours.callback(process.wait)
             ours.callback(process.kill)
             theirs.close()
@@ -147,8 +157,8 @@ class _IsolatedRun:
             self._exit_status = process.wait(END_SECONDS)
             message = os.read(status, ERROR_BYTES).decode("utf-8", "replace")
             if message != "ready":
-                errors.seek(0)
-                stderr = errors.read(ERROR_BYTES).decode("utf-8", "replace").strip()
+                self._stderr.wait()
+                stderr = self._stderr.kept()[:ERROR_BYTES].decode("utf-8", "replace").strip()
                 reason = message.removeprefix("ready").strip() or stderr or "bwrap ran nothing"
                 raise SandboxError(" ".join(reason.split()))
             if self._cgroup.oom_kills():  # then no result is complete, whatever the exit status
@@ -188,6 +198,39 @@ class _IsolatedRun:
         if not poll.poll(END_SECONDS * 1000):
             raise SandboxError("the processes could not be killed")
         raise SandboxError(f"they ran longer than {self._limits.seconds:g} s")
+
+
+class _Printed:
+    """A stream that is read to its end: its beginning and its end are kept, never more."""
+
+    def __init__(self) -> None:
+        self._begin, self._end, self._left_out = b"", b"", 0
+        self._thread: threading.Thread | None = None
+
+    def read_in_thread(self, stream: IO[bytes] | None) -> None:
+        """Begin to read; the thread ends when nobody can write to the stream anymore."""
+        assert stream is not None
+        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._thread.start()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with stream:
+            while data := os.read(stream.fileno(), 1 << 16):
+                take = KEPT_BYTES - len(self._begin)
+                self._begin += data[:take]
+                self._end += data[take:]
+                self._left_out += max(0, len(self._end) - KEPT_BYTES)
+                self._end = self._end[-KEPT_BYTES:]
+
+    def wait(self) -> None:
+        """Wait until all of it was read."""
+        if self._thread is not None:
+            self._thread.join(END_SECONDS)
+
+    def kept(self) -> bytes:
+        """The beginning and the end."""
+        note = f"\n[{self._left_out} bytes left out]\n".encode() if self._left_out else b""
+        return self._begin + note + self._end
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:

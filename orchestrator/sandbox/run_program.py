@@ -19,6 +19,7 @@ from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
 from orchestrator.engine.concurrent_tasks import task_group
+from orchestrator.engine.program_output import ProgramOutput, record_program
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
@@ -174,14 +175,19 @@ async def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     limits: Limits = Limits(),
+    recorded: bool = False,
 ) -> CompletedProgram:
     """Run a program to its end; the caller checks the exit code.
+
+    Args:
+        recorded: its output is kept with the tool call that runs it.
 
     Raises:
         SandboxError: it could not be started, ran out of time, or printed more than allowed.
     """
     name = Path(argv[0]).name
     out, err = bytearray(), bytearray()
+    code: int | None = None
 
     async def feed() -> None:
         try:
@@ -210,6 +216,8 @@ async def run(
         raise SandboxError(f"{name} ran longer than {limits.seconds:g} s") from None
     finally:
         await running.aclose()
+        if recorded:
+            record_program(ProgramOutput(name, code, bytes(out), bytes(err)))
     return CompletedProgram(code, bytes(out), bytes(err))
 
 

@@ -161,7 +161,11 @@ class Program:
         for part in batches(names, self._max_files):
             argv = [self.find(), *options, "--", *part]
             done = await run(
-                argv, permissions=Permissions((directory,)), cwd=directory, limits=self._limits
+                argv,
+                permissions=Permissions((directory,)),
+                cwd=directory,
+                limits=self._limits,
+                recorded=True,
             )
             if done.code not in ok:
                 raise ProgramFailed(self.name, done.code, done.stderr)

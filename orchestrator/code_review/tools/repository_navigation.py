@@ -142,6 +142,7 @@ class Navigation:
             permissions=Permissions((side.root,)),
             cwd=side.root,
             limits=Limits(seconds=20),
+            recorded=True,
         )  # fmt: skip
         if done.code not in {0, 1}:
             raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")

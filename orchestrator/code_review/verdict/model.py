@@ -321,10 +321,17 @@ class Iteration(Strict, frozen=True):
 
 
 class Artifact(Strict, frozen=True):
-    """A file the run left behind."""
+    """A file the run left behind: what the programs behind a tool call printed."""
 
-    name: str
-    path: str
+    name: Annotated[str, Meta(description="the tool")]
+    path: Annotated[str, Meta(description="below the run's directory, .diffcourt/state/runs/RUN")]
+    sha256: str
+    bytes: Annotated[int, Meta(ge=0)]
+    tool_call: Annotated[str, Meta(description="key of the call in the journal")]
+    exit_statuses: Annotated[
+        tuple[tuple[str, int | None], ...],
+        Meta(description="program and exit status, negative for a signal, null when it was ended"),
+    ] = ()
 
 
 class Provenance(Strict, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The change's tests in a sandbox: what is reported of them, and what hostile tests can do."""
 
+import hashlib
 import json
 import os
 import socket
@@ -161,6 +162,24 @@ def test_a_pass_that_the_changes_own_tests_forge_is_named_as_theirs(
     gone = {"a.py": broken, "tests/test_a.py": None, "tests/test_b.py": ""}
     deleted = checked_with_tests(tmp_path / "deleted", gone)
     assert deleted.required_checks[0].status == "passed_by_own_tests"
+
+
+@needs_bwrap
+def test_what_the_tests_print_is_kept_with_their_exit_status(
+    namespaces: None, tmp_path: Path
+) -> None:
+    token = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]
+    loud = f"import sys\nprint('told')\nprint('x' * 100_000)\nsys.exit('token {token}')\n"
+    verdict = checked_with_tests(tmp_path / "repo", {"run.py": loud})
+    (kept,) = (artifact for artifact in verdict.artifacts if artifact.name == "run_tests")
+    assert [code for _, code in kept.exit_statuses] == [1, 1, 0]
+    (place,) = (tmp_path / "repo/.diffcourt/state/runs").glob(f"*/{kept.path}")
+    data = place.read_bytes()
+    assert (hashlib.sha256(data).hexdigest(), len(data)) == (kept.sha256, kept.bytes)
+    assert data.startswith(f"== {sys.executable}: exit status 1\n-- stdout".encode())
+    assert b"told" in data
+    assert b"bytes left out]" in data
+    assert b"token [redacted]" in data
 
 
 @needs_bwrap

@@ -1,0 +1,42 @@
+"""What programs print while a tool call runs, collected for whoever keeps it beside the run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from msgspec import Struct
+
+
+class ProgramOutput(Struct, frozen=True):
+    """One run of a program.
+
+    Attributes:
+        code: its exit status, or the negative number of the signal that ended it; None: it was
+            ended before it was done.
+    """
+
+    name: str
+    code: int | None
+    stdout: bytes
+    stderr: bytes
+
+
+_collected: ContextVar[list[ProgramOutput] | None] = ContextVar("_collected", default=None)
+
+
+def record_program(output: ProgramOutput) -> None:
+    """Hand a program's output to the tool call that runs it, where one does."""
+    collected = _collected.get()
+    if collected is not None:
+        collected.append(output)
+
+
+@contextmanager
+def collect_programs() -> Iterator[list[ProgramOutput]]:
+    """Collect what programs print from here on, in this task and those it starts."""
+    collected: list[ProgramOutput] = []
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)
