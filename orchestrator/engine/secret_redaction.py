@@ -1,10 +1,11 @@
 """The process's own secrets, taken out of text and documents however they are written.
 
 A text is compared by what is left of it when escapes are resolved and everything but ASCII letters
-and digits is gone, in lower case. So a secret is found verbatim, with any white space, punctuation,
-quotes or zero-width characters between its parts, URL-coded, and escaped as in JSON, HTML or
-source; reversed, as hex and as base64 at any offset it is looked for in those forms. That takes one
-pass and a search per form; only where something is found is more work done.
+and digits is gone, in lower case; a compatible form of a letter (full-width, mathematical) counts
+as that letter. So a secret is found verbatim, with any white space, punctuation, quotes or
+zero-width characters between its parts, URL-coded, and escaped as in JSON, HTML or source;
+reversed, as hex and as base64 at any offset it is looked for in those forms. That takes one pass
+and a search per form; only where something is found is more work done.
 
 A long secret is looked for in halves: whoever splits it in two leaves one of them whole, wherever
 the other stands. Parts of any size are found across neighboring strings of a document.
@@ -14,8 +15,9 @@ import base64
 import json
 import re
 import string
+import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.engine.types import Json
 
@@ -27,22 +29,59 @@ SHORTEST = 8
 SHORTEST_WORD = 12
 """The same for letters alone, or digits alone."""
 
+_SMALLEST_INT, _LARGEST_INT = 10 ** (SHORTEST - 1), 1 << 4096
+"""Other numbers are not looked at: they are too short, or longer than Python writes as text."""
+
 _ALNUM = string.ascii_letters + string.digits
 _PRINTED = "".join(c for c in map(chr, range(33, 127)) if c not in "\"'`+,\\")
 # Each alternative begins with a literal: such a pattern is searched for seven times as fast.
 _ESCAPE = re.compile(
     r"%([0-9A-Fa-f]{2})"  # URL
-    r"|\\\\{0,3}u00([0-9A-Fa-f]{2})|\\\\{0,3}x([0-9A-Fa-f]{2})|\\\\{0,3}[nrt]"  # JSON, source
-    r"|&#[xX]0{0,6}([0-9A-Fa-f]{2});|&#0{0,6}([0-9]{2,3});"  # HTML
+    # JSON, source
+    r"|\\\\{0,3}u00([0-9A-Fa-f]{2})|\\\\{0,3}x([0-9A-Fa-f]{2})|\\\\{0,3}U000000([0-9A-Fa-f]{2})"
+    r"|\\\\{0,3}[ux]\{0{0,6}([0-9A-Fa-f]{2})\}|\\\\{0,3}[nrt]"
+    r"|\\\\{0,3}([01][0-7]{2}|[4-7][0-7])"
+    # HTML, where the semicolon may be missing
+    r"|&#[xX]0{0,6}([0-9A-Fa-f]{2})(?![0-9A-Fa-f]);?|&#0{0,6}([0-9]{2,3})(?![0-9]);?"
+    r"|&(amp|lt|gt|quot|apos);"
     r"|0x(?=[0-9A-Fa-f]{2})"  # before hex
 )
+_BASES = (0, 16, 16, 16, 16, 16, 8, 16, 10)
+"""Of the number in each group of ``_ESCAPE``, from 1."""
+
+_ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_OTHER_SCRIPTS = re.compile(r"[^\x00-\x7f]+")
+_JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|-?[0-9][0-9.eE+-]*', re.DOTALL)
+
+
+class _Compatible(dict[int, str]):
+    """What of ASCII a character stands for: a full-width or mathematical letter for itself."""
+
+    def __missing__(self, code: int) -> str:
+        compatible = unicodedata.normalize("NFKC", chr(code))
+        self[code] = compatible.encode("ascii", "ignore").decode()
+        return self[code]
+
+
+_COMPATIBLE = _Compatible()
+
+
+def _in_ascii(text: str) -> str:
+    """The text in ASCII, by compatibility (NFKC); what has no such form is left out."""
+    if unicodedata.is_normalized("NFKC", text):
+        return text.encode("ascii", "ignore").decode()
+    return _OTHER_SCRIPTS.sub(lambda found: found.group().translate(_COMPATIBLE), text)
 
 
 def _resolved(escape: re.Match[str]) -> str:
-    url, short, source, html, decimal = escape.groups()
-    if escape.group() == "0x" and escape.string[escape.start() - 1 : escape.start()].isalnum():
-        return "0x"  # the middle of something else
-    code = int(decimal) if decimal else int(url or short or source or html or "0", 16)
+    kind = escape.lastindex
+    if kind is None:
+        if escape.group() == "0x" and escape.string[escape.start() - 1 : escape.start()].isalnum():
+            return "0x"  # the middle of something else
+        return ""
+    if kind == len(_BASES):
+        return _ENTITIES[escape.group(kind)]
+    code = int(escape.group(kind), _BASES[kind])
     return chr(code) if 0 < code < 128 else ""
 
 
@@ -56,9 +95,10 @@ class _View:
 
     def of(self, text: str) -> bytes:
         """What is left of a text."""
-        if "%" in text or "\\" in text or "&#" in text or "0x" in text:
+        text = text if text.isascii() else _in_ascii(text)
+        if "%" in text or "\\" in text or "&" in text or "0x" in text:
             text = _ESCAPE.sub(_resolved, text)
-        return text.encode("ascii", "ignore").translate(None, self._gone).lower()
+        return text.encode("ascii").translate(None, self._gone).lower()
 
     def spans(self, text: str, sought: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Where in a text any of the parts stands."""
@@ -77,7 +117,8 @@ class _View:
         """What is left of a text, and where in it each character stands (start, end)."""
         left: list[str] = []
         places: list[tuple[int, int]] = []
-        for token in self._token.finditer(text):
+        shown = text if text.isascii() else "".join(map(_in_ascii, text))
+        for token in self._token.finditer(shown):
             (start, end), written = token.span(), token.group()
             if len(written) > 1 and (sign := _resolved(token)) != written:
                 left.append(sign if sign and sign in self._kept else "")
@@ -85,6 +126,9 @@ class _View:
             else:
                 left.append(written)
                 places.extend((at, at + 1) for at in range(start, end))
+        if shown is not text:
+            origin = [at for at, char in enumerate(text) for _ in _in_ascii(char)]
+            places = [(origin[start], origin[end - 1] + 1) for start, end in places]
         return "".join(left).encode().lower(), places
 
 
@@ -143,9 +187,11 @@ class Redactor:
         return self._clean([text])[0] if self else text
 
     def json(self, value: Json) -> Json:
-        """A JSON value with every secret in its strings and keys replaced."""
+        """A JSON value with every secret in its strings, numbers and keys replaced."""
         if isinstance(value, str):
             return self(value)
+        if self and (number := _number_text(value)) and self._spans(number):
+            return REDACTED
         if not self or not isinstance(value, (dict, list, tuple)):
             return value
         texts = _texts(value)
@@ -196,18 +242,63 @@ def _shared_out(
         start = end
 
 
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """A text without what stands in the spans. What is JSON, such as a report, stays JSON."""
+    if spans and _is_json(text):
+        for whole in (False, True):
+            shown = _cut(text, _in_tokens(text, spans, whole=whole))
+            if _is_json(shown):  # not where a cut goes through an escape
+                return shown
+    return _cut(text, [(start, end, REDACTED) for start, end in spans])
+
+
+def _cut(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     parts, done = [], 0
-    for start, end in spans:
-        parts += [text[done:start], REDACTED]
+    for start, end, mark in edits:
+        parts += [text[done:start], mark]
         done = end
     return "".join((*parts, text[done:]))
 
 
+def _is_json(text: str) -> bool:
+    """Whether a text is a JSON object or array, perhaps fenced as in Markdown."""
+    text = text.strip()
+    if text.startswith("```"):
+        text = text.strip("`").removeprefix("json").strip()
+    try:
+        return text.startswith(("{", "[")) and bool(json.loads(text) or True)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _in_tokens(
+    text: str, spans: Iterable[tuple[int, int]], *, whole: bool
+) -> Iterator[tuple[int, int, str]]:
+    """The spans as far as they lie in strings and numbers of JSON, and what to put there.
+
+    Args:
+        whole: take out all of a string of which a span has a part, as of a number.
+    """
+    waiting = deque(spans)
+    for token in _JSON_TOKEN.finditer(text):
+        is_string = token.group(1) is not None
+        start, end = token.span(1 if is_string else 0)
+        while waiting and waiting[0][1] <= start:
+            waiting.popleft()
+        for first, last in waiting:
+            if first >= end:
+                break
+            if whole or not is_string:
+                yield start, end, REDACTED if is_string else f'"{REDACTED}"'
+                break
+            yield max(first, start), min(last, end), REDACTED
+
+
 def _texts(value: Json) -> list[str]:
-    """The strings of a value level by level, then its keys: no nesting is too deep."""
+    """The strings of a value level by level, its keys, its numbers: no nesting is too deep."""
     strings: list[str] = []
     keys: list[str] = []
+    numbers: list[str] = []
     waiting = deque([value])
     while waiting:
         holder = waiting.popleft()
@@ -219,13 +310,26 @@ def _texts(value: Json) -> list[str]:
                 strings.append(item)
             elif isinstance(item, (dict, list, tuple)):
                 waiting.append(item)
-    return strings + keys
+            elif number := _number_text(item):
+                numbers.append(number)
+    return strings + keys + numbers
+
+
+def _number_text(value: Json) -> str:
+    """A number as text, where it is long enough to be a secret; empty for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if isinstance(value, int) and not _SMALLEST_INT <= abs(value) <= _LARGEST_INT:
+        return ""
+    text = repr(value)
+    return text if len(text) >= SHORTEST else ""
 
 
 def _filled(value: Json, shown: deque[str]) -> Json:
     """A copy of a value with other texts, in the order of ``_texts``."""
     top: list[Json] = [value]
     holders: deque[Json] = deque()
+    numbers: list[tuple[Json, Json]] = []
     waiting: deque[Json] = deque([top])
     while waiting:
         holder = waiting.popleft()
@@ -236,9 +340,18 @@ def _filled(value: Json, shown: deque[str]) -> Json:
             elif isinstance(item, (dict, list, tuple)):
                 holder[at] = dict(item) if isinstance(item, dict) else list(item)
                 waiting.append(holder[at])
-    for holder in holders:
-        if isinstance(holder, dict):
+            elif _number_text(item):
+                numbers.append((holder, at))
+    keys = [
+        [shown.popleft() for _ in holder] if isinstance(holder, dict) else None
+        for holder in holders
+    ]
+    for holder, at in numbers:
+        if shown.popleft() != _number_text(holder[at]):
+            holder[at] = REDACTED
+    for holder, names in zip(holders, keys, strict=True):
+        if names is not None:
             items = list(holder.values())
             holder.clear()
-            holder.update((shown.popleft(), item) for item in items)
+            holder.update(zip(names, items, strict=True))
     return top[0]

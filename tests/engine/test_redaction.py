@@ -1,5 +1,7 @@
 """Our own secrets are found however they are written, and nothing else is taken for one."""
 
+import base64
+import json
 import time
 
 import pytest
@@ -8,13 +10,17 @@ from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from tests.torture.own_secrets import ENCODINGS, leaks
 
+OF_ASCII = {
+    "url", "unicode", "source", "html", "upper", "html open", "html hex", "octal", "long unicode",
+    "braces", "full width", "bold",
+}  # fmt: skip
 SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"
 
 
 @pytest.mark.parametrize("secret", [SECRET, "p@$$-w0rd!", "hunter-22", "aß9%z-z/é7z!q4"])
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_a_secret_is_taken_out_in_every_encoding(name: str, secret: str) -> None:
-    if name in {"url", "unicode", "source", "html", "upper"} and not secret.isascii():
+    if name in OF_ASCII and not secret.isascii():
         pytest.skip("these encodings are of ASCII")
     encoded = ENCODINGS[name](secret)
     shown = Redactor([secret])(f"before <{encoded}> after")
@@ -55,8 +61,6 @@ def test_a_value_that_ordinary_text_could_hold_is_no_secret(short: str) -> None:
 
 
 def test_json_in_a_text_stays_json() -> None:
-    import json
-
     said = json.dumps({"title": [encode(SECRET) for encode in ENCODINGS.values()], "n": 1})
     assert json.loads(Redactor([SECRET])(said))["n"] == 1
 
@@ -91,3 +95,79 @@ def test_no_text_takes_long(text: str) -> None:
     start = time.process_time()
     Redactor([SECRET])(text)
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("length", [15, 16, 17])
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("after", [0, 1, 2, 7])
+def test_no_part_of_a_secrets_base64_stays(length: int, before: int, after: int) -> None:
+    secret = "Zk9xQ7pL2mN8vR4tW6yB1cD3e"[:length]
+    encoded = base64.b64encode(f"{'u' * before}{secret}{'w' * after}".encode()).decode()
+    # The digits in which no bit is of anything but the secret.
+    own = encoded[-(-before * 8 // 6) : (before + length) * 8 // 6]
+    shown = Redactor([secret])(f"<{encoded}>")
+    assert [own[at : at + 4] for at in range(len(own) - 3) if own[at : at + 4] in shown] == []
+
+
+def test_the_tail_of_a_secret_goes_whose_middle_is_another() -> None:
+    redact = Redactor(["q7w8e9r0", "ab1cd2ef3gh4ij5", "b1cd2ef3"])
+    assert redact("q7w8e9r0 and ab1cd2ef3gh4ij5.") == f"{REDACTED} and {REDACTED}."
+
+
+@pytest.mark.parametrize("secret", ["ab0xcd12", "x0x41y77z"])
+def test_a_secret_with_the_sign_of_hex_in_it(secret: str) -> None:
+    assert Redactor([secret])(f"<{secret}>") == f"<{REDACTED}>"
+
+
+DIGITS = "493027156830"
+
+
+def test_a_number_is_a_secret_as_its_digits_are() -> None:
+    redact, number = Redactor([DIGITS]), int(DIGITS)
+    said = {"pin": number, "k": [-number, 12, 1.5, 493027156831, True], "b": {"c": "x"}}
+    assert redact.json(said) == {
+        "pin": REDACTED,
+        "k": [REDACTED, 12, 1.5, 493027156831, True],
+        "b": {"c": "x"},
+    }
+    assert said["pin"] == number
+    assert redact.json(number) == redact.json(float(number)) == REDACTED
+    assert redact.json(1 << 60_000) == 1 << 60_000
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ({"pin": int(DIGITS), "n": 7}, {"pin": REDACTED, "n": 7}),
+        ({"a": DIGITS[:6], "b": DIGITS[6:], "n": 7}, {"a": DIGITS[:6], "b": DIGITS[6:], "n": 7}),
+        ({"a": ["k-49302", "7156830"]}, {"a": [f"k-{REDACTED}", REDACTED]}),
+        ({DIGITS[:6]: DIGITS[6:], "n": 7}, {REDACTED: REDACTED, "n": 7}),
+        ({"t": f"a\\{DIGITS}\n"}, {"t": f"a\\{REDACTED}\n"}),
+        ([int(DIGITS)], [REDACTED]),
+    ],
+)
+@pytest.mark.parametrize("fence", ["{}", "```json\n{}\n```"])
+def test_a_report_stays_json(said: object, left: object, fence: str) -> None:
+    shown = Redactor([DIGITS])(fence.format(json.dumps(said)))
+    assert json.loads(shown.strip("`").removeprefix("json")) == left
+
+
+def test_a_cut_through_an_escape_of_json_takes_the_whole_string() -> None:
+    # The secret begins with the slash of an escaped slash, or in the middle of \\uXXXX.
+    assert Redactor(["/=_q4z7/=-"])(r'{"t": "x\/=_q4z7/=-", "n": 7}') in (
+        f'{{"t": "x{REDACTED}", "n": 7}}',
+        f'{{"t": "{REDACTED}", "n": 7}}',
+    )
+    shown = Redactor(["20acde9h4kz"])(r'{"t": "x\u20acde9h4kz", "n": 7}')
+    assert json.loads(shown) == {"t": REDACTED, "n": 7}
+
+
+def test_words_in_other_scripts_stay() -> None:
+    text = "naïve ½ ｆｕｌｌ 𝐛𝐨𝐥𝐝 漢字 &amp; &#169; \\d \\1 AT&T"
+    assert Redactor([SECRET])(text) == text
+    full = "".join(chr(ord(c) + 0xFEE0) for c in SECRET)
+    assert Redactor([SECRET])(f"漢字 {full}é") == f"漢字 {REDACTED}é"
+
+
+def test_entities_by_name_are_what_they_stand_for() -> None:
+    assert Redactor(["p@ss&w0rd<12>"])("<p@ss&amp;w0rd&lt;12&gt;>").startswith(f"<{REDACTED}")

@@ -37,6 +37,14 @@ def _b64(secret: str, before: str, *, url: bool = False) -> str:
     return encode(f"{before}{secret}".encode()).decode()
 
 
+def _bold(char: str) -> str:
+    """A letter or digit in mathematical bold."""
+    for first, bold in (("a", 0x1D41A), ("A", 0x1D400), ("0", 0x1D7CE)):
+        if char.isalnum() and 0 <= ord(char) - ord(first) < (10 if first == "0" else 26):
+            return chr(bold + ord(char) - ord(first))
+    return char
+
+
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "verbatim": str,
     "base64": lambda s: _b64(s, ""),
@@ -55,6 +63,13 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "unicode": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),
     "source": lambda s: "".join(f"\\x{ord(c):02x}" for c in s),
     "html": lambda s: "".join(f"&#{ord(c)};" for c in s),
+    "html open": lambda s: "".join(f"&#{ord(c)} " for c in s),
+    "html hex": lambda s: "".join(f"&#x{ord(c):X}" for c in s),
+    "octal": lambda s: "".join(f"\\{ord(c):o}" for c in s),
+    "long unicode": lambda s: "".join(f"\\U{ord(c):08x}" for c in s),
+    "braces": lambda s: "".join(f"\\u{{{ord(c):x}}}" for c in s),
+    "full width": lambda s: "".join(chr(ord(c) + 0xFEE0) for c in s),
+    "bold": lambda s: "".join(_bold(c) for c in s),
     "reversed": lambda s: s[::-1],
     "upper": str.upper,
     "spaced": " ".join,
