@@ -20,9 +20,10 @@ from orchestrator.catalog.data_file_layers import (
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
-from orchestrator.code_review.change.contents import list_tree
-from orchestrator.code_review.change.git.blobs import Blobs
 from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.commits import Commits
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy, read_policy
 from orchestrator.resources import DATA_DIRECTORIES, OVERLAY
@@ -119,17 +120,17 @@ async def read_layers(change: Change) -> list[Layer]:
     """The layers of a review's policy, read from the base commit, never from the change."""
     if change.policy_commit is None:
         return [read_shipped_layer()]
-    git = Git.of(change)
-    entries = await list_tree(git, change.policy_commit, OVERLAY)
-    blob_ids = {
-        path.removeprefix(f"{OVERLAY}/"): blob
-        for path, (mode, blob) in entries.items()
-        if mode.startswith("100") and _is_policy(path)
-    }
-    if not blob_ids:
+    async with Objects(Git.of(change)) as objects:
+        tree = await Commits(objects).tree(change.policy_commit)
+        entries = await list_tree(objects, tree, OVERLAY)
+        blob_ids = {
+            path.removeprefix(f"{OVERLAY}/"): blob
+            for path, (mode, blob) in entries.items()
+            if mode.startswith("100") and _is_policy(path)
+        }
+        files = {path: await objects.read(blob) for path, blob in blob_ids.items()}
+    if not files:
         return [read_shipped_layer()]
-    async with Blobs(git) as blobs:
-        files = {path: await blobs.read(blob) for path, blob in blob_ids.items()}
     return [read_shipped_layer(), make_overlay(OVERLAY, files)]
 
 

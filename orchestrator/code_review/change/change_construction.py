@@ -7,9 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.code_review.change.changed_files import changed_files
-from orchestrator.code_review.change.git.blobs import look_up_objects
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.commit_resolution import open_repository
+from orchestrator.code_review.change.git.commits import Commits
+from orchestrator.code_review.change.git.objects import Objects, look_up_objects
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree_snapshot import is_dirty, snapshot_worktree
 from orchestrator.engine.concurrent_tasks import run_both
@@ -53,59 +54,47 @@ async def _empty_base(git: Git, why: str) -> Base:
     return Base(None, await git.empty_tree(), (f"{why}; the whole tree is reviewed as one change",))
 
 
-async def _parent_base(git: Git, head: str, why: str) -> Base:
+async def _parent_base(commits: Commits, head: str, why: str) -> Base:
     """The commit before head, as far as this clone knows one."""
-    found = await git.attempt("rev-parse", "--verify", "--quiet", f"{head}^1")
-    if found.code == 0:
-        parent = found.stdout.decode().strip()
-        return Base(parent, await git.tree(parent), (why,))
-    if await git.is_shallow():
-        return await _empty_base(git, f"this clone holds no parent of {head[:12]}")
-    return await _empty_base(git, f"{head[:12]} is the first commit")
+    if parent := await commits.parent(head):
+        return Base(parent, await commits.tree(parent), (why,))
+    if await commits.git.is_shallow():
+        return await _empty_base(commits.git, f"this clone holds no parent of {head[:12]}")
+    return await _empty_base(commits.git, f"{head[:12]} is the first commit")
 
 
-async def _default_base(git: Git, head: str) -> Base:
-    parent = f"{head}^1"
-    names = [*_DEFAULTS, parent]
-    seen = await look_up_objects(git, [*names, *map(_tree_name, names)])
-
-    async def newest(why: str) -> Base:
-        if parent in seen and _tree_name(parent) in seen:
-            return Base(seen[parent].oid, seen[_tree_name(parent)].oid, (why,))
-        return await _parent_base(git, head, why)
-
-    ref = next((ref for ref in _DEFAULTS if ref in seen), None)
+async def _default_base(commits: Commits, head: str) -> Base:
+    git = commits.git
+    seen = await look_up_objects(git, [f"{ref}^{{commit}}" for ref in _DEFAULTS])
+    ref = next((ref for ref in _DEFAULTS if f"{ref}^{{commit}}" in seen), None)
     if ref is None:
-        return await newest("there is no default branch; the newest commit is reviewed")
-    name, tip = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), seen[ref].oid
-    base = head if tip == head else await git.merge_base(tip, head)
+        why = "there is no default branch; the newest commit is reviewed"
+        return await _parent_base(commits, head, why)
+    name = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+    tip = seen[f"{ref}^{{commit}}"].oid
+    base = await commits.merge_base(tip, head)
     if base == head:
-        return await newest(f"{head[:12]} is on {name} already; that one commit is reviewed")
-    if base == tip and _tree_name(ref) in seen:
-        return Base(base, seen[_tree_name(ref)].oid)
+        why = f"{head[:12]} is on {name} already; that one commit is reviewed"
+        return await _parent_base(commits, head, why)
     if base:
-        return Base(base, await git.tree(base), policy=tip)
+        return Base(base, await commits.tree(base), policy=tip)
     if await git.is_shallow():
         return await _empty_base(git, f"this clone holds no merge base of {head[:12]} and {name}")
-    return await newest(f"{head[:12]} shares no history with {name}; the newest commit is reviewed")
+    why = f"{head[:12]} shares no history with {name}; the newest commit is reviewed"
+    return await _parent_base(commits, head, why)
 
 
-def _tree_name(name: str) -> str:
-    return f"{name}^{{tree}}"
-
-
-async def _named_base(git: Git, base: str, head: str) -> Base:
-    named = await git.commit(base)
-    common = await git.merge_base(named, head)
+async def _named_base(commits: Commits, named: str, head: str) -> Base:
+    common = await commits.merge_base(named, head)
     if common:
-        return Base(common, await git.tree(common), policy=named)
-    where = "in this shallow clone" if await git.is_shallow() else "at all"
+        return Base(common, await commits.tree(common), policy=named)
+    where = "in this shallow clone" if await commits.git.is_shallow() else "at all"
     why = f"{named[:12]} and {head[:12]} have no common commit {where}; they are compared directly"
-    return Base(named, await git.tree(named), (why,))
+    return Base(named, await commits.tree(named), (why,))
 
 
 async def compare_trees(
-    git: Git,
+    objects: Objects,
     base: Base,
     head: str,
     head_tree: str,
@@ -113,14 +102,16 @@ async def compare_trees(
     notes: tuple[str, ...] = (),
     unseen: tuple[ChangedFile, ...] = (),
 ) -> Change:
-    """The change from a base to a tree in the object store of ``git``.
+    """The change from a base to a tree in the same object store.
 
     Args:
-        git: its ``object_dir`` is the change's.
+        objects: reads both; its git's ``object_dir`` is the change's.
+        base: the side to start from.
         head: the name of the other side.
         unseen: changed files that do not differ between the trees.
     """
-    found = await changed_files(git, base.tree, head_tree)
+    git = objects.git
+    found = await changed_files(objects, base.tree, head_tree)
     files = tuple(sorted((*found, *unseen), key=lambda file: file.path))
     empty = () if files else (_describe_empty_change(base, head),)
     return Change(
@@ -158,33 +149,36 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
     known = await open_repository(repo, base, head)
     git = known.git
     tip = known.head or await git.commit("HEAD" if head is None else head)
-    if known.common is not None:
-        start = Base(known.common, await known.tree(known.common), policy=known.base)
-    else:
-        start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
-    found = partial(compare_trees, git, start, tip, await known.tree(tip))
-    if head is not None:
-        return await found()
-    change, dirty = await run_both(found, partial(is_dirty, git, repo, known.top))
+    named = known.base or (await git.commit(base) if base is not None else None)
+    async with Objects(git) as objects:
+        commits = Commits(objects)
+        start = await (
+            _default_base(commits, tip) if named is None else _named_base(commits, named, tip)
+        )
+        found = partial(compare_trees, objects, start, tip, await commits.tree(tip))
+        if head is not None:
+            return await found()
+        change, dirty = await run_both(found, partial(is_dirty, git, repo, known.top))
     return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
 
 
-async def resolve_base_or_head(git: Git, base: str | None) -> Base:
+async def resolve_base_or_head(commits: Commits, base: str | None) -> Base:
     """The base of a change that is no commit yet: the commit named, else HEAD.
 
     Raises:
         InputError: the name is unknown, ambiguous or no commit.
     """
+    git = commits.git
     if base is not None:
         commit = await git.commit(base)
-        return Base(commit, await git.tree(commit))
+        return Base(commit, await commits.tree(commit))
     found = await git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if found.code:
         if (await git.attempt("rev-parse", "--verify", "--quiet", "HEAD")).code == 0:
             await git.commit("HEAD")  # there is one, and it is lost: says so
         return await _empty_base(git, "this repository has no commit yet")
     commit = found.stdout.decode().strip()
-    return Base(commit, await git.tree(commit))
+    return Base(commit, await commits.tree(commit))
 
 
 async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
@@ -201,8 +195,11 @@ async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
         StoreError: the disk is full.
     """
     git = await Git.open(repo)
-    start = await resolve_base_or_head(git, None)
-    if base is not None and start.commit:
-        start = await _named_base(git, base, start.commit)
+    async with Objects(git) as objects:
+        commits = Commits(objects)
+        start = await resolve_base_or_head(commits, None)
+        if base is not None and start.commit:
+            start = await _named_base(commits, await git.commit(base), start.commit)
     store, tree, notes = await snapshot_worktree(git, repo, scratch)
-    return await compare_trees(store, start, "worktree", tree, notes=notes)
+    async with Objects(store) as objects:
+        return await compare_trees(objects, start, "worktree", tree, notes=notes)

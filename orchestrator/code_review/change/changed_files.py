@@ -11,15 +11,16 @@ from msgspec.structs import replace
 
 from orchestrator.checks.path_kinds import vendored_directory
 from orchestrator.code_review.change.file_export import temporary_directory
-from orchestrator.code_review.change.git.blobs import (
-    Blobs,
-    GitObject,
-    look_up_objects,
-    missing_blob_error,
-)
 from orchestrator.code_review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.git.objects import (
+    GitObject,
+    Objects,
+    look_up_objects,
+    missing_object_error,
+)
 from orchestrator.code_review.change.git.repository_layout import STATE
+from orchestrator.code_review.change.git.trees import check_difference
 from orchestrator.code_review.change.skipped_files import (
     LINK,
     SUBMODULE,
@@ -47,30 +48,38 @@ _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _INDEX = re.compile(rb"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: [0-7]+)?\n")
 
 
-async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[ChangedFile, ...]:
+async def changed_files(
+    objects: Objects, base_tree: str, head_tree: str
+) -> tuple[ChangedFile, ...]:
     """Every file that differs between two trees, sorted by path.
 
     Raises:
-        InputError: an object is missing from this clone, or a name leads out of the tree.
+        InputError: an object is missing from this clone or not what its id says, there are too many
+            files, or a name leads out of the tree.
     """
-    (files, looks), output = await run_both(
-        partial(_read_both_diffs, git, base_tree, head_tree),
-        partial(_diff, git, base_tree, head_tree),
+    git = objects.git
+    (files, looks), (output, _) = await run_both(
+        partial(_read_both_diffs, objects, base_tree, head_tree),
+        partial(
+            run_both,
+            partial(_diff, git, base_tree, head_tree),
+            partial(check_difference, objects, base_tree, head_tree),
+        ),
     )
     pairs = await _read_line_numbers(git, output, files, looks)
     return tuple(_with_line_numbers(file, looks, pairs) for file in files)
 
 
 async def _read_both_diffs(
-    git: Git, base_tree: str, head_tree: str
+    objects: Objects, base_tree: str, head_tree: str
 ) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
-    output = await git.run(
+    output = await objects.git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
         base_tree, head_tree,
     )  # fmt: skip
     files = sorted(_parse_raw_diff(output), key=lambda file: file.path)
     _check_names(files)
-    return await describe(git, base_tree, files)
+    return await describe(objects, base_tree, files)
 
 
 def _check_names(files: Sequence[ChangedFile]) -> None:
@@ -113,9 +122,13 @@ def _parse_raw_diff(output: bytes) -> Iterator[ChangedFile]:
 
 
 async def describe(
-    git: Git, base_tree: str, files: Sequence[ChangedFile]
+    objects: Objects, base_tree: str, files: Sequence[ChangedFile]
 ) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
-    """Kind, size and skip of every file, and what their blobs are like."""
+    """Kind, size and skip of every file, and what their blobs are like.
+
+    Raises:
+        InputError: a blob is missing from this clone, or not what its id says.
+    """
     blobs = {
         blob: None
         for file in files
@@ -126,15 +139,14 @@ async def describe(
     attributes = {f"{folder}.gitattributes" for folder in _parent_directories(paths)}
     vendored = {folder for path in paths if (folder := vendored_directory(path))}
     in_base = {path: f"{base_tree}:{path}" for path in sorted({*attributes, *vendored})}
-    async with Blobs(git) as reader:
-        found = await look_up_objects(git, [*blobs, *in_base.values()])
-        stand = {path: found[name] for path, name in in_base.items() if name in found}
-        texts = [path for path in sorted(attributes & stand.keys()) if stand[path].kind == "blob"]
-        rules = {path: stand[path].oid for path in texts}
-        looks, marked = await run_both(
-            partial(_inspect_blobs, reader, blobs, found),
-            partial(_read_generated_attributes, git, rules, paths),
-        )
+    found = await look_up_objects(objects.git, [*blobs, *in_base.values()])
+    stand = {path: found[name] for path, name in in_base.items() if name in found}
+    texts = [path for path in sorted(attributes & stand.keys()) if stand[path].kind == "blob"]
+    rules = {path: stand[path].oid for path in texts}
+    looks, marked = await run_both(
+        partial(_inspect_blobs, objects, blobs, found),
+        partial(_read_generated_attributes, objects, rules, paths),
+    )
     stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")
     policy = AttributePolicy(marked, stood)
     return [classify(file, looks, policy) for file in files], looks
@@ -151,29 +163,30 @@ def _parent_directories(paths: Iterable[str]) -> set[str]:
 
 
 async def _inspect_blobs(
-    reader: Blobs, blobs: Iterable[str], found: Mapping[str, GitObject]
+    objects: Objects, blobs: Iterable[str], found: Mapping[str, GitObject]
 ) -> dict[str, ContentInfo]:
     gone = next((blob for blob in blobs if blob not in found or found[blob].kind != "blob"), None)
     if gone is not None:
-        raise missing_blob_error(gone)
+        raise missing_object_error(gone)
     looks = {blob: ContentInfo(found[blob].size) for blob in blobs}
 
     async def keep(blob: str, data: bytes) -> None:
         looks[blob] = inspect_content(data)
 
-    await reader.each([blob for blob, seen in looks.items() if seen.size <= BIG_FILE_BYTES], keep)
+    await objects.each([blob for blob, seen in looks.items() if seen.size <= BIG_FILE_BYTES], keep)
     return looks
 
 
 async def _read_generated_attributes(
-    git: Git, rules: Mapping[str, str], paths: Iterable[str]
+    objects: Objects, rules: Mapping[str, str], paths: Iterable[str]
 ) -> dict[str, bool]:
     """What ``.gitattributes`` files say of ``linguist-generated``: path → set or unset."""
     if not rules:
         return {}
+    await objects.each(list(rules.values()), _drop)  # git reads them without hashing them
     with temporary_directory() as folder:
         # The work tree is the empty folder: only the index, which is base, has a say.
-        indexed = replace(git, index=folder / "index", work_tree=folder)
+        indexed = replace(objects.git, index=folder / "index", work_tree=folder)
         entries = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
         await indexed.run("update-index", "-z", "--index-info", stdin=os.fsencode(entries))
         names = os.fsencode("".join(f"{path}\0" for path in paths))
@@ -184,6 +197,10 @@ async def _read_generated_attributes(
     values = zip(fields[0::3], fields[2::3], strict=False)
     known = {b"set": True, b"true": True, b"unset": False, b"false": False}
     return {os.fsdecode(path): known[value] for path, value in values if value in known}
+
+
+async def _drop(oid: str, data: bytes) -> None:
+    """The contents are not needed, only that they are those of the id."""
 
 
 def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, ContentInfo]) -> bool:

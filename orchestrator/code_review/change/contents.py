@@ -1,7 +1,6 @@
 """What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
 
 import codecs
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -10,8 +9,9 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.code_review.change.file_export import write_files
-from orchestrator.code_review.change.git.blobs import Blobs
 from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import StoreError
 from orchestrator.sandbox.safe_paths import unsafe_path_reason
@@ -33,23 +33,6 @@ def decode(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
-async def list_tree(git: Git, tree: str, *directories: str) -> dict[str, tuple[str, str]]:
-    """Every entry of a tree, submodules and links included: path → (mode, object id).
-
-    Args:
-        tree: the id of a tree or commit.
-        directories: only what stands in these; their names are taken as they are.
-    """
-    output = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *directories)
-    entries: dict[str, tuple[str, str]] = {}
-    for record in output.split(b"\0"):
-        about, tab, path = record.partition(b"\t")
-        if tab:
-            mode, _, oid = about.decode().split(" ")
-            entries[os.fsdecode(path)] = (mode, oid)
-    return entries
-
-
 class Contents:
     """Reads both sides of a change; use it as an async context manager.
 
@@ -57,8 +40,7 @@ class Contents:
     """
 
     def __init__(self, change: Change) -> None:
-        self._git = Git.of(change)
-        self._blobs = Blobs(self._git)
+        self._objects = Objects(Git.of(change))
         self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
         self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
         self._listing: dict[SideName, anyio.Lock] = {side: anyio.Lock() for side in SIDES}
@@ -67,17 +49,17 @@ class Contents:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._blobs.__aexit__(*error)
+        await self._objects.__aexit__(*error)
 
     async def read(self, blob: str) -> bytes:
         """The bytes of one blob."""
-        return await self._blobs.read(blob)
+        return await self._objects.read(blob)
 
     async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
         """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
         async with self._listing[side]:
             if side not in self._listings:
-                self._listings[side] = await list_tree(self._git, self._trees[side])
+                self._listings[side] = await list_tree(self._objects, self._trees[side])
             return self._listings[side]
 
     async def export(
@@ -123,6 +105,6 @@ class Contents:
             if len(pending) >= _FILES_AT_ONCE or held >= _BYTES_AT_ONCE:
                 await flush()
 
-        await self._blobs.each(list(paths_of_blob), keep)
+        await self._objects.each(list(paths_of_blob), keep)
         await flush()
         return refused

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.contents import Contents, decode
-from orchestrator.code_review.change.git.blobs import MAX_BLOB
+from orchestrator.code_review.change.git.objects import MAX_BLOB
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
 

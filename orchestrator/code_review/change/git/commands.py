@@ -270,18 +270,6 @@ class Git(Struct, frozen=True):
         """Whether the clone's history was cut off."""
         return await self.line("rev-parse", "--is-shallow-repository") == "true"
 
-    async def tree(self, commit: str) -> str:
-        """The tree id of a commit id."""
-        tree = await self.attempt("rev-parse", "--verify", f"{commit}^{{tree}}")
-        if tree.code:
-            raise git_error(f"reading {commit[:12]}", tree, "; git fsck tells what is missing")
-        return tree.stdout.decode().strip()
-
     async def empty_tree(self) -> str:
         """The id of the tree without files, in this repository's hash."""
         return await self.line("hash-object", "-t", "tree", "--stdin")
-
-    async def merge_base(self, one: str, other: str) -> str | None:
-        """The best common ancestor of two commit ids, None when they share no history here."""
-        found = await self.attempt("merge-base", one, other)
-        return found.stdout.decode().strip() or None

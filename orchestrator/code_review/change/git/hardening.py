@@ -16,19 +16,25 @@ BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it 
 _CONFIG = (
     ("attr.tree", ""),  # from 2.43 a bare repository would take attributes from HEAD
     ("core.bigFileThreshold", str(BIG_FILE_BYTES)),
+    ("core.checkStat", "default"),
+    ("core.commitGraph", "false"),  # it is believed before the commits themselves
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.ignoreStat", "false"),
+    ("core.multiPackIndex", "false"),
     ("core.pager", "cat"),
     ("core.quotePath", "false"),
     ("core.safecrlf", "false"),  # a mixed line end is the reviewers' affair, not a fatal error
     ("core.splitIndex", "false"),
+    ("core.trustctime", "true"),
     ("core.untrackedCache", "false"),
     ("core.warnAmbiguousRefs", "true"),
     ("credential.helper", ""),
     ("diff.external", ""),
     ("gpg.program", "false"),
+    ("index.sparse", "false"),
     ("log.showSignature", "false"),
+    ("pack.useBitmaps", "false"),
     ("protocol.allow", "never"),
     ("safe.directory", "*"),
     ("submodule.recurse", "false"),

@@ -8,7 +8,10 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.change.change_construction import compare_trees, resolve_base_or_head
 from orchestrator.code_review.change.git.commands import Git, git_error, shorten
+from orchestrator.code_review.change.git.commits import Commits
+from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
+from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import (
     NO_CONTENTS,
@@ -57,9 +60,12 @@ async def _apply_patch(
 ) -> Change:
     repo, base, scratch = where
     git = await Git.open(repo)
-    start = await resolve_base_or_head(git, base)
-    if not files:
-        return await compare_trees(git, start, name, start.tree, notes=("the patch is empty",))
+    async with Objects(git) as objects:
+        start = await resolve_base_or_head(Commits(objects), base)
+        if not files:
+            empty = ("the patch is empty",)
+            return await compare_trees(objects, start, name, start.tree, notes=empty)
+        await list_tree(objects, start.tree)  # bounded, where reading it into an index is not
     store = await open_extra_store(git, scratch)
     # Away from any work tree: only the index, which is base, is patched.
     store = replace(store, work_tree=resolve_path(scratch))
@@ -82,7 +88,9 @@ async def _apply_patch(
         raise InputError(_apply_error(stderr, name, start.name[:12]))
     tree = (await store.run("write-tree", "--missing-ok")).decode().strip()
     store = replace(store, index=None, work_tree=None)
-    return await compare_trees(store, start, name, tree, unseen=_files_without_tree_changes(files))
+    unseen = _files_without_tree_changes(files)
+    async with Objects(store) as objects:
+        return await compare_trees(objects, start, name, tree, unseen=unseen)
 
 
 def _line_end_variants(reader: Reader, files: list[FilePatch]) -> list[bytes]:

@@ -8,10 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.code_review.change.changed_files import describe
-from orchestrator.code_review.change.contents import list_tree
 from orchestrator.code_review.change.file_export import make_directory
 from orchestrator.code_review.change.git.commands import Git, shorten
+from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
+from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
 from orchestrator.code_review.change.patch.unified_diff import FilePatch, Hunk
 from orchestrator.code_review.change.skipped_files import LINK, SUBMODULE
@@ -102,12 +103,15 @@ async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: P
     await git.run("init", "--quiet", "--bare", "--template=", str(git.git_dir))
     stream = b"".join([*_fast_import_commit(files, "base"), *_fast_import_commit(files, "head")])
     await git.run("fast-import", "--quiet", "--force", stdin=stream)
-    trees = [await git.tree(f"refs/heads/{side}") for side in ("base", "head")]
-    sides = [await list_tree(git, tree) for tree in trees]
-    changed = [_changed_file(file, sides[0], sides[1], name) for file in files]
-    changed.sort(key=lambda file: file.path)
-    known = [file for file in changed if file.skip is None]
-    described = {f.path: f for f in (await describe(git, trees[0], known))[0]}
+    trees = [
+        await git.line("rev-parse", f"refs/heads/{side}^{{tree}}") for side in ("base", "head")
+    ]
+    async with Objects(git) as objects:
+        sides = [await list_tree(objects, tree) for tree in trees]
+        changed = [_changed_file(file, sides[0], sides[1], name) for file in files]
+        changed.sort(key=lambda file: file.path)
+        known = [file for file in changed if file.skip is None]
+        described = {f.path: f for f in (await describe(objects, trees[0], known))[0]}
     notes = ["there is no repository; only the lines in the patch are known"]
     if crlf:
         notes.append("the patch's line ends are all CR LF; they are read as LF")

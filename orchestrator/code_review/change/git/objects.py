@@ -1,9 +1,15 @@
-"""Contents of a repository by object id, through one long-lived ``git cat-file --batch``."""
+"""Objects of a repository by id, through one long-lived ``git cat-file --batch``, each one hashed.
 
+git believes that a file of ``.git/objects`` holds what its name or an index of a pack says. Whoever
+prepared a checkout could have put something else there, so what is read is compared with its id.
+"""
+
+import hashlib
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from typing import Literal
 
 import anyio
 from msgspec import Struct
@@ -12,7 +18,9 @@ from orchestrator.code_review.change.git.commands import LIMITS, OID, Git
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.run_program import RunningProgram, start
 
-MAX_BLOB = 64 << 20  # bytes that are ever held of one file
+MAX_BLOB = 64 << 20  # bytes that are ever held of one object
+
+Kind = Literal["blob", "tree", "commit"]
 
 _WINDOW = 128  # requests sent ahead; they fit a pipe, so that sending never waits for reading
 _SECONDS = 60.0  # that git may say nothing
@@ -28,81 +36,110 @@ _BROKEN = (
 
 
 @contextmanager
-def _naming_missing_blob(blob: str) -> Iterator[None]:
+def _naming_unreadable_object(oid: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as broken:
-        raise InputError(f"git could not read {blob[:12]}: {broken!r:.120}") from None
+        raise InputError(f"git could not read {oid[:12]}: {broken!r:.120}") from None
 
 
-def missing_blob_error(blob: str) -> InputError:
-    """That a blob is not in this clone."""
-    return InputError(f"the contents of {blob[:12]} are not in this clone; fetch it in full")
+def missing_object_error(oid: str) -> InputError:
+    """That an object is not in this clone."""
+    return InputError(f"the contents of {oid[:12]} are not in this clone; fetch it in full")
 
 
-class Blobs:
-    """Reads blobs; safe for concurrent callers, and its process ends with it.
+def _check_hash(oid: str, kind: Kind, data: bytes) -> None:
+    new = hashlib.sha1 if len(oid) == 40 else hashlib.sha256
+    digest = new(b"%s %d\0" % (kind.encode(), len(data)), usedforsecurity=False)
+    digest.update(data)
+    if digest.hexdigest() != oid:
+        raise InputError(
+            f"the {kind} {oid[:12]} does not hold what its id says; git fsck shows it, a new clone "
+            "replaces it"
+        )
+
+
+class Objects:
+    """Reads objects; safe for concurrent callers, and its process ends with it.
 
     A read that is cancelled or fails ends the process: what it still had to say is nobody's answer.
     The next read starts another.
     """
 
     def __init__(self, git: Git) -> None:
-        self._git = git
+        self.git = git
         self._lock = anyio.Lock()
         self._process: RunningProgram | None = None
         self._output = bytearray()  # printed by git and not parsed yet
 
-    async def __aenter__(self) -> "Blobs":
+    async def __aenter__(self) -> "Objects":
         """Start its process, so that the first read need not wait for that."""
-        with _naming_missing_blob("objects"):
+        with _naming_unreadable_object("objects"):
             self._start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._end()
 
-    async def read(self, blob: str) -> bytes:
-        """The bytes of one blob."""
+    async def read(self, oid: str, kind: Kind = "blob") -> bytes:
+        """The bytes of one object.
+
+        Raises:
+            InputError: there is no such object here, its contents are not those of its id, or it
+                is larger than ``MAX_BLOB``.
+        """
         got: list[bytes] = []
 
         async def keep(_: str, data: bytes) -> None:
             got.append(data)
 
-        await self.each([blob], keep)
+        await self.each([oid], keep, kind)
         return got[0]
 
     async def each(
-        self, blobs: Sequence[str], consume: Callable[[str, bytes], Awaitable[None]]
+        self,
+        oids: Sequence[str],
+        consume: Callable[[str, bytes], Awaitable[None]],
+        kind: Kind = "blob",
+        *,
+        missing_ok: bool = False,
     ) -> None:
-        """Hand every blob to ``consume``, in order, one in memory at a time.
+        """Hand every object to ``consume``, in order, one in memory at a time.
 
         Args:
+            oids: object ids.
             consume: called with the id and the bytes; it must not read from the same store.
+            kind: of all of them.
+            missing_ok: it is not called for what is not in this clone.
+
+        Raises:
+            InputError: as for :meth:`read`.
         """
-        for blob in blobs:
-            if not OID.fullmatch(blob):
-                raise InputError(f"{blob!r:.80} is no object id")
-        rest = iter(blobs)
+        for oid in oids:
+            if not OID.fullmatch(oid):
+                raise InputError(f"{oid!r:.80} is no object id")
+        rest = iter(oids)
         async with self._lock:
             try:
                 while window := list(islice(rest, _WINDOW)):
-                    with _naming_missing_blob(window[0]):
+                    with _naming_unreadable_object(window[0]):
                         await self._ask(window)
-                    for blob in window:
-                        with _naming_missing_blob(blob):
-                            data = await self._answer(blob)
-                        await consume(blob, data)
+                    for oid in window:
+                        with _naming_unreadable_object(oid):
+                            data = await self._answer(oid, kind, missing_ok)
+                        if data is not None:
+                            _check_hash(oid, kind, data)
+                            await consume(oid, data)
             except BaseException:
                 await self._end()
                 raise
 
     async def _ask(self, window: Sequence[str]) -> None:
         process = self._process or self._start()
-        await process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
+        await process.stdin.send("".join(f"{oid}\n" for oid in window).encode())
 
     def _start(self) -> RunningProgram:
-        git = self._git
+        git = self.git
         argv = git.command("cat-file", "--batch")
         self._process = start(
             argv, permissions=git.permissions, cwd=git.cwd, env=git.environment(), limits=LIMITS
@@ -110,15 +147,17 @@ class Blobs:
         self._output.clear()
         return self._process
 
-    async def _answer(self, blob: str) -> bytes:
+    async def _answer(self, oid: str, kind: Kind, missing_ok: bool) -> bytes | None:
         while (end := self._output.find(b"\n")) < 0:
             await self._listen()
         header = self._take(end + 1).split()
-        if header[1:2] != [b"blob"]:
-            raise missing_blob_error(blob)
+        if missing_ok and header[1:] == [b"missing"]:
+            return None
+        if header[1:2] != [kind.encode()]:
+            raise missing_object_error(oid)
         size = int(header[2])
         if size > MAX_BLOB:
-            raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
+            raise InputError(f"{oid[:12]} holds {size} bytes, more than {MAX_BLOB}")
         while len(self._output) <= size:
             await self._listen()
         return self._take(size + 1)[:-1]  # without the line feed that ends it
