@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.confinement import NAMESPACES, SYSTEM_FILES, SYSTEM_PROGRAMS
+from orchestrator.sandbox.confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
+from orchestrator.sandbox.namespace_check import describe_request
 
 INSTALL_HINT = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
 TMP_BYTES = 64 << 20
@@ -27,14 +28,24 @@ def find_bwrap() -> str | None:
     return shutil.which("bwrap", path=os.pathsep.join(_DIRECTORIES))
 
 
-def namespaces() -> str:
-    """Ids of this process's namespaces, in the order of ``NAMESPACES``, with commas between."""
-    return ",".join(str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in NAMESPACES)
+def _asked(
+    reads: Iterable[Path | str], writes: Iterable[Path | str]
+) -> dict[str, tuple[str, bool]]:
+    """Path → the option that mounts it in new namespaces, and whether it may be written there."""
+    system = [
+        path for path in (*SYSTEM_PROGRAMS, *SYSTEM_FILES) if not path.startswith(_MOUNTED_BY_BWRAP)
+    ]
+    return {
+        **dict.fromkeys(system, ("--ro-bind-try", False)),
+        **{os.fspath(path): ("--ro-bind", False) for path in reads},
+        **{os.fspath(path): ("--bind", True) for path in writes},
+    }
 
 
-def host_markers() -> str:
-    """What must not be visible in new namespaces, as ``confinement.namespace_error`` takes it."""
-    return f"{namespaces()},{scratch_directory.host_file()}"
+def namespace_request(reads: Iterable[Path | str], writes: Iterable[Path | str]) -> str:
+    """What ``namespace_command`` asks for, as ``namespace_error`` takes it."""
+    paths = {path: writable for path, (_, writable) in _asked(reads, writes).items()}
+    return describe_request(scratch_directory.host_file(), paths)
 
 
 def namespace_command(
@@ -53,19 +64,12 @@ def namespace_command(
         argv += [part for name in _CAPABILITIES for part in ("--cap-add", f"CAP_{name}")]
     else:
         argv += ["--unshare-user"]
-    system = [
-        path for path in (*SYSTEM_PROGRAMS, *SYSTEM_FILES) if not path.startswith(_MOUNTED_BY_BWRAP)
-    ]
     # Shallow first, so that no mount hides one that lies below it.
-    named = {
-        **dict.fromkeys(system, "--ro-bind-try"),
-        **{os.fspath(path): "--ro-bind" for path in reads},
-        **{os.fspath(path): "--bind" for path in writes},
-    }
+    named = _asked(reads, writes)
     parents = {str(parent) for path in named for parent in Path(path).parents}
     for path in sorted(parents - {"/", "/tmp"}, key=lambda path: (path.count("/"), path)):  # noqa: S108
         if path not in named:  # left to bwrap, only root could pass through it
             argv += ["--perms", "0755", "--dir", path]
     for path in sorted(named, key=lambda path: (path.count("/"), path)):
-        argv += [named[path], path, path]
+        argv += [named[path][0], path, path]
     return [*argv, "--remount-ro", "/", "--chdir", "/", "--"]

@@ -10,6 +10,7 @@ import errno
 import os
 
 from orchestrator.sandbox import kernel_calls
+from orchestrator.sandbox.namespace_check import namespace_error
 from orchestrator.sandbox.seccomp_filter import seccomp_filter, supported
 
 USERS = range(61184, 65520)
@@ -30,7 +31,6 @@ SYSTEM_FILES = (
     "/dev/random", "/dev/urandom", "/dev/zero", "/dev/full",
 )  # fmt: skip
 NULL_DEVICES = ("/dev/null",)
-NAMESPACES = ("net", "pid", "mnt", "ipc")
 _FAMILIES = (_socket.AF_INET, _socket.AF_UNIX)
 
 
@@ -127,30 +127,6 @@ def program_files(program: str) -> list[str]:
     return [path, *(directory for directory in beside if os.path.isdir(directory))]
 
 
-def namespace_error(host_markers: str) -> str:
-    """Why this process is not in namespaces made by bubblewrap; empty when it is.
-
-    Args:
-        host_markers: ids of the namespaces outside, and a file that exists only there, with commas
-            between.
-    """
-    *before, file = host_markers.split(",")
-    now = [str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in NAMESPACES]
-    shared = [name for name, old, new in zip(NAMESPACES, before, now, strict=True) if old == new]
-    if shared:
-        return f"bwrap ran, but shares our {', '.join(shared)} namespace"
-    if os.path.exists(file):
-        return "bwrap ran, but our files are visible in its namespaces"
-    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    try:
-        probe.connect(("192.0.2.1", 9))  # sends nothing: only looks for a route
-    except OSError:
-        return ""
-    finally:
-        probe.close()
-    return "bwrap ran, but the network is reachable"
-
-
 def require_cgroups(procs_files: str, entered: int) -> None:
     """Check that this process has entered all its cgroups.
 
@@ -162,14 +138,14 @@ def require_cgroups(procs_files: str, entered: int) -> None:
         raise DenialError("the kernel did not let the process enter its cgroup")
 
 
-def confine_test_code(host_markers: str, user: int | None) -> None:
+def confine_test_code(namespaces: str, user: int | None) -> None:
     """Confine this process to what code of the change may have, in namespaces of its own.
 
     Args:
-        host_markers: as for ``namespace_error``.
+        namespaces: as for ``namespace_error``.
         user: the user id to change to, None to keep ours.
     """
-    if error := namespace_error(host_markers):
+    if error := namespace_error(namespaces):
         raise DenialError(error)
     if user is not None:
         kernel_calls.change_user(user, all_files=False)

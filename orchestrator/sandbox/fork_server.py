@@ -56,16 +56,17 @@ def _confinement(reads: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _namespace_command(home: Path, reads: Sequence[Path]) -> list[str]:
-    """The command that creates namespaces in which exists what workers may read."""
+def _namespace_command(home: Path, reads: Sequence[Path]) -> tuple[list[str], str]:
+    """The command that creates namespaces with what workers may read, and how to check them."""
     bwrap = bubblewrap.find_bwrap()
     if bwrap is None:
         raise SandboxError("a worker could not be started: bwrap is not installed")
     ours = [] if home == PACKAGE.parent else [home]
     paths = [path.resolve() for path in (*ours, *reads, scratch_directory.work_directory())]
-    return bubblewrap.namespace_command(
-        bwrap, (*installation_directories(), *paths), (scratch_directory.canary_file(),)
-    )
+    all_reads: list[Path | str] = [*installation_directories(), *paths]
+    writes = (scratch_directory.canary_file(),)
+    command = bubblewrap.namespace_command(bwrap, all_reads, writes)
+    return command, bubblewrap.namespace_request(all_reads, writes)
 
 
 class ForkServer:
@@ -85,7 +86,9 @@ class ForkServer:
     def __init__(
         self, size: int, home: Path, modules: Sequence[str], reads: Sequence[Path], level: Level
     ) -> None:
-        prefix = _namespace_command(home, reads) if level == "bubblewrap" else []
+        prefix, namespaces = (
+            _namespace_command(home, reads) if level == "bubblewrap" else (list[str](), "")
+        )
         pairs = [socket.socketpair() for _ in range(size)]
         self.sockets = [ours for ours, _ in pairs]
         theirs = [child_end.fileno() for _, child_end in pairs]
@@ -99,7 +102,7 @@ class ForkServer:
                 [
                     *(*prefix, sys.executable, "-I", str(MAIN), str(home), numbers, confinement),
                     *(",".join(map(str, cgroup_files)),),
-                    bubblewrap.host_markers() if prefix else "",
+                    namespaces,
                     *modules,
                 ],
                 stdin=subprocess.PIPE,

@@ -1,10 +1,10 @@
 """The fork server and its workers: imports once what checks need, then forks a worker per slot.
 
 Started as a file, isolated (``-I``):
-``fork_server_main.py HOME SOCKETS CONFINEMENT CGROUP_FILES HOST_MARKERS [MODULE ...]``.
+``fork_server_main.py HOME SOCKETS CONFINEMENT CGROUP_FILES NAMESPACES [MODULE ...]``.
 
 It enters the cgroups whose ``cgroup.procs`` are open as CGROUP_FILES, puts HOME on the path,
-imports the modules, and forks one worker for each of the inherited SOCKETS. HOST_MARKERS are what
+imports the modules, and forks one worker for each of the inherited SOCKETS. NAMESPACES is what
 must not be visible in its namespaces; empty where it has none of its own. A worker first confines
 itself to CONFINEMENT: JSON arguments of ``confine``, empty where that is impossible. Then it reads
 one JSON request a line and writes one reply a line, until its socket is closed. A worker that dies
@@ -189,12 +189,12 @@ def _confiner(arguments: dict[str, Any] | None) -> Callable[[], None]:
 
 def main() -> None:
     """Import, then fork and serve; what a check prints or reads goes to the null device."""
-    home, sockets, confine_arguments, cgroup_files, host_markers, *modules = sys.argv[1:]
+    home, sockets, confine_arguments, cgroup_files, namespaces, *modules = sys.argv[1:]
     sys.path.insert(0, home)
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - it is on the path now
+    from orchestrator.sandbox import kernel_calls, namespace_check  # noqa: PLC0415 - it is on the path now
 
-    if host_markers and (error := confinement.namespace_error(host_markers)):
+    if namespaces and (error := namespace_check.namespace_error(namespaces)):
         print(error, file=sys.stderr, flush=True)  # noqa: T201 - our parent reads it
         os._exit(NOT_CONFINED)
     for resource_number, bound in _LIMITS:

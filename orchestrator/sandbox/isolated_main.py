@@ -1,9 +1,9 @@
 """The process that becomes code of the change, once it is confined in namespaces of its own.
 
 Started as a file, isolated and without site (``-I -S``):
-``isolated_main.py HOME HOST_MARKERS USER STATUS TREE LIMITS CGROUP_FILES ARGV``.
+``isolated_main.py HOME NAMESPACES USER STATUS TREE LIMITS CGROUP_FILES ARGV``.
 
-HOST_MARKERS are what must not be visible in its namespaces, USER is a user id or empty, STATUS a
+NAMESPACES is what its namespaces must be like, USER is a user id or empty, STATUS a
 descriptor to which ``ready`` is written at the very end, or else the error; TREE is the program's
 working directory, LIMITS are pairs of a resource number and its bound, and CGROUP_FILES descriptors
 of ``cgroup.procs``.
@@ -15,7 +15,7 @@ import sys
 
 def main() -> None:
     """Confine the process and execute the program."""
-    home, host_markers, user, status_number, tree, limits, cgroup_files, *argv = sys.argv[1:]
+    home, namespaces, user, status_number, tree, limits, cgroup_files, *argv = sys.argv[1:]
     sys.path.insert(0, home)
     from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - HOME is on the path now
 
@@ -29,7 +29,7 @@ def main() -> None:
         for pair in limits.split(","):
             kernel_calls.set_limit(*map(int, pair.split("=")))
         confinement.require_cgroups(cgroup_files, entered)
-        confinement.confine_test_code(host_markers, int(user) if user else None)
+        confinement.confine_test_code(namespaces, int(user) if user else None)
         os.chdir(tree)
         os.environ.pop("PWD", None)  # bwrap's, of another directory
         os.write(status, b"ready")

@@ -178,7 +178,7 @@ class _IsolatedRun:
         return [
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
             *(sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
-            bubblewrap.host_markers(),
+            bubblewrap.namespace_request(reads, (self._tree,)),
             *("" if user is None else str(user), str(status), str(self._tree)),
             ",".join(f"{number}={bound}" for number, bound in bounds.items()),
             ",".join(map(str, self._cgroup.procs_files)),

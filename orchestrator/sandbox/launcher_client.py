@@ -96,7 +96,7 @@ class Launcher:
         self._process.wait()
 
     def _command(self, cgroup_files: Sequence[int]) -> list[str]:
-        host_markers = ""
+        namespaces = ""
         prefix: list[str] = []
         if self._level == "bubblewrap":
             bwrap = bubblewrap.find_bwrap()
@@ -105,11 +105,11 @@ class Launcher:
             reads: list[Path | str] = [*installation_directories(), *self._reads]
             writes = (*self._writes, scratch_directory.canary_file())
             prefix = bubblewrap.namespace_command(bwrap, reads, writes)
-            host_markers = bubblewrap.host_markers()
+            namespaces = bubblewrap.namespace_request(reads, writes)
         return [
             *(*prefix, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
             *(str(self._child_control.fileno()), str(scratch_directory.canary_file())),
-            *(self._level, host_markers, ",".join(map(str, cgroup_files))),
+            *(self._level, namespaces, ",".join(map(str, cgroup_files))),
             *installation_directories(),
         ]
 

@@ -1,14 +1,14 @@
 """The launcher process: starts programs, each confined before its first instruction.
 
 Started as a file, isolated and without site (``-I -S``):
-``launcher_main.py HOME CONTROL CANARY LEVEL HOST_MARKERS CGROUP_FILES [INSTALLED ...]``.
+``launcher_main.py HOME CONTROL CANARY LEVEL NAMESPACES CGROUP_FILES [INSTALLED ...]``.
 
 CONTROL is an inherited socket. The launcher enters the cgroups whose ``cgroup.procs`` are open as
 CGROUP_FILES, and writes one byte to CONTROL when it serves: how many it has entered. Each byte that
 arrives there brings four descriptors: a job's own socket, and its standard input, output and error.
 The job's socket brings the request: four bytes of length, then a dict written by ``marshal``. The
 replies are lines: ``failed REASON`` when it did not become the program, and ``ended CODE``. When a
-job's socket is closed, the job is ended; when CONTROL is closed, everything is. HOST_MARKERS are
+job's socket is closed, the job is ended; when CONTROL is closed, everything is. NAMESPACES is
 what must not be visible in the launcher's namespaces; empty where it has none of its own.
 
 One thread and few imports keep a fork cheap.
@@ -60,13 +60,13 @@ class LauncherProcess:
         control: _socket.socket,
         canary: str,
         level: str,
-        host_markers: str,
+        namespaces: str,
         installed: list[str],
     ) -> None:
-        from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - HOME is on the path now
+        from orchestrator.sandbox import confinement, kernel_calls, namespace_check  # noqa: PLC0415 - HOME is on the path now
 
         self._confined = level != "none"
-        self._error = confinement.namespace_error(host_markers) if level == "bubblewrap" else ""
+        self._error = namespace_check.namespace_error(namespaces) if level == "bubblewrap" else ""
         self._control, self._canary = control, canary
         self._confinement, self._kernel = confinement, kernel_calls
         self._system = confinement.system_rules(installed)
@@ -212,7 +212,7 @@ def _wait_for_process_group(group: int) -> None:
 
 def main() -> None:
     """Serve until the parent is gone."""
-    home, number, canary, level, host_markers, cgroup_files, *installed = sys.argv[1:]
+    home, number, canary, level, namespaces, cgroup_files, *installed = sys.argv[1:]
     sys.path.insert(0, home)
     from orchestrator.sandbox import kernel_calls  # noqa: PLC0415 - HOME is on the path now
 
@@ -220,7 +220,7 @@ def main() -> None:
     entered = kernel_calls.enter_cgroups(cgroup_files)
     control = _socket.socket(fileno=int(number))
     os.set_inheritable(control.fileno(), False)
-    launcher = LauncherProcess(control, canary, level, host_markers, installed)
+    launcher = LauncherProcess(control, canary, level, namespaces, installed)
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page
     try:

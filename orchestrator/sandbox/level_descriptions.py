@@ -3,10 +3,11 @@
 from msgspec import Struct
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, kernel_calls
+from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
 from orchestrator.sandbox.confinement import is_available
 from orchestrator.sandbox.launcher_client import Level
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX
+from orchestrator.sandbox.program_permissions import Permissions
 
 _BOTH = (
     "the network: TCP, UDP, Unix sockets",
@@ -27,6 +28,7 @@ DOES_NOT_PREVENT: dict[Level, tuple[str, ...]] = {
     "landlock": ("seeing which paths exist, and their size and times", _DISK, _KERNEL),
     "none": ("reading and writing files", "the network", "daemons"),
 }
+TRIAL = "/bin/true"
 OLD_SIGNALS = "sending signals to processes of the same user"
 SHARED_COUNT = "many processes: they are counted only with a user or a user namespace of its own"
 
@@ -40,6 +42,7 @@ class SandboxReport(Struct, frozen=True):
         prevents, does_not_prevent: what it stops hostile code from, and what not.
         hint: a command that would improve it; empty when none would.
         limits: which limits hold for all programs together, and why not the others, in one line.
+        refusal: why a program that was run for a trial was refused; empty when it was not.
     """
 
     level: str
@@ -48,6 +51,16 @@ class SandboxReport(Struct, frozen=True):
     does_not_prevent: tuple[str, ...]
     hint: str
     limits: str
+    refusal: str = ""
+
+
+async def try_program() -> str:
+    """Run a program in the sandbox; why it was refused or failed, empty when it was not."""
+    try:
+        done = await run_program.run([TRIAL], permissions=Permissions())
+    except SandboxError as error:
+        return str(error)
+    return f"{TRIAL} ended with {done.code}" if done.code else ""
 
 
 def describe_sandbox() -> SandboxReport:

@@ -1,6 +1,7 @@
 """Which level is used, and that none of them is believed: it is tried before every program."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.cli.commands import doctor
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import (
     bubblewrap,
@@ -68,6 +71,10 @@ async def word(text: str = "served") -> str:
 
 
 JUST_EXEC = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+ADDING = (
+    'for a; do shift; if [ "$a" = --remount-ro ]; then set -- "$@" {}; fi; '
+    'set -- "$@" "$a"; done; exec bwrap "$@"'
+)
 WITHOUT_NETWORK = (
     'for a; do shift; [ "$a" = --unshare-net ] || set -- "$@" "$a"; done; exec bwrap "$@"'
 )
@@ -78,7 +85,7 @@ async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(
 ) -> None:
     shim(JUST_EXEC)
     for _ in range(2):
-        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc namespace"):
+        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc, uts namespace"):
             await word()
     assert sandbox.level == "bubblewrap"
 
@@ -88,6 +95,60 @@ async def test_a_bwrap_that_leaves_the_network_is_refused(sandbox: Sandbox, shim
     shim(WITHOUT_NETWORK)
     with pytest.raises(SandboxError, match="shares our net namespace"):
         await word()
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("added", "why"),
+    [
+        ("--bind {0} {0}", "{0} is mounted in its namespaces, which nobody asked for"),
+        (
+            "--bind {0} /usr/share",
+            "/usr/share is mounted in its namespaces, which nobody asked for",
+        ),
+        ("--bind /usr /usr", "/usr can be written in its namespaces"),
+        ("--ro-bind {0} /usr", "/usr is another file in its namespaces"),
+        ("--bind {0} /dev/host", "/dev/host is mounted in its namespaces, which nobody asked for"),
+        ("--ro-bind {0} /usr/share", "/usr/share is mounted in its namespaces, which nobody asked"),
+        ("--bind {0} {1}/sub", "{1}/sub is mounted in its namespaces, which nobody asked for"),
+        ("--bind {0} /tmp/x/y", "/tmp/x/y is mounted in its namespaces, which nobody asked for"),
+        ("--bind /dev/shm /tmp/../dev/shm", "/dev/shm is not a new one of its namespaces"),
+        ("--tmpfs /etc/new --remount-ro /etc/new", "/etc/new is mounted in its namespaces"),
+    ],
+)
+async def test_a_bwrap_that_mounts_what_nobody_asked_for_is_refused(
+    sandbox: Sandbox, shim: Shim, tmp_path: Path, added: str, why: str
+) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    places = (host, scratch_directory.work_directory())
+    shim(ADDING.format(added.format(*places)))
+    with pytest.raises(SandboxError, match=re.escape(why.format(*places))):
+        await word()
+
+
+@needs_bwrap
+async def test_a_bwrap_that_leaves_the_root_writable_is_refused(
+    sandbox: Sandbox, shim: Shim
+) -> None:
+    shim(
+        'for a; do shift; [ "$a" = --remount-ro ] && a=--chdir; set -- "$@" "$a"; done; '
+        'exec bwrap "$@"'
+    )
+    with pytest.raises(SandboxError, match="/ is not a new one of its namespaces"):
+        await word()
+
+
+async def test_doctor_runs_a_program_and_says_when_it_is_refused(
+    sandbox: Sandbox, shim: Shim
+) -> None:
+    shim(JUST_EXEC)
+    refusal = await level_descriptions.try_program()
+    assert "shares our net, pid, mnt, ipc, uts namespace" in refusal
+    report = replace(level_descriptions.describe_sandbox(), refusal=refusal)
+    assert dict(doctor._sandbox(report))["level"] == (
+        f"bubblewrap, but it refuses every program: {refusal}"
+    )
 
 
 async def test_lost_namespaces_are_the_next_level_and_it_is_said(
@@ -117,6 +178,7 @@ async def test_a_missing_bwrap_is_the_next_level_or_refused(
         sandbox.use("bubblewrap")
     sandbox.use("auto")
     assert await word() == "served"
+    assert await level_descriptions.try_program() == ""
     report = level_descriptions.describe_sandbox()
     assert (report.level, report.reason) == ("landlock", "bubblewrap is not installed")
     assert report.hint.startswith("apt-get install bubblewrap")

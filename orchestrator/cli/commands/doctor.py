@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.policy_sources import read_layers_on_disk
     from orchestrator.catalog.model_config import load_models
     from orchestrator.catalog.prices import load_prices
-    from orchestrator.sandbox.level_descriptions import describe_sandbox
+    from orchestrator.sandbox.level_descriptions import describe_sandbox, try_program
 
     sources = read_layers_on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
@@ -82,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     if args.call:
         statuses = anyio.run(_call_all, statuses, config, prices, env)
     sandbox = describe_sandbox()
+    if sandbox.level:
+        sandbox = replace(sandbox, refusal=anyio.run(try_program))
     emit(_json(statuses, sandbox) if args.json else _text(statuses, sandbox), sys.stdout)
     return _code(statuses) if args.call else EXIT_OK
 
@@ -166,7 +168,9 @@ def _text(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
 
 
 def _sandbox(found: SandboxReport) -> list[tuple[str, str]]:
-    rows = [("level", f"{found.level or 'none available'}{found.reason and f'; {found.reason}'}")]
+    level = f"{found.level or 'none available'}{found.reason and f'; {found.reason}'}"
+    level += f", but it refuses every program: {found.refusal}" if found.refusal else ""
+    rows = [("level", level)]
     both = {"prevents": found.prevents, "does not prevent": found.does_not_prevent}
     for name, entries in both.items():
         rows += [("" if number else name, what) for number, what in enumerate(entries)]
