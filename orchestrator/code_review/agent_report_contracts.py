@@ -72,7 +72,10 @@ class ReportedFinding(Strict, frozen=True):
     start_line: Line
     end_line: Line
     quote: Annotated[
-        str, Meta(description="text that stands at these lines of head, letter for letter")
+        str,
+        Meta(
+            description="text of these lines, letter for letter; of base if the change removes it"
+        ),
     ]
     title: str
     severity: Severity

@@ -74,12 +74,14 @@ class Counts(_Part):
 class Evidence(_Part):
     """Why a finding is believed."""
 
-    quote: Annotated[
-        str, Field(description="the text at the cited lines of head, secrets redacted")
-    ]
+    quote: Annotated[str, Field(description="the text at the cited lines, secrets redacted")]
     tool_calls: Annotated[
         tuple[str, ...], Field(description="ids in calls, of those that showed it")
     ]
+    side: Annotated[
+        Literal["head", "base"],
+        Field(description="whose path, lines and quote these are; base: the change removes them"),
+    ] = "head"
 
 
 class Cause(_Part):

@@ -32,8 +32,9 @@ def count_by_severity(findings: Iterable[Finding]) -> str:
 
 
 def format_location(finding: Finding) -> str:
-    """``path:line``, which editors and terminals recognize."""
-    return f"{quote_path(finding.path)}:{finding.start_line}"
+    """``path:line``, which editors and terminals recognize, and whether it is a line of base."""
+    removed = " (removed)" if finding.evidence.side == "base" else ""
+    return f"{quote_path(finding.path)}:{finding.start_line}{removed}"
 
 
 def _render_quote(page: Page, finding: Finding) -> list[str]:

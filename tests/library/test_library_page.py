@@ -58,7 +58,7 @@ async def test_the_deployment_happens_once_however_often_the_program_is_started(
     for number in range(3):
         await example("Without an agent")["main"](str(path))
         out = capsys.readouterr().out
-        assert ("deploy cannot be undone" in out) == (number == 0)
+        assert ("deploy needs a person's approval" in out) == (number == 0)
         assert "{'deployed': 'production'}\n4.5 dollars left\n" in out
     store = SqliteStore(path)
     outcomes = [row.key for row in await store.rows("run-1") if row.kind == "outcome"]

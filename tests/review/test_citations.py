@@ -8,8 +8,8 @@ import pytest
 from msgspec import convert
 
 from orchestrator.code_review.agent_report_contracts import Citation, ReportedFinding
-from orchestrator.code_review.findings.agent_reports import locate_claim
-from orchestrator.code_review.findings.citations import Sources, check_claim
+from orchestrator.code_review.findings.agent_reports import read_claim
+from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.verdict.model import Evidence, Finding
 from tests.review.review_kit import change, workspace_of
@@ -34,7 +34,7 @@ def claim(**more: object) -> LocatedFinding:
         "path": "user.py", "start_line": 1, "end_line": 1, "quote": "from app import check",
         "title": "Relies on it", "severity": "high", **more,
     }  # fmt: skip
-    return locate_claim(convert(given, ReportedFinding), "qa")
+    return read_claim(convert(given, ReportedFinding), "qa")
 
 
 ADDED = {"path": "app.py", "line": 2}
@@ -45,15 +45,18 @@ async def test_findings_are_checked_against_head_and_the_change(tmp_path: Path) 
     async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
 
         async def rejected(**more: object) -> str:
-            found = await check_claim(workspace, claim(**more))
-            return found.reason if found else ""
+            found = await locate_finding(workspace, claim(**more))
+            return found.reason if isinstance(found, Rejection) else ""
 
         # A file that the change does not touch: only with the changed line that is the cause.
         assert "names no changed line" in await rejected()
         assert await rejected(because_of=ADDED) == ""
         assert await rejected(because_of=REMOVED) == ""
-        for wrong in ({**ADDED, "line": 3}, {**REMOVED, "line": 1}, {**ADDED, "path": "user.py"}):
-            assert "is no line that the change" in await rejected(because_of=wrong)
+        # A cause a few lines off is corrected; a file that the change leaves alone causes nothing.
+        for slip in ({**ADDED, "line": 3}, {**REMOVED, "line": 1}):
+            assert await rejected(because_of=slip) == ""
+        wrong = {**ADDED, "path": "user.py"}
+        assert "is no line that the change" in await rejected(because_of=wrong)
         # A cause does not make up for a quotation that does not stand.
         assert "does not stand" in await rejected(because_of=ADDED, quote="from app import other")
         # An agent quotes what it was shown: a mark in the text is shown disarmed.
@@ -62,7 +65,9 @@ async def test_findings_are_checked_against_head_and_the_change(tmp_path: Path) 
         assert await rejected(path="app.py", end_line=10**15, quote="return x") == ""
         root = "root:x:0:0"
         for path in ("/etc/passwd", "../../../../../../etc/passwd", "no/such.py", "", "."):
-            assert "not a file of head" in await rejected(path=path, quote=root, because_of=ADDED)
+            assert "not a file that can be read" in await rejected(
+                path=path, quote=root, because_of=ADDED
+            )
 
 
 CitationSource = Literal["file", "diff", "finding", "tool"]

@@ -96,6 +96,41 @@ def test_a_fingerprint_is_not_believed_where_the_lines_differ() -> None:
     assert len(merged(tool(), agent(refers_to=name, path="other.py"))) == 2
 
 
+def test_an_agent_that_takes_a_finding_up_words_it_and_its_confidence_counts() -> None:
+    name = tool(confidence=0.4).finding.fingerprint
+    words = {
+        "title": "A file name reaches the shell",
+        "detail": "The caller.",
+        "fix_suggestion": "x",
+    }
+    (found,) = merged(tool(confidence=0.4), agent(refers_to=name, confidence=0.99, cwe=(), **words))
+    assert (found.title, found.detail, found.fix_suggestion) == tuple(words.values())
+    assert (found.rule, found.severity, found.confidence) == (
+        "security.subprocess-shell",
+        "medium",
+        0.99,
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "count"),
+    [
+        ({"quote": "run(x,  shell=True)"}, 1),
+        ({"quote": "subprocess.run(x, shell=True)"}, 1),
+        ({"quote": "run(x, shell=True)", "cwe": (400,)}, 2),
+        ({"quote": "run(y)"}, 2),
+        ({"quote": "run(x, shell=True)", "start_line": 6, "end_line": 6}, 2),
+        ({"quote": "run(x, shell=True)", "reporter": "qa"}, 2),
+    ],
+)
+def test_two_agents_that_quote_the_same_lines_mean_one_defect(
+    other: dict[str, Any], count: int
+) -> None:
+    one = agent("qa", quote="run(x, shell=True)", title="Hangs without a time limit")
+    another = agent(**{"reporter": "architecture", "title": "Blocks the loop", "cwe": (), **other})
+    assert len(merged(one, another)) == count
+
+
 def test_two_findings_of_one_agent_without_a_rule_are_not_merged() -> None:
     reports = [agent(cwe=(), title=title) for title in ("Loses the last row", "Never closes it")]
     assert len(merged(*reports)) == 2
@@ -126,14 +161,14 @@ def test_each_further_independent_reporter_halves_the_doubt(
 
 def test_all_severities_are_kept_and_the_one_that_weighs_most_counts() -> None:
     (found,) = merged(tool(), agent(severity="critical", confidence=0.9))
-    assert (found.severity, found.contested) == ("critical", True)
+    assert (found.severity, found.contested) == ("critical", False)
     assert [(said.by, said.severity) for said in found.reports] == [
         ("ruff", "medium"),
         ("qa", "critical"),
     ]
     # Grave, but too unsure to count: it does not hide what is sure.
     (found,) = merged(tool(), agent(severity="critical", confidence=0.1))
-    assert (found.severity, found.confidence, found.contested) == ("medium", 0.9, True)
+    assert (found.severity, found.confidence, found.contested) == ("medium", 0.9, False)
 
 
 any_report = st.builds(

@@ -127,13 +127,20 @@ async def test_a_claim_counts_when_its_quote_stands_in_head(repo: Repo) -> None:
     assert verdict.verdict == "needs_changes"
 
 
+async def test_a_slip_in_a_line_number_costs_no_finding(repo: Repo) -> None:
+    slip = claim(start_line=300, end_line=300)
+    verdict = await review(repo, ScriptedModel(script(docs=[report(findings=[slip])])))
+    (found,) = verdict.findings
+    right = claim()
+    assert (found.start_line, found.end_line) == (right["start_line"], right["end_line"])
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
         ({"quote": 'NAME = "other"'}, "does not stand"),
         ({"quote": ""}, "does not stand"),
         ({"path": "nowhere.py"}, "not a file"),
-        ({"start_line": 300, "end_line": 300}, "does not stand"),
     ],
 )
 async def test_a_claim_that_cannot_be_verified_is_marked_and_does_not_count(

@@ -37,7 +37,7 @@ def claim_fingerprint(claim: ReportedFinding) -> str:
     return digest([claim.rule, remove_white_space([claim.quote]), claim.path, claim.title])[:16]
 
 
-def locate_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
+def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     """An agent's finding in the form that analyzers' findings have."""
     category = claim.category or agent
     return LocatedFinding(

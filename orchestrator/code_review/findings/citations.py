@@ -8,32 +8,30 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import Citation
-from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
+from orchestrator.code_review.findings.quote_location import (
+    MIN_QUOTE,
+    NEAR_LINES,
+    FileText,
+    contains_quote,
+    nearest_place,
+)
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause, Finding
 from orchestrator.engine.types import Json
-from orchestrator.engine.untrusted_text import escape_markers
 
-MIN_QUOTE = 5
-"""Characters without white space; a shorter quotation occurs nearly everywhere."""
+CONTEXT_LINES = 10
+"""How far from a changed line a finding may stand that names no cause."""
 
 MAX_SHOWN_QUOTE = 300
 """Characters of a quotation that a verdict repeats."""
 
 _QUOTABLE = {"title", "detail", "fix_suggestion", "evidence"}
-
-
-def contains_quote(lines: Iterable[str], quote: str) -> bool:
-    """Whether a quotation occurs in these lines, white space apart.
-
-    What an agent is shown has look-alikes of our delimiters escaped, and it quotes what it sees.
-    """
-    quoted = remove_white_space([escape_markers(quote)])
-    return bool(quoted) and quoted in remove_white_space([escape_markers("\n".join(lines))])
 
 
 async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> list[str]:
@@ -52,31 +50,92 @@ class Rejection(Struct, frozen=True):
     reason: str
 
 
-async def check_claim(workspace: ReviewWorkspace, finding: LocatedFinding) -> Rejection | None:
-    """Why an agent's finding does not count; None when it does."""
-    lines = await read_lines(workspace, "head", finding.path)
-    if not lines:
-        return Rejection("unverified", f"{finding.path} is not a file of head that can be read")
-    if not contains_quote(lines[finding.start_line - 1 : finding.end_line], finding.quote):
-        where = f"{finding.path}:{finding.start_line}"
-        return Rejection("unverified", f"its quote does not stand at {where}")
-    if any(finding.start_line <= n <= finding.end_line for n in workspace.added(finding.path)):
+async def locate_finding(
+    workspace: ReviewWorkspace, finding: LocatedFinding
+) -> LocatedFinding | Rejection:
+    """An agent's finding at the lines where its quotation stands, or why it does not count.
+
+    The lines that the agent cited only choose among several places of the quotation: a slip in a
+    number costs no finding, and a vague range proves nothing. A text that the change removes is
+    quoted from base. What stands close to a changed line has that line as its cause unless the
+    agent names another.
+    """
+    path = await _known_path(workspace, finding.path)
+    cited = finding.start_line, finding.end_line
+    outside: Rejection | None = None
+    readable = False
+    for side in SIDES[::-1]:
+        old = next((f for f in workspace.change.files if f.path == path), None)
+        name = (old.old_path or path) if old and side == "base" else path
+        lines = await read_lines(workspace, side, name)
+        readable |= bool(lines)
+        changed = _changed_lines(workspace, side, name)
+        places = FileText(lines).find(finding.quote)
+        place = nearest_place(places, cited, finding.quote, changed)
+        if place is None:
+            continue
+        located = replace(finding, path=name, side=side, start_line=place[0], end_line=place[1])
+        if with_cause := _with_cause(workspace, located, changed):
+            return with_cause
+        outside = outside or Rejection("outside", _why_outside(finding.because_of))
+    if outside:
+        return outside
+    if not readable:
+        return Rejection("unverified", f"{finding.path} is not a file that can be read")
+    return Rejection("unverified", f"its quote does not stand in {finding.path}")
+
+
+async def _known_path(workspace: ReviewWorkspace, path: str) -> str:
+    """The path as the tree has it, where an agent copied a diff's prefix or began with ``./``."""
+    trees = [await workspace.contents.paths(side) for side in SIDES]
+    forms = (path, path.removeprefix("./"), path.removeprefix("a/"), path.removeprefix("b/"))
+    return next((form for form in forms if any(form in tree for tree in trees)), path)
+
+
+def _changed_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> frozenset[int]:
+    """The lines of a side that the change adds or, in base, removes."""
+    if side == "head":
+        return workspace.added(path)
+    files = [file for file in workspace.change.files if (file.old_path or file.path) == path]
+    return frozenset(line for file in files for line in file.removed)
+
+
+def _with_cause(
+    workspace: ReviewWorkspace, located: LocatedFinding, changed: Collection[int]
+) -> LocatedFinding | None:
+    """The finding with the changed line that causes it; None where the change has no part in it.
+
+    A cause that the agent names a few lines off is corrected, like its quotation.
+    """
+    removed = located.side == "base"
+    if any(located.start_line <= line <= located.end_line for line in changed):
+        return replace(located, because_of=None)
+    if removed:
         return None
-    why = "it lies outside the lines that the change adds, and names no changed line as its cause"
-    if finding.because_of is not None:
-        why = _check_cause(workspace, finding.because_of)
-    return Rejection("outside", why) if why else None
+    if (named := located.because_of) is not None:
+        sides: tuple[SideName, ...] = ("base", "head") if named.removed else ("head", "base")
+        for side in sides:
+            lines = _changed_lines(workspace, side, named.path)
+            near = [line for line in lines if abs(line - named.line) <= NEAR_LINES]
+            if near:
+                line = min(near, key=lambda each: (abs(each - named.line), each))
+                return replace(located, because_of=Cause(named.path, line, side == "base"))
+    near = [
+        line
+        for line in changed
+        if located.start_line - CONTEXT_LINES <= line <= located.end_line + CONTEXT_LINES
+    ]
+    if not near:
+        return None
+    line = min(near, key=lambda each: (abs(each - located.start_line), each))
+    return replace(located, because_of=Cause(located.path, line))
 
 
-def _check_cause(workspace: ReviewWorkspace, cause: Cause) -> str:
-    """Why the line named as the cause is not a changed line; empty when it is one."""
-    if cause.removed:
-        files = [f for f in workspace.change.files if (f.old_path or f.path) == cause.path]
-        changed = any(cause.line in file.removed for file in files)
-    else:
-        changed = cause.line in workspace.added(cause.path)
-    if changed:
-        return ""
+def _why_outside(cause: Cause | None) -> str:
+    if cause is None:
+        return (
+            "it lies outside the lines that the change adds, and names no changed line as its cause"
+        )
     verb = "removes" if cause.removed else "adds"
     return f"{cause.path}:{cause.line}, its cause, is no line that the change {verb}"
 

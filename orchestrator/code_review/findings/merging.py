@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.findings.waivers import matching_waivers
 from orchestrator.code_review.verdict.decision import weight
@@ -59,12 +60,12 @@ class MergedFinding(Struct):
     Attributes:
         reports: the first says what the finding is: an analyzer's where there is one.
         file: all reports on its file.
-        confirmed_by: agents that report it exactly as an analyzer does, in order.
+        repeated_by: agents that repeat an analyzer's report and add nothing to it.
     """
 
     reports: list[FindingReport]
     file: _FileReports = field(default_factory=_FileReports)
-    confirmed_by: dict[str, None] = field(default_factory=dict)
+    repeated_by: set[str] = field(default_factory=set)
 
     @property
     def finding(self) -> LocatedFinding:
@@ -80,7 +81,7 @@ class MergedFinding(Struct):
     def supporters(self) -> frozenset[str]:
         """The agents that report it."""
         agents = {report.reporter for report in self.reports if not report.from_analyzer}
-        return frozenset(agents | self.confirmed_by.keys())
+        return frozenset(agents | self.repeated_by)
 
     def confidence(self, report: FindingReport) -> float:
         """The confidence of one of its reports: each agreeing reporter halves the doubt.
@@ -136,7 +137,15 @@ class _Index(Struct):
             return referred
         candidates = self.by_path.get(finding.path, ())
         equal = self.by_fingerprint.get(finding.fingerprint)
-        return equal or next((one for one in candidates if _alike(one.finding, finding)), None)
+        return equal or next(
+            (
+                one
+                for one in candidates
+                if _alike(one.finding, finding)
+                or any(_same_quote(known, report) for known in one.reports)
+            ),
+            None,
+        )
 
 
 def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[MergedFinding]:
@@ -183,7 +192,7 @@ def _reports_same_defect(one: FindingReport, other: FindingReport) -> bool:
     if first.fingerprint == second.fingerprint:
         return True
     refers = first.fingerprint == other.refers_to or second.fingerprint == one.refers_to
-    return overlaps(first, second) and (refers or _alike(first, second))
+    return overlaps(first, second) and (refers or _alike(first, second) or _same_quote(one, other))
 
 
 def report_order(finding: LocatedFinding | Finding) -> tuple[int, str, int, float, str]:
@@ -206,10 +215,23 @@ def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
     )
 
 
+def _same_quote(one: FindingReport, other: FindingReport) -> bool:
+    """Whether two agents quote the same text at the same lines: one defect in two wordings.
+
+    An agent that reports twice means two defects, and so do different weaknesses.
+    """
+    if one.from_analyzer or other.from_analyzer or one.reporter == other.reporter:
+        return False
+    first, second = one.finding, other.finding
+    weaknesses = first.cwe and second.cwe and not set(first.cwe) & set(second.cwe)
+    quotes = sorted((remove_white_space([each.quote]) for each in (first, second)), key=len)
+    return overlaps(first, second) and not weaknesses and quotes[0] in quotes[1]
+
+
 def overlaps(one: LocatedFinding, other: LocatedFinding) -> bool:
     """Whether two findings share a line."""
     return (
-        one.path == other.path
+        (one.path, one.side) == (other.path, other.side)
         and one.start_line <= other.end_line
         and other.start_line <= one.end_line
     )
@@ -243,6 +265,7 @@ def build_finding(
     severity, confidence = max(
         rated, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
     )
+    words = _words(merged, policy)
     refs = {ref for report in merged.reports for ref in report.call_refs}
     reporters = {name for one in merged.reports for name in (one.reporter, *one.called_by)}
     return Finding(
@@ -250,8 +273,8 @@ def build_finding(
         fingerprint=first.fingerprint,
         severity=severity,
         confidence=confidence,
-        title=first.title,
-        detail=first.detail,
+        title=words.title or first.title,
+        detail=words.detail or first.detail,
         category=first.category,
         rule=first.rule,
         cwe=first.cwe,
@@ -259,12 +282,26 @@ def build_finding(
         start_line=first.start_line,
         end_line=first.end_line,
         start_column=first.start_column or None,
-        evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs))),
-        fix_suggestion=first.fix_suggestion,
-        reported_by=tuple(sorted(reporters | merged.confirmed_by.keys())),
+        evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
+        fix_suggestion=words.fix_suggestion or first.fix_suggestion,
+        reported_by=tuple(sorted(reporters | merged.repeated_by)),
         because_of=first.because_of,
         reports=_several(merged.reports),
         objections=tuple(objections),
+    )
+
+
+def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
+    """Whose words people read: those of the agent that took the finding up, who read the code.
+
+    An analyzer's finding keeps its place, rule and quotation. Of several agents, that one speaks
+    whose report weighs most.
+    """
+    agents = [report.finding for report in merged.reports if report.refers_to]
+    return max(
+        agents,
+        key=lambda one: (weight(one.severity, one.confidence, policy), one.confidence),
+        default=merged.finding,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct, convert, field, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
+from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json
@@ -18,7 +19,8 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     Attributes:
         fingerprint: equal for the same finding across runs and line moves.
         rule: the rule's id; ``CATEGORY.reported`` for an agent's finding without one.
-        start_line, end_line: of head, 1-based and inclusive.
+        side: whose text ``path``, lines and quote are; base where they are removed.
+        start_line, end_line: of that side, 1-based and inclusive.
         start_column: 1-based, in characters; 0: not known.
         quote: the cited text; an analyzer's is shortened and has its secrets redacted.
         because_of: the changed line that causes a finding outside the lines that the change adds.
@@ -34,6 +36,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     detail: str = ""
     fix_suggestion: str = ""
     path: str
+    side: SideName = "head"
     start_line: int
     end_line: int
     start_column: int = 0

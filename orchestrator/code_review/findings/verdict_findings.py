@@ -12,17 +12,16 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
     AgentReport,
     collect_objections,
-    locate_claim,
+    read_claim,
     read_reports,
 )
-from orchestrator.code_review.findings.citations import Rejection, Sources, check_claim
+from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
     build_finding,
     merge,
-    overlaps,
     report_order,
 )
 from orchestrator.code_review.findings.types import LocatedFinding
@@ -66,8 +65,8 @@ async def build_findings(
     claims = await _check_claims(workspace, reports, proved, refuted)
     merged = merge([*proved.values(), *claims.valid], policy)
     known = {report.finding.fingerprint: one for one in merged for report in one.reports}
-    for fingerprint, agent in claims.confirmations:
-        known[fingerprint].confirmed_by[agent] = None
+    for fingerprint, agent in claims.repeated:
+        known[fingerprint].repeated_by.add(agent)
     sources = Sources(workspace, {}, answers)
     objections = await collect_objections(sources, reports, workspace.rules, known)
     findings = [build_finding(one, policy, objections.get(one.fingerprint, ())) for one in merged]
@@ -133,12 +132,12 @@ class _Claims(Struct):
     Attributes:
         valid: those whose quotation and place hold.
         rejected: those whose do not.
-        confirmations: (fingerprint, agent) where an agent repeats an analyzer's finding unchanged.
+        repeated: (fingerprint, agent) where an agent adds nothing to an analyzer's finding.
     """
 
     valid: list[FindingReport] = field(default_factory=list)
     rejected: list[RejectedReport] = field(default_factory=list)
-    confirmations: list[tuple[str, str]] = field(default_factory=list)
+    repeated: list[tuple[str, str]] = field(default_factory=list)
 
 
 async def _check_claims(
@@ -148,29 +147,56 @@ async def _check_claims(
     refuted: Mapping[str, FindingReport],
 ) -> _Claims:
     claims = _Claims()
-    seen: set[tuple[str, str, str]] = set()
+    repeats: set[tuple[str, str, str]] = set()
+    held: set[tuple[str, str, str]] = set()
+    refused: dict[tuple[str, str, str], RejectedReport] = {}
     for agent, report in reports:
         for claim in report.findings:
-            finding, refers_to = locate_claim(claim, agent), claim.fingerprint
-            known = proved.get(refers_to) or refuted.get(refers_to)
-            if (
-                known
-                and known.finding.severity == finding.severity
-                and overlaps(known.finding, finding)
-            ):
-                if refers_to in proved:
-                    claims.confirmations.append((refers_to, agent))
+            finding, refers_to = read_claim(claim, agent), claim.fingerprint
+            if refers_to in refuted:
                 continue
-            identity = agent, finding.fingerprint, finding.severity
-            if identity in seen:  # repeated in a later iteration
-                continue
-            seen.add(identity)
-            made = FindingReport(agent, finding, from_analyzer=False, refers_to=refers_to)
-            if rejection := await check_claim(workspace, finding):
-                claims.rejected.append((made, rejection))
+            if known := proved.get(refers_to):
+                if _adds_nothing(known.finding, finding):
+                    claims.repeated.append((refers_to, agent))
+                    continue
+                finding = _at_place_of(known.finding, finding)
+                result: LocatedFinding | Rejection = finding
             else:
+                result = await locate_finding(workspace, finding)
+            identity = agent, finding.path, finding.title.casefold()
+            if isinstance(result, Rejection):
+                made = FindingReport(agent, finding, from_analyzer=False, refers_to=refers_to)
+                refused[identity] = made, result
+                continue
+            held.add(identity)
+            repeated = agent, result.fingerprint, result.severity
+            if repeated not in repeats:  # by a later iteration
+                repeats.add(repeated)
+                made = FindingReport(agent, result, from_analyzer=False, refers_to=refers_to)
                 claims.valid.append(made)
+    # A version that holds replaces one that was refused, in whatever order they came.
+    claims.rejected.extend(made for identity, made in refused.items() if identity not in held)
     return claims
+
+
+def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether an agent repeats an analyzer's finding in its words, and no surer."""
+    words = (known.severity, known.title, known.detail, known.fix_suggestion)
+    repeated = (claim.severity, claim.title, claim.detail, claim.fix_suggestion)
+    return words == repeated and claim.confidence <= known.confidence
+
+
+def _at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding:
+    """An agent's words on an analyzer's finding, at the place that the analyzer proved."""
+    return replace(
+        claim,
+        path=known.path,
+        side=known.side,
+        start_line=known.start_line,
+        end_line=known.end_line,
+        quote=known.quote,
+        because_of=None,
+    )
 
 
 # --- what does not count ------------------------------------------------------------------------

@@ -105,10 +105,14 @@ class ChangeRef(Strict, frozen=True):
 class Evidence(Strict, frozen=True):
     """Why a finding is believed."""
 
-    quote: Annotated[str, Meta(description="the text at the cited lines of head, secrets redacted")]
+    quote: Annotated[str, Meta(description="the text at the cited lines, secrets redacted")]
     tool_calls: Annotated[
         tuple[str, ...], Meta(description="ids in calls, of those that showed it")
     ]
+    side: Annotated[
+        Literal["head", "base"],
+        Meta(description="whose path, lines and quote these are; base: the change removes them"),
+    ] = "head"
 
 
 class Reported(Strict, frozen=True):
@@ -177,13 +181,11 @@ class Finding(Strict, frozen=True, kw_only=True):
 
     @property
     def contested(self) -> bool:
-        """Whether an agent contradicts another reporter: on its severity, or on its being one.
+        """Whether an agent argues that it is no defect.
 
-        What two analyzers' rules say of the same line is no dispute.
+        Two severities are no dispute: both reporters say that there is a defect.
         """
-        reasoned = any(not report.proved for report in self.reports)
-        severities = {report.severity for report in self.reports}
-        return bool(self.objections) or (reasoned and len(severities) > 1)
+        return bool(self.objections)
 
 
 class Counts(Strict, frozen=True):

@@ -1,0 +1,129 @@
+"""Where a quotation stands in a file, whatever copying it has done to it.
+
+Models copy white space, diff prefixes, line numbers, code fences, escapes and redactions along with
+the text, or leave lines out with an ellipsis. All of that is undone here; a text that does not
+stand in the file is not found in any form.
+"""
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
+from orchestrator.engine.untrusted_text import escape_markers
+
+MIN_QUOTE = 5
+"""Characters without white space; a shorter quotation occurs nearly everywhere."""
+
+NEAR_LINES = 30
+"""How far from the cited lines one of several places of a quotation may be."""
+
+_FENCE = re.compile(r"\A\s*```[^\n]*\n|\n?\s*```\s*\Z")
+_LINE_NUMBER = re.compile(r"^[ \t]*\d+[ \t]*[:|][ \t]?", re.MULTILINE)
+_DIFF_PREFIX = re.compile(r"^[+-](?![+-]{2} )", re.MULTILINE)
+_UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
+_ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTILINE)
+_LEFT_OUT = re.compile(rf"{_ELLIPSIS.pattern}|\[redacted\]", re.MULTILINE)
+_MOST_LEFT_OUT = 1500
+"""Characters without white space that an ellipsis or a redaction may stand for."""
+
+Place = tuple[int, int]
+"""First and last line, 1-based and inclusive."""
+
+
+class FileText:
+    """The lines of a file, searched without regard to white space."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        # An agent is shown look-alikes of our delimiters escaped, and it quotes what it sees.
+        plain = [_normalize(line) for line in lines]
+        self._text = "".join(plain)
+        self._starts = [0, *accumulate(map(len, plain))][:-1]
+
+    def find(self, quote: str) -> list[Place]:
+        """The places of a quotation in the first form in which it stands here at all."""
+        for form in _forms(quote):
+            if places := self._places(form):
+                return places
+        return []
+
+    def _places(self, quote: str) -> list[Place]:
+        whole = _normalize(quote)
+        if whole in self._text:
+            return self._matches(re.escape(whole)) if whole else []
+        most_lines = len(self._starts) if _ELLIPSIS.search(quote) else quote.count("\n") + 1
+        parts = [part for part in map(_normalize, _LEFT_OUT.split(quote)) if part]
+        if len(parts) < 2 or sum(map(len, parts)) < 2 * MIN_QUOTE:
+            return []
+        gapped = self._matches(f".{{0,{_MOST_LEFT_OUT}}}?".join(map(re.escape, parts)))
+        return [place for place in gapped if place[1] - place[0] < most_lines]
+
+    def _matches(self, pattern: str) -> list[Place]:
+        return [
+            (self._line(found.start()), self._line(found.end() - 1))
+            for found in re.finditer(pattern, self._text)
+        ]
+
+    def _line(self, position: int) -> int:
+        return bisect_right(self._starts, position)
+
+
+def nearest_place(
+    places: Sequence[Place], cited: Place, quote: str, changed: Collection[int]
+) -> Place | None:
+    """Which of its places a quotation was meant for; None when that cannot be told.
+
+    Args:
+        cited: the lines that the agent named.
+        changed: lines of the change, preferred among places that are equally near.
+    """
+    inside = [place for place in places if place[0] <= cited[1] and cited[0] <= place[1]]
+    if not inside and len(_normalize(quote)) < MIN_QUOTE:
+        return None
+    if len(places) == 1:
+        return places[0]
+
+    def distance(place: Place) -> int:
+        return max(place[0] - cited[1], cited[0] - place[1], 0)
+
+    def rank(place: Place) -> tuple[int, bool, int]:
+        touches = any(place[0] <= line <= place[1] for line in changed)
+        return distance(place), not touches, abs(place[0] - cited[0])
+
+    near = [place for place in inside or places if distance(place) <= NEAR_LINES]
+    return min(near, key=rank, default=None)
+
+
+def contains_quote(lines: Iterable[str], quote: str) -> bool:
+    """Whether a quotation stands in these lines."""
+    return bool(FileText(lines).find(quote))
+
+
+def _normalize(text: str) -> str:
+    return remove_white_space([escape_markers(text)])
+
+
+def _forms(quote: str) -> Iterator[str]:
+    """The quotation, then the texts that it may be a copy of, each once."""
+    seen: set[str] = set()
+    unfenced = _FENCE.sub("", quote)
+    for text in (quote, unfenced, unfenced.strip().strip("`")):
+        unnumbered = _LINE_NUMBER.sub("", text)
+        for bare in (
+            text,
+            unnumbered,
+            _DIFF_PREFIX.sub("", text),
+            _DIFF_PREFIX.sub("", unnumbered),
+        ):
+            for form in (bare, _unescape(bare), html.unescape(bare)):
+                if form not in seen:
+                    seen.add(form)
+                    yield form
+
+
+def _unescape(text: str) -> str:
+    r"""A text as it was before a tool or JSON escaped it: ``\u202e``, ``\x1b``, ``\"``."""
+    plain = _UNICODE_ESCAPE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
+    return plain.replace('\\"', '"').replace("\\'", "'").replace("\\n", "\n").replace("\\t", "\t")
