@@ -67,27 +67,28 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
 def _restrict_spending(
     settings: Settings, shipped: Settings, options: ReviewOptions
 ) -> tuple[Settings, tuple[str, ...]]:
-    """The settings without spending that only base asks for, and what a person should know."""
-    if options.provider is None and settings.provider != shipped.provider:
-        note = (
-            f"base chooses the provider {settings.provider}, which nobody allowed here, so this "
-            f"run uses {shipped.provider}; {HOW_TO_ALLOW_SPENDING}, or choose with --provider"
-        )
-        return replace(settings, provider=shipped.provider), (note,)
-    if (options.provider or settings.provider) == OFFLINE:
-        return settings, ()
-    given, most = settings.bounds, shipped.bounds
+    """The settings without spending that only base asks for, and what a person should know.
+
+    Bounds are restricted offline too: a run may be judged again with a paid provider later.
+    """
+    given, most, notes = settings.bounds, shipped.bounds, list[str]()
+    names = ["tokens"] if options.max_usd is not None else ["usd", "tokens"]
     lowered = {
-        name: getattr(most, name)
-        for name in ("usd", "tokens")
-        if getattr(given, name) > getattr(most, name)
-        and not (name == "usd" and options.max_usd is not None)
+        name: getattr(most, name) for name in names if getattr(given, name) > getattr(most, name)
     }
-    notes = (
-        f"base raises bounds.{name} to {getattr(given, name):g}, which nobody allowed here, so "
-        f"this run keeps the shipped {value:g}; {HOW_TO_ALLOW_SPENDING}"
-        for name, value in lowered.items()
-    )
+    provider = options.provider or settings.provider
+    if options.provider is None and provider != shipped.provider:
+        notes.append(
+            f"base chooses the provider {provider}, which nobody allowed here, so this run uses "
+            f"{shipped.provider}; {HOW_TO_ALLOW_SPENDING}, or choose with --provider"
+        )
+        settings = replace(settings, provider=shipped.provider)
+    elif provider != OFFLINE:
+        notes += (
+            f"base raises bounds.{name} to {getattr(given, name):g}, which nobody allowed here, "
+            f"so this run keeps the shipped {value:g}; {HOW_TO_ALLOW_SPENDING}"
+            for name, value in lowered.items()
+        )
     return replace(settings, bounds=replace(given, **lowered)), tuple(notes)
 
 

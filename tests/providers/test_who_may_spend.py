@@ -69,6 +69,8 @@ def test_bases_provider_and_bounds_count_where_somebody_or_ci_allows_them(
         return settings.provider, settings.bounds.usd, settings.bounds.tokens
 
     shipped, base = (2.0, 2_000_000), (100_000.0, 900_000_000)
+    assert found() == ("offline", *shipped)
+    assert found(provider="offline") == ("offline", *shipped)
     assert found(provider="openai") == ("openai", *shipped)
     assert found(provider="openai", max_usd=5.0) == ("openai", 5.0, shipped[1])
     assert found(allow_spending=True) == ("anthropic", *base)
