@@ -284,9 +284,13 @@ def _artifacts(state: ReviewState) -> tuple[Artifact, ...]:
 def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Notes on calls whose cost is not known to the token."""
     guessed = sum(bool(used.get("estimated")) for used in calls)
+    under = sum(bool(used.get("undercounted")) for used in calls)
+    above = sum(bool(used.get("above_limit")) for used in calls)
     lost = sum(int(used.get("lost", 0)) for used in calls)
     counts = {
         f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
+        f"calls that reported less than was sent or received, counted at that: {under}": under,
+        f"calls that reported more output than their limit, counted as reported: {above}": above,
         f"tries whose reply was lost and may have been billed, each at its worst: {lost}": lost,
     }
     return tuple(sentence for sentence, count in counts.items() if count)

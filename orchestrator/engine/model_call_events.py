@@ -22,6 +22,7 @@ class CallEvent(Struct, frozen=True):
     Attributes:
         kind: ``retry``: an attempt failed and another follows. ``lost``: the last one failed, and
             may have been billed. ``breaker``: it changed its state.
+            ``usage``: the tokens that the server reported cannot be right.
         provider, model, agent: whose call; no agent for what concerns all of them.
         detail: why, in words; for the breaker ``closed -> open: why``.
         number: which attempt failed, from 1.
@@ -29,7 +30,7 @@ class CallEvent(Struct, frozen=True):
         lost: the failed attempt may have been answered and billed, though no answer arrived.
     """
 
-    kind: Literal["retry", "lost", "breaker"]
+    kind: Literal["retry", "lost", "breaker", "usage"]
     provider: str
     model: str
     agent: str

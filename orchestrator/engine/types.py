@@ -154,6 +154,8 @@ class Usage(Struct, frozen=True):
     Attributes:
         saved_usd: what the provider's cache saved, less what writing to it cost.
         estimated: the server did not say what it used, so this is the worst case.
+        undercounted: the server reported less than was surely sent or received, so it is that.
+        above_limit: the server reported more output than the request allowed; it is booked.
         lost: tries before it whose reply never came, and which may have been billed besides.
     """
 
@@ -164,6 +166,8 @@ class Usage(Struct, frozen=True):
     usd: float = 0.0
     saved_usd: float = 0.0
     estimated: bool = False
+    undercounted: bool = False
+    above_limit: bool = False
     lost: int = 0
 
     @property

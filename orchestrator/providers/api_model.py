@@ -27,7 +27,7 @@ from orchestrator.providers.reply_validation import (
     loads,
 )
 from orchestrator.providers.retry import Retrier
-from orchestrator.providers.token_bounds import max_input_tokens
+from orchestrator.providers.token_bounds import max_input_tokens, min_block_tokens, min_input_tokens
 
 MAX_BYTES = 8_000_000
 """Size limit of a reply that is not streamed."""
@@ -244,14 +244,28 @@ class ApiModel(ABC):
         counts = reply.counts
         if counts.input is None or counts.output is None:
             return replace(self.worst_case(request), estimated=True)
+        sent = max(min_input_tokens(request), counts.cached + counts.cache_write)
+        received = min_block_tokens(reply.blocks)
+        surely = replace(counts, input=max(counts.input, sent), output=max(counts.output, received))
+        above = counts.output > self.output_limit(request)
+        for wrong, what in (
+            (counts.input < sent, f"input of {counts.input} tokens, and {sent} were sent at least"),
+            (counts.output < received, f"output of {counts.output} tokens, and sent {received}"),
+            (above, f"output of {counts.output} tokens, above the limit; they are booked"),
+        ):
+            if wrong:
+                detail = f"the server reported an {what}"
+                self._on_event(CallEvent("usage", self.name, request.model, request.agent, detail))
         price = price_of(self._prices, request.model)
         return Usage(
-            counts.input,
-            counts.output,
-            min(counts.cached, counts.input),
-            min(counts.reasoning, counts.output),
-            pricing.compute_cost(price, counts) if price else 0.0,
-            pricing.compute_savings(price, counts) if price else 0.0,
+            surely.input or 0,
+            surely.output or 0,
+            surely.cached,
+            min(surely.reasoning, surely.output or 0),
+            pricing.compute_cost(price, surely) if price else 0.0,
+            pricing.compute_savings(price, surely) if price else 0.0,
+            undercounted=surely != counts,
+            above_limit=above,
         )
 
 

@@ -11,6 +11,8 @@ For English prose and code the bound is 1.5 to 2.5 times what is billed.
 """
 
 import json
+import re
+from collections.abc import Iterable
 from string import ascii_letters
 
 from orchestrator.engine.types import (
@@ -34,6 +36,10 @@ PART_OVERHEAD = 16
 BOUND_TO_TYPICAL_RATIO = 2
 """The bound divided by what is typically billed."""
 
+MAX_TOKEN_BYTES = 32
+"""More bytes than any tokenizer puts into one token on average, repeated characters left out."""
+
+_REPEATED = re.compile(rb"(.)\1{3,}", re.DOTALL)
 _LETTERS_AND_SPACES = (ascii_letters + " \t\r\n").encode()
 
 
@@ -62,6 +68,36 @@ def max_input_tokens(request: Request) -> int:
             sum(_block_tokens(block) + PART_OVERHEAD for block in message.blocks) + PART_OVERHEAD
         )
     return total
+
+
+def min_input_tokens(request: Request) -> int:
+    """Lower bound of a request's input tokens: what no tokenizer can do with less."""
+    blocks = (
+        block for message in drop_expired_asides(request.messages) for block in message.blocks
+    )
+    system = (section.text for section in request.system)
+    return _min_tokens(system) + min_block_tokens(blocks)
+
+
+def min_block_tokens(blocks: Iterable[Block]) -> int:
+    """Lower bound of the tokens of blocks; a provider's own (``Opaque``) count as none."""
+    return _min_tokens(map(_shown_text, blocks))
+
+
+def _shown_text(block: Block) -> str:
+    match block:
+        case Text(text) | Aside(text):
+            return text
+        case ToolCall():
+            return json.dumps(dict(block.arguments), ensure_ascii=False)
+        case ToolResult():
+            return block.content
+    return ""
+
+
+def _min_tokens(texts: Iterable[str]) -> int:
+    data = "".join(texts).encode("utf-8", "surrogatepass")
+    return len(_REPEATED.sub(rb"\1", data)) // MAX_TOKEN_BYTES
 
 
 def estimate_input_tokens(request: Request) -> int:
