@@ -52,6 +52,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
+from orchestrator.guards.tool_arguments import ArgumentGuard
 from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
@@ -143,7 +144,7 @@ class Harness:
                 Registry(tools),
                 policy,
                 journal,
-                guards=guards,
+                guards=(ArgumentGuard(), *guards),
                 approver=RecordedApprovals(journal, clock, current_world, run.used),
                 rollback=run.files,
                 nonce=await run_nonce(journal),
