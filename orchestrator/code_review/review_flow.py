@@ -14,6 +14,7 @@ from functools import wraps
 from msgspec.structs import replace
 
 from orchestrator.code_review.agents import escalation_stages, judging, planning
+from orchestrator.code_review.agents.analysis_without_agent import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
@@ -92,7 +93,7 @@ async def triage(state: ReviewState) -> str:
 
 @may_ask
 async def act(state: ReviewState) -> str:
-    """Send the specialists out, side by side."""
+    """Send the specialists out, side by side; for those that fail, code calls their analyzers."""
     await run_team(
         state.round.tasks,
         state.runtime,
@@ -100,6 +101,7 @@ async def act(state: ReviewState) -> str:
         concurrency=state.settings.concurrency,
         on_result=state.round.results.append,
     )
+    await run_uncalled_analyzers(state)
     return "Synthesize"
 
 
@@ -176,6 +178,7 @@ async def _wait(state: ReviewState) -> str:
         Work(state.round.number, AgentResult(agent, "waiting", detail=why))
         for agent, why in waiting.items()
     ]
+    await run_uncalled_analyzers(state)
     await synthesize(state)
     scored = judge(state.rubric, _measured(state))
     state.scorecard = scored

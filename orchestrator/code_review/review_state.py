@@ -1,6 +1,6 @@
 """One review in progress: what the handlers of the flow share and fill in."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -100,13 +100,25 @@ class ReviewState:
         """What the judge scores by."""
         return self.catalog.rubrics[self.settings.rubric]
 
+    @property
+    def examiners(self) -> Sequence[str]:
+        """Names of the agents that examine the change."""
+        settings = self.settings
+        return (settings.single,) if settings.pattern == "single" else settings.specialists
+
     def calls(self) -> list[Call]:
         """What the analyzers showed, over all iterations so far."""
         return [
             call
             for done in self.rounds
             for call in analyzer_calls(
-                self.journal, done.number, [task.key for task in done.tasks], ANALYZERS.keys()
+                self.journal,
+                done.number,
+                [
+                    *(task.key for task in done.tasks),
+                    *(done.key("analysis", agent) for agent in self.examiners),
+                ],
+                ANALYZERS.keys(),
             )
         ]
 

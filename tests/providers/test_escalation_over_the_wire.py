@@ -83,7 +83,8 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
 
         said = ("--answer", "Mind the key sk-0123456789abcdef.")
         monkeypatch.setenv("A_SECRET", "sk-0123456789abcdef")
-        assert command(repo, "resume", "latest", *said, "--quiet", "--json", "-") == 0
+        # Code called the analyzers while the agent waited, and one of them found something.
+        assert command(repo, "resume", "latest", *said, "--quiet", "--json", "-") == 1
         verdict = json.loads(capsys.readouterr().out)
         assert "Mind the key [redacted]." in json.dumps(server.requests[2].body)
         server.finish()

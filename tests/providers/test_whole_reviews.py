@@ -1,6 +1,7 @@
 """Whole reviews with a lead, specialists and a judge, on both event loops and all three APIs."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,17 +10,20 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
+from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.stored_runs import show_run
 from orchestrator.code_review.cost_estimate import Estimate
-from orchestrator.engine.observer_events import Event
+from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
 from orchestrator.report.verdict_text import render_verdict
+from orchestrator.testing.model_server import KEY
 from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import Cut, Garble, Refuse, ServerReply, Slow, Trickle
 from tests.providers.whole_kit import (
     FINDING,
+    POLICY,
     PROVIDERS,
     SUMMARY,
     TEAM,
@@ -31,6 +35,7 @@ from tests.providers.whole_kit import (
     serving,
     team,
 )
+from tests.review.review_kit import change, options
 
 CHECKS = ("ruff_bugs", {"paths": ["app.py"]})
 
@@ -212,3 +217,28 @@ def _usd(repo: Path, name: str, given: int, answer: int) -> float:
     (share, *_) = estimate_cost(asked(repo, name, pattern="single")).shares
     assert share.price is not None
     return pricing.max_call_cost(share.price, given, answer)
+
+
+def test_an_unreachable_model_leaves_what_the_analyzers_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # nobody listens there once it is closed
+    monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_COMPATIBLE_MODEL", "local-model")
+    monkeypatch.setenv("OPENAI_COMPATIBLE_BASE_URL", f"http://127.0.0.1:{port}/v1")
+    token = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]
+    policy = {
+        ".diffcourt/config/models.yaml": "calls: {attempts: 1, timeout: 2, deadline: 2}\n",
+        ".diffcourt/config/prices.yaml": POLICY[".diffcourt/config/prices.yaml"],
+    }
+    repo = change(tmp_path / "repo", policy, {"app.py": f"TOKEN = '{token}'\n"})
+    given = options(repo.path, provider="openai-compatible")
+    verdict = run_review(given, ignore_event)
+    assert "security.secret" in {finding.rule for finding in verdict.findings}
+    assert (verdict.status, verdict.exit_code) == ("incomplete", 3)
+    checks = {check.name: check.status for check in verdict.required_checks}
+    assert (checks["no-secrets"], checks["python-security"]) == ("passed", "passed")
+    assert any(skip.gap and skip.tool == "lead" for skip in verdict.skipped)
+    resumed = resume_review(repo.path, verdict.run_id, ignore_event)
+    assert resumed.digest == verdict.digest

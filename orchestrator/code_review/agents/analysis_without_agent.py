@@ -1,0 +1,52 @@
+"""The analyzers of agents that failed or wait, called by code: no model is needed for them."""
+
+from collections.abc import Collection
+
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.analyzer_tools import Analysis
+from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.engine.concurrent_tasks import task_group
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.types import AgentSpec, ToolCall
+
+
+async def run_uncalled_analyzers(state: ReviewState) -> None:
+    """Call what the agents that failed or wait in this iteration have left uncalled.
+
+    Their failure stays a gap; the calls pass the executor like any other.
+    """
+    called = {call.tool for call in state.calls() if not call.why}
+    async with task_group() as group:
+        for agent in _agents_without_result(state):
+            spec, key = state.catalog.agents[agent], state.round.key("analysis", agent).in_turn(1)
+            for position, name in enumerate(spec.tools, 1):
+                if name not in called and _is_useful(state, spec, name):
+                    called.add(name)
+                    group.start_soon(_call, state, spec, key.tool_call(position, name))
+
+
+def _agents_without_result(state: ReviewState) -> Collection[str]:
+    """Of the agents that examine the change, those that failed or wait; all when the lead waits."""
+    if not state.round.tasks:
+        return state.examiners if state.waiting_agents else ()
+    ended = [*state.round.results, *(work.result for work in state.waiting_agents)]
+    without = {result.agent for result in ended if result.status in {"failed", "waiting"}}
+    return [agent for agent in state.examiners if agent in without]
+
+
+def _is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
+    """Whether it is an analyzer that looks into a changed file, and that the agent may call."""
+    executor = state.runtime.executor
+    if name not in ANALYZERS or name not in executor.registry.specs():
+        return False
+    tool = executor.registry.get(name)
+    return (
+        executor.policy.refusal(spec, tool.spec) is None
+        and isinstance(tool, Analysis)
+        and any(map(tool.concerns, state.workspace.files))
+    )
+
+
+async def _call(state: ReviewState, spec: AgentSpec, key: Key) -> None:
+    call = ToolCall(str(key), key.tool, {})
+    await state.runtime.executor.call(spec, call, key, state.budget)
