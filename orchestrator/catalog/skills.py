@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.data_file_layers import File
-from orchestrator.catalog.playbook_steps import SECTIONS, read_sections, read_steps
+from orchestrator.catalog.playbook_steps import SECTIONS, iter_tool_names, read_sections, read_steps
 from orchestrator.catalog.yaml_validation import (
     Markdown,
     convert_node,
@@ -53,7 +53,8 @@ def load_skill(file: File, tools: Collection[str], errors: list[ConfigError]) ->
     if head is None or found:
         return None
     content = {"head": to_builtins(head), "text": page.body}
-    return Skill(head.name, head.description, page.body, digest(content))
+    named = frozenset(iter_tool_names(page.body))
+    return Skill(head.name, head.description, page.body, digest(content), named)
 
 
 def _check_front_matter(

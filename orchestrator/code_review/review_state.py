@@ -18,7 +18,7 @@ from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.model import PendingApproval, RequiredCheck
-from orchestrator.engine.agent_context import add_skill_tool
+from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import StageChange, Task
@@ -136,14 +136,25 @@ class ReviewState:
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.
 
-        What the tool policy denies is its will, and no gap. One tool too many to be shown is.
+        What the tool policy denies is its will, and no gap. A tool that no playbook names, beyond
+        those that can be shown, is.
         """
         runtime, executor = self.runtime, self.runtime.executor
         registry, policy = executor.registry, executor.policy
         found: dict[str, tuple[str, bool]] = {}
         for spec in (task.spec for done in self.rounds for task in done.tasks):
             able = add_skill_tool(spec, runtime.choose_model(spec), executor)
-            shown = {tool.name for tool in registry.shown_to(able, policy)}
+            opened = (None, *(skill.name for skill in able.skills))
+            shown: set[str] = set()
+            while (
+                more := {
+                    tool.name
+                    for name in opened
+                    for tool in tools_shown(able, executor, name, shown)
+                }
+                - shown
+            ):
+                shown |= more
             for name in spec.tools:
                 if name in ANALYZERS and name not in shown:
                     reason = policy.refusal(spec, registry.specs()[name])

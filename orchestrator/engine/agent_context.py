@@ -1,6 +1,7 @@
 """The context of an agent: what its model is sent, turn by turn.
 
-    system, tools         the same bytes in every turn: what a provider caches
+    system, tools         the same bytes in every turn: what a provider caches; of more tools than
+                          can be shown, a choice for the open playbook
     brief, turns so far   only ever added to: cached as far as they go
     the open skill        behind all that, for this turn
 
@@ -8,7 +9,7 @@ A provider's cache holds for a prefix of the same bytes, and so does reasoning t
 it. Only compaction of a full window changes earlier messages, and that is on record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from msgspec import to_builtins
@@ -38,6 +39,7 @@ from orchestrator.engine.types import (
     Text,
     ToolCall,
     ToolResult,
+    ToolSpec,
 )
 from orchestrator.errors import GuardRefused, ModelError
 
@@ -49,6 +51,26 @@ def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> 
         return spec
     able = replace(spec, tools=(USE_SKILL, *spec.tools))
     return spec if executor.policy.refusal(able, tool) else able
+
+
+def tools_shown(
+    spec: AgentSpec, executor: Executor, opened: str | None, called: Collection[str]
+) -> tuple[ToolSpec, ...]:
+    """The tools of an agent's turn.
+
+    Args:
+        spec: the agent, equipped. Without the tool that opens skills all of them are open, and
+            tools that it has called give way to the rest.
+        opened: the name of the open skill.
+    """
+    progressive = USE_SKILL in spec.tools
+    skills = [skill for skill in spec.skills if skill.name == opened or not progressive]
+    return executor.registry.tools_for_task(
+        spec,
+        executor.policy,
+        playbook=frozenset[str]().union(*(skill.tools for skill in skills)),
+        called=() if progressive else called,
+    )
 
 
 class Context:
@@ -71,14 +93,15 @@ class Context:
     ) -> None:
         self._journal = journal
         self._skills = {skill.name: skill for skill in spec.skills}
+        self._spec, self._executor = spec, executor
         self._open: str | None = None
+        self._called: set[str] = set()
         self._window, self._nonce = choice.window, executor.nonce
         self._standing = Request(
             agent=spec.name,
             model=choice.model,
             system=_system(spec, choice, rules),
             messages=(),
-            tools=executor.registry.shown_to(spec, executor.policy),
             output_schema=spec.contract,
             max_tokens=choice.max_tokens,
             effort=choice.effort,
@@ -89,11 +112,9 @@ class Context:
             "agent": spec.name,
             "model": choice.model,
             "system": put(to_builtins(self._standing.system)),
-            "tools": put(
-                [[tool.name, tool.description, dict(tool.schema)] for tool in self._standing.tools]
-            ),
             "contract": put(spec.contract),
         }
+        self._choose_tools()
         self.messages: list[Message] = []
         self._digest = ""
         self.add("user", Text(brief))
@@ -117,12 +138,15 @@ class Context:
         for call, result in zip(calls, results, strict=True):
             if call.name == USE_SKILL and result.ok:
                 self._open = result.data["skill"]
+        self._called.update(call.name for call in calls)
+        self._choose_tools()
         aside = (Aside(titled(self._skills[self._open])),) if self._open else ()
         self.add("user", *results, *aside)
 
     def close_skill(self) -> None:
         """Close the open skill: its step is over."""
         self._open = None
+        self._choose_tools()
 
     def make_room(self, model: Model, turn: Key) -> None:
         """Compact the conversation where it outgrows the window, and note that in the journal.
@@ -152,6 +176,15 @@ class Context:
                     "narrow the task, or choose a model with a larger one"
                 )
             self._journal.note(turn.left_out, omission.to_json())
+
+    def _choose_tools(self) -> None:
+        """The tools of the next turn: for the open playbook, or else for all of them in turn."""
+        spec, executor = self._spec, self._executor
+        tools = tools_shown(spec, executor, self._open, self._called)
+        if tools != self._standing.tools or "tools" not in self._asked:
+            self._standing = replace(self._standing, tools=tools)
+            described = [[tool.name, tool.description, dict(tool.schema)] for tool in tools]
+            self._asked["tools"] = self._journal.put(described)
 
     def _fits(self, model: Model, room: float, messages: Sequence[Message] | None = None) -> bool:
         sent = self.messages if messages is None else messages

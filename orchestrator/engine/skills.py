@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from orchestrator.engine.ports import CallContext
+from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, Skill, ToolSpec
 
 USE_SKILL = "use_skill"
@@ -20,6 +21,7 @@ class UseSkill:
             "properties": {"name": {"type": "string", "description": "one of your skills"}},
             "additionalProperties": False,
         },
+        tags=frozenset({NAVIGATION}),
     )
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:

@@ -1,6 +1,6 @@
 """The registry: which tools there are, and which of them an agent is shown."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -11,8 +11,11 @@ from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
 from orchestrator.errors import InvalidArguments, NotPermitted, NotRegistered
 
-MAX_SHOWN_TOOLS = 20
+MAX_SHOWN_TOOLS = 19
 """Tools shown per request: more only confuse a model, and cost tokens every turn."""
+
+NAVIGATION = "navigation"
+"""The tag of tools that are always shown, such as those that read files."""
 
 
 class ToolAccess(Strict, frozen=True):
@@ -38,7 +41,7 @@ class ToolPolicy(Struct, frozen=True):
         max_level: nothing above it runs.
         agents: agent → what it keeps of its own tools; absent: all.
         failures, pause: when a tool is disabled, see ``ToolBreaker``.
-        sensitive: tags; tools that carry one give way where an agent has more than can be shown.
+        sensitive: tags; of more tools than can be shown, those that carry one are left out first.
     """
 
     environment: str = "local"
@@ -141,17 +144,43 @@ class Registry:
         if errors:
             raise InvalidArguments(f"{name}: " + "; ".join(errors[:5]))
 
-    def shown_to(self, agent: AgentSpec, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
+    def filter_by_tag(self, *tags: str) -> tuple[ToolSpec, ...]:
+        """The tools that carry one of the tags, in order."""
+        return tuple(spec for spec in self._specs.values() if not spec.tags.isdisjoint(tags))
+
+    def tools_for_task(
+        self,
+        agent: AgentSpec,
+        policy: ToolPolicy,
+        *,
+        playbook: Collection[str] = (),
+        called: Collection[str] = (),
+    ) -> tuple[ToolSpec, ...]:
         """The tools that an agent's model is shown: its own tools, in order, that it may call here.
 
-        Of too many those are left out first that a guard would refuse for their tags, then the last
-        of its list.
+        Of more than ``MAX_SHOWN_TOOLS``, navigation is kept first. Then a tool precedes another
+        when the agent has not called it, an open playbook names it, no person must approve it, and
+        it shares a tag with the agent's task or with the playbook's tools.
+
+        Args:
+            playbook: the tools that the open playbooks name.
+            called: tools that give way to those not called yet.
         """
         able = [
-            self._tools[name].spec
+            self._specs[name]
             for name in agent.tools
-            if name in self._tools and policy.refusal(agent, self._tools[name].spec) is None
+            if name in self._specs and policy.refusal(agent, self._specs[name]) is None
         ]
-        first = sorted(able, key=lambda tool: bool(tool.tags & policy.sensitive))
-        kept = {tool.name for tool in first[:MAX_SHOWN_TOOLS]}
+        topics = agent.tags.union(*(tool.tags for tool in able if tool.name in playbook))
+
+        def rank(tool: ToolSpec) -> tuple[bool, ...]:
+            return (
+                NAVIGATION not in tool.tags,
+                tool.name in called,
+                tool.name not in playbook,
+                not tool.tags.isdisjoint(policy.sensitive),
+                tool.tags.isdisjoint(topics),
+            )
+
+        kept = {tool.name for tool in sorted(able, key=rank)[:MAX_SHOWN_TOOLS]}
         return tuple(tool for tool in able if tool.name in kept)

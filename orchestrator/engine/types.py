@@ -208,12 +208,18 @@ class Response(Struct, frozen=True):
 
 
 class Skill(Struct, frozen=True):
-    """A playbook (Agent Skills format). ``text`` is the body of SKILL.md."""
+    """A playbook (Agent Skills format).
+
+    Attributes:
+        text: the body of SKILL.md.
+        tools: the tools that its steps name.
+    """
 
     name: str
     description: str
     text: str
     digest: str = ""
+    tools: frozenset[str] = frozenset()
 
 
 class Bounds(Struct, frozen=True):
@@ -242,6 +248,7 @@ class AgentSpec(Struct, frozen=True):
         model: an escalation stage (``fast``, ``strong``) or a model's name.
         contract: JSON Schema of its final report, None for free text.
         escalation: stages to try on failure, cheapest first; ``human`` may be the last.
+        tags: topics of its task; of more tools than can be shown, those with one come first.
     """
 
     name: str
@@ -254,6 +261,7 @@ class AgentSpec(Struct, frozen=True):
     contract: Mapping[str, Json] | None = None
     escalation: tuple[str, ...] = ()
     digest: str = ""
+    tags: frozenset[str] = frozenset()
 
 
 class ScoreLevel(Strict, frozen=True):

@@ -1,7 +1,7 @@
 """Agents of a program: a prompt, tools, a model and bounds."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +29,8 @@ class Agent:
             (``anthropic:strong``); or an object with the methods of ``Model``. None takes the
             harness's.
         output: a pydantic model that the final answer must fit; None for free text.
+        tags: topics of its task. A model is shown 19 tools at most; of more, those tagged
+            ``navigation`` and those that share a tag with the task come first.
         bounds: its share of the run's budget. Twenty turns where they name no turns.
     """
 
@@ -37,6 +39,7 @@ class Agent:
     tools: Sequence[Tool | str] = ()
     model: str | Model | None = None
     output: type[BaseModel] | None = None
+    tags: Collection[str] = ()
     bounds: Bounds = field(default_factory=lambda: Bounds(turns=TURNS))
 
     def spec(self, model: str) -> AgentSpec:
@@ -54,7 +57,8 @@ class Agent:
             )
         tools = tuple(one if isinstance(one, str) else one.spec.name for one in self.tools)
         contract = inline_references(self.output.model_json_schema()) if self.output else None
-        identity = repr((self.name, self.instructions, tools, model, contract))
+        tags = frozenset(self.tags)
+        identity = repr((self.name, self.instructions, tools, model, contract, sorted(tags)))
         return AgentSpec(
             self.name,
             "",
@@ -64,6 +68,7 @@ class Agent:
             bounds=self.bounds,
             contract=contract,
             digest=hashlib.sha256(identity.encode()).hexdigest(),
+            tags=tags,
         )
 
 

@@ -167,6 +167,7 @@ class Harness:
         usd: float = 0.0,
         timeout: float = 60.0,
         description: str = "",
+        tags: Iterable[str] = (),
     ) -> None:
         """Make an action known.
 
@@ -176,11 +177,13 @@ class Harness:
             level: what it can do to the world: READ, WRITE, ADMIN or IRREVERSIBLE.
             usd: the most that it can cost, in US dollars.
             timeout: seconds.
+            tags: topics to choose tools by.
 
         Raises:
             ValueError: the name is taken, or the schema is none.
         """
-        spec = ToolSpec(name, description, schema, level, timeout=timeout, usd=usd)
+        labels = frozenset(tags)
+        spec = ToolSpec(name, description, schema, level, labels, timeout=timeout, usd=usd)
         self._executor.registry.add(_Action(spec, handler))
 
     async def execute(
@@ -392,6 +395,18 @@ class Harness:
     def actions(self) -> list[ToolSpec]:
         """What is registered, in order."""
         return list(self._executor.registry.specs().values())
+
+    def filter_by_tag(self, *tags: str) -> list[ToolSpec]:
+        """The registered tools that carry one of the tags, in order."""
+        return list(self._executor.registry.filter_by_tag(*tags))
+
+    def tools_for_task(self, agent: Agent) -> list[ToolSpec]:
+        """The tools that an agent's model is shown: of its registered tools, 19 at most.
+
+        Those tagged ``navigation`` come first, then those that share a tag with ``agent.tags``.
+        """
+        executor = self._executor
+        return list(executor.registry.tools_for_task(agent.spec(""), executor.policy))
 
     def _decide(self, call: str, approved: bool, who: str, seconds: float) -> None:
         now = self._clock.now()

@@ -1,9 +1,9 @@
 """The offline provider: a deterministic model without network that executes the skills' steps.
 
-It reads the same request as any model: the skills' text, the brief and the offered tools. In its
-first turn it proposes the calls that the steps name, all in parallel, since their arguments come
-from the brief. In its second turn it reports what the observations hold under the property names
-of its output schema. It knows nothing of reviews, sees nothing that a model would not see, and its
+It reads the same request as any model: the skills' text, the brief and the offered tools. It
+proposes the calls that the steps name, in parallel, since their arguments come from the brief; of
+more tools than a request offers, the rest in its next turn. Then it reports what the observations
+hold under the property names of its output schema. It knows nothing of reviews, sees nothing that a model would not see, and its
 calls pass the same executor.
 """
 
@@ -39,18 +39,24 @@ class OfflineModel:
         Raises:
             ModelError: no skill of the request has a step that names a tool.
         """
-        tools = _playbook_tools(request)
+        called = {
+            block.name
+            for m in request.messages
+            for block in m.blocks
+            if isinstance(block, ToolCall)
+        }
+        tools = [tool for tool in _playbook_tools(request) if tool.name not in called]
+        if called and not tools:
+            return Response((Text(_write_report(request)),), "end", Usage(), self.name)
         if not tools:
             raise ModelError(
                 f"{request.agent} has no skill with a step that the offline provider can execute; "
                 "name its tools in the steps of one of its skills, or choose another provider"
             )
-        if any(message.role == "assistant" for message in request.messages):
-            return Response((Text(_write_report(request)),), "end", Usage(), self.name)
         brief = _read_brief(request)
         calls = tuple(
             ToolCall(f"call{number}", tool.name, _arguments_from_brief(tool, brief))
-            for number, tool in enumerate(tools, 1)
+            for number, tool in enumerate(tools, len(called) + 1)
         )
         return Response(calls, "tool_use", Usage(), self.name)
 

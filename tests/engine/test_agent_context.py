@@ -117,6 +117,37 @@ def assert_only_added_to(requests: list[Request]) -> None:
         assert replace(longer, messages=()) == replace(shorter, messages=())
 
 
+async def test_an_agent_with_too_many_tools_is_shown_those_of_its_open_playbook() -> None:
+    tools = [Echo(f"t{n}", tags=frozenset({"navigation"} if n == 29 else ())) for n in range(30)]
+    skill = Skill("late", "Look late.", "Use `t28`.", tools=frozenset({"t28"}))
+    model = ScriptedModel(
+        {"worker": [tool_call_reply(use("late")), tool_call_reply(("t28", {"text": "a"})), GOOD]}
+    )
+    async with open_memory_journal() as journal:
+        runtime = progressive(make_runtime(journal, model, *tools, UseSkill()))
+        names = [tool.spec.name for tool in tools]
+        agent = spec("worker", *names, skills=(skill,), contract=REPORT)
+        result = await run_agent(agent, "go", runtime, Key("w"), account())
+    assert (result.status, result.tool_calls) == ("ok", 2)
+    first, opened, then = [[tool.name for tool in request.tools] for request in model.requests]
+    assert first == ["use_skill", *names[:17], "t29"]
+    assert opened == then == ["use_skill", *names[:16], "t28", "t29"]
+
+
+async def test_without_a_tool_that_opens_playbooks_tools_are_shown_in_turn() -> None:
+    tools = [Echo(f"t{n}") for n in range(25)]
+    every = [tool.spec.name for tool in tools]
+    calls = [(name, {"text": name}) for name in every[:19]]
+    model = ScriptedModel({"worker": [tool_call_reply(*calls), GOOD]})
+    async with open_memory_journal() as journal:
+        runtime = make_runtime(journal, model, *tools)
+        agent = spec("worker", *every, contract=REPORT)
+        await run_agent(agent, "go", runtime, Key("w"), account())
+    first, second = [[tool.name for tool in request.tools] for request in model.requests]
+    assert first == every[:19]
+    assert second == [*every[:13], *every[19:]]
+
+
 async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened() -> None:
     gone = Echo("gone")
     model = ScriptedModel(

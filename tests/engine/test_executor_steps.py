@@ -4,13 +4,14 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.ports import GuardedCall, Ruling
 from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolAccess, ToolPolicy, validator
-from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
+from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     RUN,
@@ -300,14 +301,22 @@ def test_half_a_character_is_a_fault_of_the_arguments_and_no_crash(text: str) ->
     assert "not the JSON that schemas speak of" in faults({"text": text})[0]
 
 
-def test_of_too_many_tools_those_with_refused_tags_are_left_out_first_then_the_last() -> None:
-    network = frozenset({"network"})
-    tools = [Echo(f"t{n}", tags=network if n in {0, 5} else frozenset()) for n in range(23)]
-    names = [tool.spec.name for tool in tools]
-    registry, policy = Registry(tools), ToolPolicy(sensitive=network)
+def test_of_too_many_tools_the_choice_follows_tags_and_playbook() -> None:
+    tags = {0: "network", 5: "network", 20: "docs", 21: "docs", 22: "navigation"}
+    tools = [Echo(f"t{n}", tags=frozenset({tags.get(n, "other")})) for n in range(23)]
+    registry, policy = Registry(tools), ToolPolicy(sensitive=frozenset({"network"}))
+    agent = spec("worker", *(tool.spec.name for tool in tools))
 
-    def shown(*listed: str) -> list[str]:
-        return [tool.name for tool in registry.shown_to(spec("worker", *listed), policy)]
+    def left_out(agent: AgentSpec = agent, **task: Json) -> set[int]:
+        shown = registry.tools_for_task(agent, policy, **task)
+        assert len(shown) == 19
+        return set(range(23)) - {int(tool.name[1:]) for tool in shown}
 
-    assert shown(*names) == [f"t{n}" for n in range(22) if n not in {0, 5}]
-    assert shown(*names[:20]) == names[:20]
+    assert left_out() == {0, 5, 20, 21}
+    assert left_out(replace(agent, tags=frozenset({"docs"}))) == {0, 5, 18, 19}
+    assert left_out(playbook=["t20"]) == {0, 5, 18, 19}
+    assert left_out(playbook=["t0"]) == {5, 19, 20, 21}
+    assert left_out(called=[f"t{n}" for n in range(1, 5)]) == {1, 2, 3, 4}
+    assert [tool.name for tool in registry.filter_by_tag("docs", "network")] == [
+        "t0", "t5", "t20", "t21",
+    ]  # fmt: skip

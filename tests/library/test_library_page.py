@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import orchestrator
-from orchestrator import Harness
+from orchestrator import Harness, tool
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change
@@ -49,6 +49,31 @@ async def test_a_tool_gets_instances(example: Any) -> None:
     space = example("Tools")
     async with Harness.open(None, "r", tools=[space["age"], space["refund"]]) as harness:
         assert await harness.execute("age", {"number": 1, "opened": "2026-11-20"}) == 2
+
+
+@pytest.fixture
+def named_example() -> Callable[[str], dict[str, Any]]:
+    """Runs the example with a name, as a module that is imported."""
+
+    def run(name: str) -> dict[str, Any]:
+        code = PAGE.split(f"```python run={name}\n")[1].split("```")[0]
+        space: dict[str, Any] = {"__name__": "example"}
+        exec(compile(code, "library.md", "exec"), space)
+        return space
+
+    return run
+
+
+async def test_tools_are_chosen_by_tags(
+    named_example: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [tool(name=f"other{number}")(_nothing) for number in range(30)]
+    await named_example("tags")["main"](others)
+    assert capsys.readouterr().out == "32 ['invoices']\n['find', 'invoices']\n"
+
+
+async def _nothing() -> None:
+    """Do nothing."""
 
 
 async def test_the_deployment_happens_once_however_often_the_program_is_started(

@@ -169,8 +169,7 @@ def _compare(
     )
 
 
-ANALYZERS: Mapping[str, OfSide | OfChange] = {
-    # security
+SECURITY: Mapping[str, OfSide | OfChange] = {
     "secrets": _check(
         "secrets",
         "secrets.secret_scan",
@@ -215,7 +214,9 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         SOURCE_CODE,
         "Escaping, constant time and secure randomness taken away.",
     ),
-    # qa
+}
+
+QA: Mapping[str, OfSide | OfChange] = {
     "parse_check": _check(
         "parse_check",
         "syntax_and_duplicates",
@@ -260,7 +261,9 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         ),
         lambda inputs: inputs.tests_seconds,
     ),
-    # docs
+}
+
+DOCS: Mapping[str, OfSide | OfChange] = {
     "docstrings": _compare(
         "docstrings",
         "doc_quality.docstrings",
@@ -292,7 +295,9 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         "Source that changed with no word in the changelog.",
         whole_tree=True,
     ),
-    # architecture
+}
+
+ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
     "duplicated_blocks": _compare(
         "duplicated_blocks",
         "python.duplicated_blocks",
@@ -327,6 +332,11 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
 }
 
+TOPICS = {"security": SECURITY, "qa": QA, "docs": DOCS, "architecture": ARCHITECTURE}
+"""The tag of each analyzer."""
+
+ANALYZERS: Mapping[str, OfSide | OfChange] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
+
 OTHERS: Mapping[str, str] = {
     tool.name: tool.description for tool in (ChangeSummary.spec, ProposePlan.spec, *NAVIGATION)
 }
@@ -341,7 +351,11 @@ TOOLS: Mapping[str, str] = {
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     """All tools over one workspace, with the limits that the tool policy gives them."""
     workspace = inputs.workspace
-    tools: list[Tool] = [_analyzer(name, entry, inputs) for name, entry in ANALYZERS.items()]
+    tools: list[Tool] = [
+        _analyzer(name, entry, inputs, topic)
+        for topic, entries in TOPICS.items()
+        for name, entry in entries.items()
+    ]
     tools += Navigation(workspace).tools()
     tools += [
         ChangeSummary(workspace),
@@ -359,12 +373,15 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     return tools
 
 
-def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs) -> Tool:
+def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs, topic: str) -> Tool:
+    tool: SideTool | ChangeTool
     if isinstance(entry, OfSide):
         analyzer = with_cache(entry.make(inputs), inputs.cache)
-        return SideTool(name, entry.description, analyzer, inputs.workspace, inputs.pool)
-    made = entry.make(inputs)
-    tool = ChangeTool(name, entry.description, made, inputs.workspace, inputs.pool)
-    if entry.seconds is not None:
-        tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
+        tool = SideTool(name, entry.description, analyzer, inputs.workspace, inputs.pool)
+    else:
+        made = entry.make(inputs)
+        tool = ChangeTool(name, entry.description, made, inputs.workspace, inputs.pool)
+        if entry.seconds is not None:
+            tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
+    tool.spec = replace(tool.spec, tags=frozenset({topic}))
     return tool

@@ -9,6 +9,7 @@ from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.ports import CallContext
+from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
 from orchestrator.sandbox.program_permissions import Limits, Permissions
@@ -52,7 +53,7 @@ _PATH: Mapping[str, Json] = {**_TEXT, "description": "path in the repository"}
 _SIDE: Mapping[str, Json] = {"enum": ["head", "base"], "description": "head when left out"}
 
 SPECS: tuple[ToolSpec, ...] = tuple(
-    ToolSpec(name, description, schema, timeout=30)
+    ToolSpec(name, description, schema, tags=frozenset({NAVIGATION}), timeout=30)
     for name, description, schema in (
         (
             "read_file",
