@@ -3,8 +3,8 @@
 It reads the same request as any model: the skills' text, the brief and the offered tools. It
 proposes the calls that the steps name, in parallel, since their arguments come from the brief; of
 more tools than a request offers, the rest in its next turn. Then it reports what the observations
-hold under the property names of its output schema. It knows nothing of reviews, sees nothing that a model would not see, and its
-calls pass the same executor.
+hold under the property names of its output schema. It knows nothing of reviews, sees nothing that
+a model would not see, and its calls pass the same executor.
 """
 
 import json
