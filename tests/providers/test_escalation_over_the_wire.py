@@ -110,7 +110,7 @@ def test_what_it_came_to_while_it_waited_can_be_verified(
     file = tmp_path_factory.mktemp("out") / "verdict.json"
     with says(REFUSED, REFUSED, *WORK) as server:
         assert command(repo, *REVIEW, "--json", str(file)) == 3
-        assert command(repo, "resume", "latest", "--answer", "Go on.", "--quiet") == 0
+        assert command(repo, "resume", "latest", "--answer", "Go on.", "--quiet") == 1
         server.finish()
     assert command(repo, "audit", "verify", "latest", "--verdict", str(file)) == 0
 
