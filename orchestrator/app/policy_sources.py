@@ -97,6 +97,7 @@ def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
         "iterations": options.max_iterations,
         "tool_calls": options.max_tool_calls,
         "minutes": options.max_minutes,
+        "tokens": options.max_tokens,
         "usd": options.max_usd,
     }
     chosen: dict[str, Any] = {"provider": options.provider, "pattern": options.pattern}

@@ -3,10 +3,11 @@
 import hashlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import anyio
 from msgspec import Struct, convert, to_builtins
@@ -17,6 +18,7 @@ from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.grants import record_grant, require_stopped_by_limit, with_grants
 from orchestrator.app.mcp.tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
@@ -48,6 +50,7 @@ from orchestrator.stores.result_cache import SqliteResultCache, open_result_cach
 from orchestrator.stores.used_approvals import UsedApprovalsLog
 
 BACKEND = "asyncio"
+NO_GRANT: Mapping[str, float] = MappingProxyType({})
 
 
 class Run(Struct, frozen=True):
@@ -113,14 +116,19 @@ def resume_review(
     observer: Observer,
     *,
     answer: Answer | None = None,
+    grant: Mapping[str, float] = NO_GRANT,
     pool: WorkerPool | None = None,
     backend: str = BACKEND,
 ) -> Verdict:
     """Continue an interrupted run, or one that waits for an answer; a finished one has its verdict.
 
+    Args:
+        grant: limits that a person raises: ``max_usd``, ``max_tokens``, ``max_minutes`` or
+            ``max_tool_calls`` → the new limit of the whole run.
+
     Raises:
         RunNotFound: no run has that name.
-        InputError: the run has no such question.
+        InputError: the run has no such question, or the grant raises no limit that stopped it.
     """
     state_dir = state_directory.state_dir(repo)
     with state_directory.open_run(state_dir, repo, run_id) as (store, found):
@@ -130,7 +138,7 @@ def resume_review(
         options = ReviewOptions.of_meta(kept, diff)
         _require_own_spending(options)
         run = Run(found.run_id, options, state_dir, scratch, store, pool or new_pool())
-        work = partial(_review, run, observer, answer=answer, resumed=True)
+        work = partial(_review, run, observer, answer=answer, grant=grant, resumed=True)
         return _run_session(work, run, backend)
 
 
@@ -192,7 +200,14 @@ def _sigterm_as_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-async def _review(run: Run, observer: Observer, *, answer: Answer | None, resumed: bool) -> Verdict:
+async def _review(
+    run: Run,
+    observer: Observer,
+    *,
+    answer: Answer | None,
+    grant: Mapping[str, float] = NO_GRANT,
+    resumed: bool,
+) -> Verdict:
     """Open the run's journal, find the change, review it, and record the verdict."""
     if not resumed:
         meta = make_redactor(os.environ).json({"options": run.options.as_meta()})
@@ -204,7 +219,9 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
         if answer is not None:
             await run_verdict.answer_question(journal, answer)
         known = journal.noted(VERDICT)
-        if known is not None:
+        if known is not None and grant:
+            require_stopped_by_limit(convert(known, Verdict))
+        elif known is not None and not journal.granted_after(VERDICT):
             return convert(known, Verdict)
         observer(Event("run_started", journal.elapsed(), detail=run.run_id))
         change = await resolve_change(run.options, run.scratch, journal)
@@ -212,7 +229,7 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
             observer(Event("note", journal.elapsed(), detail=note))
         try:
             verdict = await _review_change(
-                run, change, await read_layers(change), journal, observer
+                run, change, await read_layers(change), journal, observer, grant
             )
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
@@ -248,10 +265,18 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
 
 
 async def _review_change(
-    run: Run, change: Change, layers: Sequence[Layer], journal: Journal, observer: Observer
+    run: Run,
+    change: Change,
+    layers: Sequence[Layer],
+    journal: Journal,
+    observer: Observer,
+    grant: Mapping[str, float],
 ) -> Verdict:
     """Load the policy, open what the review needs, and run the flow to its verdict."""
-    options = run.options
+    options = with_grants(run.options, journal)
+    if grant:
+        await record_grant(journal, load_policy(layers, options).settings.bounds, grant)
+        options = with_grants(options, journal)
     top = state_directory.repo_root(options.repo or Path())
     reporter = BudgetReporter(observer)
     async with run.pool:

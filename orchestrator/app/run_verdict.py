@@ -39,7 +39,7 @@ def record_verdict(journal: Journal, verdict: Verdict) -> None:
     if verdict.approvals or any(not question.answer for question in verdict.questions):
         journal.add_note(WAITING, to_builtins(verdict))
     else:
-        journal.note(VERDICT, to_builtins(verdict))
+        journal.renew_note(VERDICT, to_builtins(verdict))
 
 
 def is_waiting_verdict(row: Row) -> bool:

@@ -70,6 +70,7 @@ class ReviewOptions(Struct, frozen=True):
     max_iterations: int | None = None
     max_tool_calls: int | None = None
     max_minutes: float | None = None
+    max_tokens: int | None = None
     max_usd: float | None = None
     coverage: Sequence[str] = ()
     no_cache: bool = False
@@ -77,7 +78,7 @@ class ReviewOptions(Struct, frozen=True):
     allow_spending: bool | None = None
 
     def __post_init__(self) -> None:
-        limits = ("max_iterations", "max_tool_calls", "max_minutes", "max_usd")
+        limits = ("max_iterations", "max_tool_calls", "max_minutes", "max_tokens", "max_usd")
         check_amounts(self, *(name for name in limits if getattr(self, name) is not None))
 
     def as_meta(self) -> dict[str, Any]:

@@ -354,7 +354,8 @@ def next_human_action(
     if stop.reason == "human":
         return f"See to this, then review again: {stop.detail}"
     if stop.reason == "budget":
-        return "Review again with a higher limit (--max-...), or review the rest by hand."
+        command = resume_command(state.journal.run_id)
+        return f"Go on with a higher limit ({command} --max-...), or review the rest by hand."
     gaps = [skip for skip in state.synthesis.skipped if skip.gap]
     if gaps and not complete:
         first = gaps[0]

@@ -136,6 +136,10 @@ async def evaluate(state: ReviewState) -> str:
     stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
+    at_limit = stop is not None and stop.reason == "budget"
+    if at_limit and state.journal.granted_after(state.round.key("evaluate")):
+        state.round.decision += "; a person has raised a limit"
+        stop = None
     if stop is not None:
         state.stop = stop
         return ENDS[stop.reason]
@@ -163,7 +167,7 @@ FLOW: Flow[ReviewState] = Flow.of(
         State("Synthesize", synthesize, ("Evaluate",)),
         State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
         State("Iterate", iterate, ("Plan",)),
-        *(State(end, pauses=end == "StopHuman") for end in ENDS.values()),
+        *(State(end, pauses=end in {"StopHuman", "StopBudget"}) for end in ENDS.values()),
     ],
 )
 

@@ -23,7 +23,7 @@ from orchestrator.engine.budget import NO_COST, Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal_hash_chain import SigningKey
-from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_keys import GRANT, Key
 from orchestrator.engine.journal_rows import LEASE_SECONDS, JournalLog
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.secret_redaction import Redactor
@@ -187,6 +187,8 @@ class Journal:
             self._lost.append((key, before.cost()))
         # The request stands in the intent's row; a mismatch later on must be able to show it.
         asked = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
+        if kind == "note":  # renewed: its place is that of its newest row
+            self._records.pop(key, None)
         self._records[key] = record = Record(kind, {**asked, **body})
         if record.ended:
             self.ended.append((key, record))
@@ -271,6 +273,16 @@ class Journal:
             self._append("note", key, body)
         elif canonical(dict(known.body)) != canonical(body):
             raise ReplayMismatch(key, dict(known.body), body)
+
+    def renew_note(self, key: Key | str, body: dict[str, Json]) -> None:
+        """Record a note in place of the one that is on record under its key."""
+        self._append("note", str(key), self.redact.json(body))
+
+    def granted_after(self, key: Key | str) -> bool:
+        """Whether a person has raised a limit of the run since something was recorded."""
+        keys = list(self._records)
+        later = keys[keys.index(str(key)) + 1 :]
+        return any(Key.parse(one).part == GRANT and self.recorded(one) for one in later)
 
     def add_note(self, topic: str, body: dict[str, Json], subject: str = "") -> str:
         """Record a note under the topic's next number; returns its key.

@@ -29,9 +29,12 @@ A program's works: numbered ones are ``agents``, those that it names ``works``, 
 none has another's key, whatever name the program gives.
 """
 
+GRANT = "grant"
+"""Topic of effects by which a person raises limits of the run."""
+
 TOPICS = (
-    "approval", "asked", "breaker", "calls", "execute", "guards", "imported", "intake", "rollback",
-    "session", "signed_head", "state", "waiting",
+    "approval", "asked", "breaker", "calls", "execute", GRANT, "guards", "imported", "intake",
+    "rollback", "session", "signed_head", "state", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

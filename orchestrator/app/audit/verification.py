@@ -109,7 +109,11 @@ def _anchor(document: dict[str, Any], run_id: str) -> Anchor:
 
 
 def _recorded(rows: Sequence[Row]) -> Row | None:
-    return next((row for row in rows if row.kind == "note" and row.key == VERDICT), None)
+    return next(filter(_is_verdict, reversed(rows)), None)
+
+
+def _is_verdict(row: Row) -> bool:
+    return row.kind == "note" and row.key == VERDICT
 
 
 def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[VerificationError]:
@@ -118,8 +122,9 @@ def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Verification
     That one follows the command's ``--fail-on``, and not the run.
     """
     handed_out = _without_exit_code(canonical(document))
-    if any(is_waiting_verdict(row) and _without_exit_code(row.body) == handed_out for row in rows):
-        return []  # the partial verdict of a run that waited for an answer
+    earlier = (row for row in rows if is_waiting_verdict(row) or _is_verdict(row))
+    if any(_without_exit_code(row.body) == handed_out for row in earlier):
+        return []  # maybe one from before an answer, an approval or a raised limit
     row = _recorded(rows)
     if row is None:
         last = rows[-1].seq if rows else 0

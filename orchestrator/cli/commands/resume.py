@@ -2,7 +2,15 @@
 
 import argparse
 
-from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_run, name_of
+from orchestrator.cli.arguments import (
+    EXIT_CODES,
+    add_backend,
+    add_repo,
+    add_run,
+    amount,
+    count,
+    name_of,
+)
 from orchestrator.cli.output import JsonTarget
 from orchestrator.cli.review_output import add_result_options, deliver
 from orchestrator.errors import InputError
@@ -11,7 +19,8 @@ from orchestrator.errors import InputError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Resume a review that was interrupted, or answer the question that it waits for.\n"
+        "Resume a review that was interrupted, answer the question that it waits for,\n"
+        "or raise a limit at which it stopped.\n"
         "Recorded model and tool calls are not repeated."
     )
     parser.epilog = EXIT_CODES
@@ -27,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the name of the question, if several are pending",
     )
+    more = parser.add_argument_group("raise a limit of the whole run")
+    more.add_argument("--max-tool-calls", type=count, metavar="N", help="number of tool calls")
+    more.add_argument("--max-minutes", type=amount, metavar="N", help="wall time in minutes")
+    more.add_argument("--max-tokens", type=count, metavar="N", help="number of tokens")
+    more.add_argument("--max-usd", type=amount, metavar="X", help="cost in US dollars")
     add_result_options(parser)
     add_backend(parser)
 
@@ -41,10 +55,18 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.types import Answer
 
     answer = None if args.answer is None else Answer(args.answer, args.to or "")
+    limits = ("max_tool_calls", "max_minutes", "max_tokens", "max_usd")
+    grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
     return deliver(
         args,
         target,
         lambda view, pool: resume_review(
-            args.repo, args.run_id, view, answer=answer, pool=pool, backend=args.backend
+            args.repo,
+            args.run_id,
+            view,
+            answer=answer,
+            grant=grant,
+            pool=pool,
+            backend=args.backend,
         ),
     )

@@ -36,6 +36,7 @@ GIVEN = (
     "max_iterations",
     "max_tool_calls",
     "max_minutes",
+    "max_tokens",
     "max_usd",
     "no_cache",
     "run_tests",
@@ -98,6 +99,7 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
         "--max-tool-calls", type=count, metavar="N", help="maximum number of tool calls"
     )
     how.add_argument("--max-minutes", type=amount, metavar="N", help="maximum wall time in minutes")
+    how.add_argument("--max-tokens", type=count, metavar="N", help="maximum number of tokens")
     how.add_argument("--max-usd", type=amount, metavar="X", help="maximum cost in US dollars")
     how.add_argument(
         "--estimate",

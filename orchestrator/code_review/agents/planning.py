@@ -215,6 +215,8 @@ def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[
 
     Where nothing failed and the judge misses evidence, every agent may have it.
     """
-    last = [task.spec.name for task in state.round.tasks]
+    # A round whose lead had no budget to plan with has no tasks; the one before it still counts.
+    teams = [[task.spec.name for task in done.tasks] for done in state.rounds if done.tasks]
+    last = teams[-1] if teams else []
     agents = dict.fromkeys(failed) or dict.fromkeys(last)
     return {agent: reviewable_paths(state) for agent in agents if agent in last}
