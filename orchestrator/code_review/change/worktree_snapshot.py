@@ -1,19 +1,29 @@
 """A tree object of the work tree, made without touching the repository's index or objects."""
 
+import hashlib
 import os
-import shutil
+import re
 import stat
 from pathlib import Path
 
 from anyio import to_thread
 from msgspec.structs import replace
 
-from orchestrator.code_review.change.file_export import make_directory
-from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
+from orchestrator.code_review.change.file_export import make_directory, temporary_directory
+from orchestrator.code_review.change.git.commands import LIMITS, Git, discover, git_error, shorten
+from orchestrator.code_review.change.git.objects import Objects, look_up_objects
 from orchestrator.code_review.change.git.repository_layout import STATE, resolve_path
 from orchestrator.errors import InputError, StoreError
+from orchestrator.sandbox.safe_paths import SafeDirectory
 
 _SUBMODULE = b"160000"
+_FILES = {b"100644", b"100755"}
+_LEFT_OUT = b"S"  # git's letter for a file outside of a sparse checkout
+_DIRTY_SECONDS = 20.0
+_LFS_BYTES = 1024
+_LFS = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize [0-9]+\n"
+)
 _NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
 
 
@@ -36,17 +46,6 @@ def _write_alternates(objects: Path, line: bytes) -> None:
         (objects / "info" / "alternates").write_bytes(line)
     except OSError as refused:
         raise StoreError(f"{objects} cannot be written: {refused.strerror}") from None
-
-
-def _copy_index(source: Path, target: Path) -> None:
-    """Copy with its time: git compares that with the files' times to tell what may have changed."""
-    target.unlink(missing_ok=True)
-    try:
-        shutil.copy2(source, target)
-    except FileNotFoundError:
-        return  # nothing was ever added
-    except OSError as refused:
-        raise StoreError(f"{target} cannot be written: {refused.strerror}") from None
 
 
 async def _find_top(repo: Path) -> Path:
@@ -89,17 +88,36 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
         work = await _checkout(git, top or await _find_top(repo))
     except InputError:
         return False
-    # Without optional locks it writes nothing, and its permissions would not let it.
-    diff = await replace(work, index=git.git_dir / "index").attempt(
-        "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
-        "--no-renames",
-    )  # fmt: skip
-    return diff.code != 0 or bool(diff.stdout)
+    with temporary_directory() as folder:
+        work = replace(work, index=folder / "index")
+        if await _hash_tracked_files(git, work):
+            return True
+        staged = await work.attempt(
+            "diff-index", "--cached", "--quiet", "--ignore-submodules=dirty", "HEAD",
+            limits=replace(LIMITS, seconds=_DIRTY_SECONDS),
+        )  # fmt: skip
+    return staged.code != 0
 
 
-async def _changed_paths(git: Git) -> dict[bytes, bytes]:
-    """Tracked files that look different on disk: path → the mode on disk, ``000000`` when gone."""
-    output = await git.run(
+async def _hash_tracked_files(git: Git, work: Git) -> dict[bytes, bytes]:
+    """Fill the index of ``work`` with what the repository's names, and hash all files of it.
+
+    Flags, sizes and times of the repository's own index are not taken over: they can say of any
+    file that it is unchanged.
+
+    Returns:
+        Tracked files that differ on disk: path → the mode on disk, ``000000`` when gone. A file
+        that a sparse checkout leaves out does not differ.
+    """
+    listed = await replace(git, index=git.git_dir / "index").run("ls-files", "-z", "-t", "--stage")
+    records = [record.partition(b"\t") for record in listed.split(b"\0") if record]
+    tracked = {path: about.split(b" ") for about, _, path in records}
+    entries = b"".join(b"%s\t%s\0" % (about[2:], path) for about, _, path in records)
+    await work.run("update-index", "-z", "--index-info", stdin=entries)
+    refreshed = await work.attempt("update-index", "-q", "--unmerged", "--refresh")
+    if refreshed.code not in {0, 1}:  # 1: there are files that differ
+        raise git_error("reading the work tree", refreshed)
+    output = await work.run(
         "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
         "--ignore-submodules=dirty",
     )  # fmt: skip
@@ -107,8 +125,48 @@ async def _changed_paths(git: Git) -> dict[bytes, bytes]:
     touched: dict[bytes, bytes] = {}
     for about, path in zip(fields[0::2], fields[1::2], strict=False):
         mode, letter = about.split(b" ")[1], about[-1:]
-        touched[path] = b"000000" if letter == b"D" else mode
-    return touched
+        if letter != b"D":
+            touched[path] = mode
+        elif tracked[path][0] != _LEFT_OUT:
+            touched[path] = b"000000"
+    return await _without_unchanged_lfs(git, work.cwd, touched, tracked)
+
+
+async def _without_unchanged_lfs(
+    git: Git, root: Path, touched: dict[bytes, bytes], tracked: dict[bytes, list[bytes]]
+) -> dict[bytes, bytes]:
+    """The paths without files whose contents are those that a Git LFS pointer in the index names.
+
+    Git LFS itself is not run.
+    """
+    oid_of = {path: tracked[path][2].decode() for path, mode in touched.items() if mode in _FILES}
+    found = await look_up_objects(git, list(dict.fromkeys(oid_of.values())))
+    short = [oid for oid, seen in found.items() if seen.kind == "blob" and seen.size < _LFS_BYTES]
+    pointers: dict[str, str] = {}
+
+    async def keep(oid: str, data: bytes) -> None:
+        if match := _LFS.fullmatch(data):
+            pointers[oid] = match[1].decode()
+
+    if short:
+        async with Objects(git) as objects:
+            await objects.each(short, keep)
+    named = {path: pointers[oid] for path, oid in oid_of.items() if oid in pointers}
+    same = await to_thread.run_sync(_files_with_digests, root, named) if named else set()
+    return {path: mode for path, mode in touched.items() if path not in same}
+
+
+def _files_with_digests(root: Path, digests: dict[bytes, str]) -> set[bytes]:
+    same = set()
+    with SafeDirectory(root) as tree:
+        for path, digest in digests.items():
+            try:
+                with open(tree.open(os.fsdecode(path)), "rb") as file:
+                    if hashlib.file_digest(file, "sha256").hexdigest() == digest:
+                        same.add(path)
+            except OSError:
+                continue  # it differs, and reading it tells why
+    return same
 
 
 async def snapshot_worktree(
@@ -127,8 +185,8 @@ async def snapshot_worktree(
     store = await open_extra_store(git, scratch)
     work = await _checkout(store, await _find_top(repo))
     assert work.index is not None
-    await to_thread.run_sync(_copy_index, git.git_dir / "index", work.index)
-    touched = await _changed_paths(work)
+    work.index.unlink(missing_ok=True)
+    touched = await _hash_tracked_files(git, work)
     listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
     new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
     gone, fresh, notes = await to_thread.run_sync(_sort_paths, work.cwd, touched, new)

@@ -1,13 +1,14 @@
 """A repository whose files lie: about history, about what an object holds, about the work tree."""
 
 import hashlib
+import os
 import random
 import struct
 import zlib
 
 import pytest
 
-from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
@@ -199,3 +200,48 @@ async def test_a_bomb_that_base_holds_already_is_refused_when_it_is_listed(repo)
     async with Contents(change) as contents:
         with pytest.raises(InputError, match="more than"):
             await contents.paths("head")
+
+
+@pytest.mark.parametrize("hidden", ["assume-unchanged", "skip-worktree", "stat", "index"])
+async def test_the_work_tree_is_what_is_on_disk(repo, tmp_path, hidden):
+    target = repo.write("a.py", "a = 1\n")
+    os.utime(target, (1, 1))
+    repo.commit()
+    if hidden == "stat":
+        repo.git("config", "core.checkStat", "minimal")
+        repo.git("config", "core.trustctime", "false")
+    elif hidden != "index":
+        repo.git("update-index", f"--{hidden}", "a.py")
+    target.write_text("b = 2\n")
+    os.utime(target, (1, 1))
+    if hidden == "index":
+        forge_index(repo, "a.py")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert [f.path for f in change.files] == ["a.py"]
+    committed = await from_refs(repo.root, None, None)
+    assert any("--worktree" in note for note in committed.notes)
+
+
+def forge_index(repo: Repo, path: str) -> None:
+    """Make the index say that the file on disk, as it is, is the one of HEAD."""
+    now = repo.git("hash-object", path).decode().strip()
+    repo.git("add", path)
+    index = repo.root / ".git" / "index"
+    data = index.read_bytes()[:-20]
+    data = data.replace(bytes.fromhex(now), bytes.fromhex(repo.oid(f"HEAD:{path}")))
+    index.write_bytes(data + hashlib.sha1(data).digest())
+    later = index.stat().st_mtime + 10
+    os.utime(index, (later, later))
+
+
+async def test_an_unchanged_file_of_git_lfs_is_no_change(repo, tmp_path):
+    data = b"\0" * 2000
+    digest = hashlib.sha256(data).hexdigest()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 2000\n"
+    repo.commit({".gitattributes": "*.bin filter=lfs\n", "x.bin": pointer, "y.bin": pointer})
+    repo.write("x.bin", data)
+    repo.write("y.bin", data + b"1")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert [f.path for f in change.files] == ["y.bin"]
+    repo.write("y.bin", data)
+    assert not (await from_refs(repo.root, None, None)).notes[1:]

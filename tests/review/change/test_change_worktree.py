@@ -202,12 +202,10 @@ async def test_a_pipe_in_place_of_a_file_does_not_hang(repo, tmp_path):
     assert "a.py is neither a file nor a link" in change.notes[0]
 
 
-async def test_flags_of_the_index_are_kept(repo, tmp_path):
-    repo.commit({"skipped.py": "a\n", "assumed.py": "a\n", "meant.py": "a\n"})
+async def test_files_outside_of_a_sparse_checkout_are_no_change(repo, tmp_path):
+    repo.commit({"skipped.py": "a\n", "meant.py": "a\n"})
     repo.git("update-index", "--skip-worktree", "skipped.py")
-    repo.git("update-index", "--assume-unchanged", "assumed.py")
     (repo.root / "skipped.py").unlink()
-    repo.write("assumed.py", "local\n")
     repo.write("intended.py", "i\n")
     repo.git("add", "--intent-to-add", "intended.py")
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
