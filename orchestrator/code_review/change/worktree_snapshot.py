@@ -88,15 +88,25 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
         work = await _checkout(git, top or await _find_top(repo))
     except InputError:
         return False
+    # Without optional locks it writes nothing, and its permissions would not let it.
+    own = replace(work, index=git.git_dir / "index")
+    diff = await own.attempt(
+        "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
+        "--no-renames", limits=replace(LIMITS, seconds=_DIRTY_SECONDS),
+    )  # fmt: skip
+    if diff.code or diff.stdout:
+        return True
+    listed = await own.run("ls-files", "-z", "-v")
+    flagged = [record[2:] for record in listed.split(b"\0") if record and record[:1] != b"H"]
+    if not await to_thread.run_sync(_any_exists, work.cwd, flagged):
+        return False
+    # git does not look at files with these flags. All are hashed only here: it can take seconds.
     with temporary_directory() as folder:
-        work = replace(work, index=folder / "index")
-        if await _hash_tracked_files(git, work):
-            return True
-        staged = await work.attempt(
-            "diff-index", "--cached", "--quiet", "--ignore-submodules=dirty", "HEAD",
-            limits=replace(LIMITS, seconds=_DIRTY_SECONDS),
-        )  # fmt: skip
-    return staged.code != 0
+        return bool(await _hash_tracked_files(git, replace(work, index=folder / "index")))
+
+
+def _any_exists(root: Path, paths: list[bytes]) -> bool:
+    return any(os.path.lexists(os.path.join(os.fsencode(root), path)) for path in paths)
 
 
 async def _hash_tracked_files(git: Git, work: Git) -> dict[bytes, bytes]:
