@@ -3,7 +3,8 @@
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 
 from msgspec.structs import astuple
@@ -106,11 +107,6 @@ class SqliteStore(SqlStore):
                 return
 
     def _create_tables(self) -> None:
-        others = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
-        if found := self._db.execute(others).fetchone():
-            raise StoreError(
-                f"the journal has a {found[0]} that Diffcourt did not make: {found[1]!r}"
-            )
         if self._layout() == 0:
             with self._transaction():
                 if self._layout() == 0:  # still: another process may have been faster
@@ -118,6 +114,12 @@ class SqliteStore(SqlStore):
                         self._db.execute(statement)
         if self._layout() != LAYOUT:
             raise StoreError("the journal was written by a newer Diffcourt; use that version")
+        # A constraint can drop rows, an index can make each write take seconds.
+        found, ours = _schema(self._db), _own_schema()
+        if odd := sorted(found - ours) or sorted(ours - found):
+            raise StoreError(
+                f"the journal has a {odd[0][0]} that Diffcourt did not make: {odd[0][1]!r}"
+            )
 
     def _layout(self) -> int:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -192,6 +194,22 @@ class SqliteStore(SqlStore):
         if lease < until - ttl / 10:  # not each time: it is one more page to write
             self._db.execute("UPDATE runs SET lease_until = ? WHERE number = ?", (until, number))
         return int(number)
+
+
+def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    rows = db.execute(
+        "SELECT type, name, coalesce(sql, '') FROM sqlite_master"
+        " WHERE type != 'table' OR name IN ('runs', 'journal')"  # no other table has an effect
+    )
+    return {(str(kind), str(name), str(text)) for kind, name, text in rows}
+
+
+@cache
+def _own_schema() -> set[tuple[str, str, str]]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        for statement in TABLES:
+            db.execute(statement)
+        return _schema(db)
 
 
 def place_of(number: int, seq: int) -> int:

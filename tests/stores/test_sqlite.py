@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
-from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_journal import TABLES, SqliteStore
 
 ROW = Row(1, "note", "k", 1.0, b"{}", "h")
 PAGE = 4096  # bytes
@@ -208,3 +208,21 @@ async def test_what_a_run_adds_is_written_at_one_place(tmp_path: Path) -> None:
     # A quarter of a page each: its own page, and the tree's root for each new one.
     assert log.stat().st_size < 100 * 2 * PAGE
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("hash TEXT NOT NULL", "hash TEXT NOT NULL, UNIQUE(kind) ON CONFLICT IGNORE"),
+        ("", "CREATE INDEX slow ON journal (hex(zeroblob(30000000)))"),
+    ],
+)
+def test_a_journal_with_another_schema_is_refused(tmp_path, before, after):
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        for statement in TABLES:
+            db.execute(statement.replace(before, after) if before else statement)
+        if not before:
+            db.execute(after)
+    db.close()
+    with pytest.raises(StoreError, match="that Diffcourt did not make"):
+        SqliteStore(tmp_path / "journal.db")
