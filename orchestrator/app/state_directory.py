@@ -213,8 +213,13 @@ async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
 
 def make_scratch_dir(folder: Path, run_id: str) -> Path:
     """Create the run's own directory, for git objects and its patch."""
-    with SafeDirectory(folder) as root:
-        root.make_directory(f"runs/{run_id}")
+    try:
+        with SafeDirectory(folder) as root:
+            root.make_directory(f"runs/{run_id}")
+    except OSError as error:
+        raise StoreError(
+            f"cannot make {folder / 'runs' / run_id}: {error.strerror}; remove any link in its path"
+        ) from None
     return folder / "runs" / run_id
 
 

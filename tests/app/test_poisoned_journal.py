@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import run_review
+from orchestrator.app.state_directory import make_scratch_dir
 from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import SystemClock
@@ -39,3 +40,10 @@ def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
     with pytest.raises(StoreError, match="has rows of a run that has not started"):
         run_review(options(repo.path, provider="offline"), ignore_event)
+
+
+def test_a_link_in_place_of_the_runs_directory_is_named_in_one_line(tmp_path):
+    (tmp_path / "runs").symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="remove any link in its path") as caught:
+        make_scratch_dir(tmp_path, "some-run")
+    assert "\n" not in str(caught.value)
