@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.tool_registry import ToolPolicy as ToolPolicy
     from orchestrator.engine.types import Bounds as Bounds
     from orchestrator.engine.types import Level as Level
+    from orchestrator.engine.types import LoggedCall as LoggedCall
     from orchestrator.engine.types import Observation as Observation
     from orchestrator.engine.types import Request as Request
     from orchestrator.engine.types import Response as Response
@@ -82,6 +83,7 @@ _PUBLIC = {
     "engine.types": (
         "Bounds",
         "Level",
+        "LoggedCall",
         "Observation",
         "Request",
         "Response",

@@ -1,7 +1,7 @@
 """The gateway: every tool call of every agent passes here, in the same steps.
 
     look-up → permission → schema → breaker → guards → budget → approval    (``_admit``: may it?)
-    → rollback scope → run under a timeout                        (``_perform``: do it)
+    → rollback scope → run under a timeout → output schema        (``_perform``: do it)
     → output limit → redaction → marked as untrusted              (``_observation``: what is seen)
 
 A refusal is an observation for the model and an event in the journal; the tool never starts.
@@ -14,6 +14,7 @@ from typing import Literal
 
 import anyio
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.canonical_json import digest, is_json
@@ -38,6 +39,8 @@ from orchestrator.engine.types import (
     AgentSpec,
     Json,
     Level,
+    LoggedCall,
+    LogHook,
     Observation,
     Refusal,
     ToolCall,
@@ -202,7 +205,7 @@ class Executor:
             if scope:
                 await scope.begin(key)
             with collect_programs() as programs:
-                seen, code = await _run(admitted, context)
+                seen, code = await self._run_logged(admitted, context)
             kept = await self._outputs.keep(key, programs) if programs and self._outputs else None
         except BaseException:
             self._breaker.abandon(spec.name)
@@ -220,6 +223,31 @@ class Executor:
         if admitted.warnings:
             value["warnings"] = to_builtins(admitted.warnings)
         return EffectResult(value, cost)
+
+    async def _run_logged(
+        self, admitted: _Admitted, context: CallContext
+    ) -> tuple[Observation, str]:
+        """Run the tool between its hooks, and check its data against its output schema."""
+        spec, began = admitted.tool.spec, self._journal.elapsed()
+        arguments = self._journal.redact.json(dict(admitted.call.arguments))
+        logged = LoggedCall(context.ref, context.agent, spec.name, arguments)
+        self._log(spec.before, logged)
+        seen, code = await _run(admitted, context)
+        if seen.ok and (errors := self.registry.output_errors(spec.name, seen.data)):
+            what = f"its result does not fit its output schema: {'; '.join(errors)}"
+            seen, code = Observation(f"the tool failed: {what}", ok=False), "failed"
+        seconds = self._journal.elapsed() - began
+        self._log(spec.after, replace(logged, code=code or "ok", seconds=seconds))
+        return seen, code
+
+    def _log(self, hook: LogHook | None, logged: LoggedCall) -> None:
+        """Call a hook; one that fails is a note, since logging must not fail a call."""
+        try:
+            if hook is not None:
+                hook(logged)
+        except Exception as error:
+            detail = self._journal.redact(f"a log hook of {logged.tool} failed: {error}")
+            self._observe(Event("note", self._journal.elapsed(), detail=detail))
 
     # --- what is seen ---------------------------------------------------------------------------
 

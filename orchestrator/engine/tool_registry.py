@@ -92,6 +92,7 @@ class Registry:
         self._tools: dict[str, Tool] = {}
         self._specs: dict[str, ToolSpec] = {}
         self._validators: dict[str, Callable[[Json], list[str]]] = {}
+        self._output_validators: dict[str, Callable[[Json], list[str]]] = {}
         for tool in tools:
             self.add(tool)
 
@@ -99,12 +100,14 @@ class Registry:
         """Register a tool.
 
         Raises:
-            ValueError: its name is taken, or its schema is none.
+            ValueError: its name is taken, or a schema of it is none.
         """
         name = tool.spec.name
         if name in self._tools:
             raise ValueError(f"two tools are named {name}")
         self._validators[name] = validator(tool.spec.schema)
+        if tool.spec.output_schema is not None:
+            self._output_validators[name] = validator(tool.spec.output_schema)
         self._tools[name], self._specs[name] = tool, tool.spec
 
     def specs(self) -> Mapping[str, ToolSpec]:
@@ -143,6 +146,11 @@ class Registry:
         errors = self._validators[name](arguments)
         if errors:
             raise InvalidArguments(f"{name}: " + "; ".join(errors[:5]))
+
+    def output_errors(self, name: str, data: Json) -> list[str]:
+        """What is wrong with a tool's data under its output schema; nothing where it has none."""
+        check = self._output_validators.get(name)
+        return check(data)[:5] if check else []
 
     def filter_by_tag(self, *tags: str) -> tuple[ToolSpec, ...]:
         """The tools that carry one of the tags, in order."""

@@ -1,6 +1,6 @@
 """The engine's data types: messages, tools, calls, results, agents, budgets, rubrics."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Annotated, Any, Literal
 
@@ -117,11 +117,34 @@ class Section(Struct, frozen=True):
     text: str
 
 
+class LoggedCall(Struct, frozen=True):
+    """A tool call as the hooks of its tool see it, without our secrets.
+
+    Attributes:
+        ref: the journal's key of the call.
+        code: ``ok``, or why it failed; empty before it has ended.
+        seconds: how long it took; 0 before it has ended.
+    """
+
+    ref: str
+    agent: str
+    tool: str
+    arguments: Mapping[str, Json]
+    code: str = ""
+    seconds: float = 0.0
+
+
+LogHook = Callable[[LoggedCall], None]
+
+
 class ToolSpec(Struct, frozen=True):
     """What is known of a tool before it runs.
 
     Attributes:
         schema: JSON Schema of the arguments, an object schema with ``additionalProperties: false``.
+        output_schema: JSON Schema of the data that it returns; data that does not fit is a failure.
+        before, after: called when the tool begins and when it has ended, to log the call; not for
+            a refused call, nor for one that comes out of the journal.
         timeout: seconds.
         max_output: characters of content that reach a model; the rest is cut, and the cut is said.
         usd: the most that one call can cost.
@@ -135,6 +158,9 @@ class ToolSpec(Struct, frozen=True):
     timeout: float = 60.0
     max_output: int = 20_000
     usd: float = 0.0
+    output_schema: Mapping[str, Json] | None = None
+    before: LogHook | None = None
+    after: LogHook | None = None
 
     def __post_init__(self) -> None:
         check_amounts(self, "timeout", "max_output", "usd")

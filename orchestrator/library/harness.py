@@ -6,22 +6,12 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
     await harness.approve_and_execute("deploy", {"to": "production"}, who="release manager")
 """
 
-import json
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
 import anyio
-from msgspec import Struct
 
 from orchestrator.app.rollback import restore_calls
 from orchestrator.engine import state_machine
@@ -37,45 +27,25 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.observer_events import Observer, ignore_event
-from orchestrator.engine.ports import CallContext, Clock, Guard, Model, SystemClock, Tool
+from orchestrator.engine.ports import Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
-from orchestrator.engine.types import (
-    AgentSpec,
-    Bounds,
-    Json,
-    Level,
-    Observation,
-    ToolCall,
-    ToolSpec,
-)
+from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, ToolCall, ToolSpec
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
 from orchestrator.guards.tool_arguments import ArgumentGuard
 from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
+from orchestrator.library.tools import Action, Handler
 from orchestrator.sandbox.file_rollback import Restored
 
 Context = TypeVar("Context")
-Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]
 ANYTHING: Mapping[str, Json] = {"type": "object"}
 APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
-
-
-class _Action(Struct):
-    """A handler as a tool of the engine."""
-
-    spec: ToolSpec
-    handler: Handler
-
-    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Run the handler; what it returns is the action's result."""
-        value = await self.handler(arguments)
-        return Observation(value if isinstance(value, str) else json.dumps(value), value)
 
 
 class Harness:
@@ -157,7 +127,7 @@ class Harness:
                 models=models, observer=observer, store=store, files=run.files,
             ))  # fmt: skip
 
-    def register(
+    def register(  # noqa: PLR0913 - options, all by keyword
         self,
         name: str,
         handler: Handler,
@@ -168,6 +138,9 @@ class Harness:
         timeout: float = 60.0,
         description: str = "",
         tags: Iterable[str] = (),
+        output_schema: Mapping[str, Json] | None = None,
+        before: LogHook | None = None,
+        after: LogHook | None = None,
     ) -> None:
         """Make an action known.
 
@@ -178,13 +151,17 @@ class Harness:
             usd: the most that it can cost, in US dollars.
             timeout: seconds.
             tags: topics to choose tools by.
+            output_schema: JSON Schema of the result; one that does not fit is a failure.
+            before, after: log a call when it begins and when it has ended.
 
         Raises:
-            ValueError: the name is taken, or the schema is none.
+            ValueError: the name is taken, or a schema is none.
         """
-        labels = frozenset(tags)
-        spec = ToolSpec(name, description, schema, level, labels, timeout=timeout, usd=usd)
-        self._executor.registry.add(_Action(spec, handler))
+        spec = ToolSpec(
+            name, description, schema, level, frozenset(tags), timeout=timeout, usd=usd,
+            output_schema=output_schema, before=before, after=after,
+        )  # fmt: skip
+        self._executor.registry.add(Action(spec, handler))
 
     async def execute(
         self,

@@ -1,17 +1,21 @@
 """Tools from typed Python functions: JSON Schema and validation come from the signature."""
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, get_type_hints, overload
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
 from orchestrator.engine.ports import CallContext
-from orchestrator.engine.types import Json, Level, Observation, ToolSpec
+from orchestrator.engine.types import Json, Level, LogHook, Observation, ToolSpec
 
 LevelName = Literal["read", "write", "admin", "irreversible"]
 Function = Callable[..., Awaitable[Any]]
+Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]
+Output = type[BaseModel] | Mapping[str, Json]
 
 
 class Tool:
@@ -57,6 +61,18 @@ class Tool:
         return Observation(value if isinstance(value, str) else "", value)
 
 
+class Action(Struct):
+    """A handler of plain JSON as a tool of the engine."""
+
+    spec: ToolSpec
+    handler: Handler
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Run the handler; what it returns is the action's result."""
+        value = await self.handler(arguments)
+        return Observation(value if isinstance(value, str) else json.dumps(value), value)
+
+
 class _Arguments(BaseModel):
     """The parameters of a function, each an argument."""
 
@@ -76,10 +92,13 @@ def tool(
     usd: float = ...,
     timeout: float = ...,
     tags: Iterable[str] = ...,
+    output: Output | None = ...,
+    before: LogHook | None = ...,
+    after: LogHook | None = ...,
 ) -> Callable[[Function], Tool]: ...
 
 
-def tool(
+def tool(  # noqa: PLR0913 - options, all by keyword
     function: Function | None = None,
     /,
     *,
@@ -89,6 +108,9 @@ def tool(
     usd: float = 0.0,
     timeout: float = 60.0,
     tags: Iterable[str] = (),
+    output: Output | None = None,
+    before: LogHook | None = None,
+    after: LogHook | None = None,
 ) -> Tool | Callable[[Function], Tool]:
     """Make a tool of an async function with annotated parameters.
 
@@ -104,6 +126,9 @@ def tool(
         usd: the most that one call can cost, in US dollars.
         timeout: seconds.
         tags: topics to choose tools by.
+        output: what it returns, as a pydantic model or a JSON Schema; a result that does not fit is
+            a failure.
+        before, after: log a call when it begins and when it has ended.
 
     Raises:
         TypeError: the function is not async, or a parameter has no annotation or no name.
@@ -121,10 +146,17 @@ def tool(
             frozenset(tags),
             timeout=timeout,
             usd=usd,
+            output_schema=_schema_of(output),
+            before=before,
+            after=after,
         )
         return Tool(function, spec, arguments)
 
     return make if function is None else make(function)
+
+
+def _schema_of(output: Output | None) -> Mapping[str, Json] | None:
+    return output.model_json_schema(mode="serialization") if isinstance(output, type) else output
 
 
 def _level(name: str) -> Level:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import GuardedCall, Ruling
 from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolAccess, ToolPolicy, validator
@@ -320,3 +321,49 @@ def test_of_too_many_tools_the_choice_follows_tags_and_playbook() -> None:
     assert [tool.name for tool in registry.filter_by_tag("docs", "network")] == [
         "t0", "t5", "t20", "t21",
     ]  # fmt: skip
+
+
+async def test_data_that_breaks_the_output_schema_is_a_failed_call_and_is_put_back() -> None:
+    fits = {"type": "object", "properties": {"said": {"const": "a"}}, "required": ["said"]}
+    tool, scopes = Echo(level=Level.WRITE, output_schema=fits), Scopes()
+    async with open_memory_journal() as journal:
+        policy = ToolPolicy(max_level=Level.WRITE)
+        runtime = make_runtime(journal, NOBODY, tool, policy=policy, rollback=scopes)
+        good = await ask(runtime, call(text="a"), account(), key="good")
+        bad = await ask(runtime, call(text="b"), account(), key="bad")
+    assert good.ok
+    assert (bad.ok, bad.code, bad.data) == (False, "failed", None)
+    assert "its result does not fit its output schema: said: " in bad.content
+    assert [what for what, _ in scopes.log] == ["begin", "commit", "begin", "undo"]
+
+
+def test_an_output_schema_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        Registry([Echo(output_schema={"type": "nonsense"})])
+
+
+async def test_hooks_see_each_performed_call_once_and_no_secret() -> None:
+    secret, logged = "s3cr3t-" + "value-of-ours", []
+    tool = Echo(before=logged.append, after=logged.append)
+    store = await created()
+    for _ in range(2):
+        async with open_memory_journal(store, secrets=[secret]) as journal:
+            runtime = make_runtime(journal, NOBODY, tool)
+            await ask(runtime, call(text=f"x {secret}"), account())
+            await ask(runtime, call(wrong=1), account(), key="refused")
+    before, after = logged
+    assert (before.tool, before.code, before.seconds) == ("echo", "", 0)
+    assert before.arguments == after.arguments == {"text": "x [redacted]"}
+    assert after.code == "ok"
+    assert after.seconds >= 0
+
+
+async def test_a_hook_that_fails_does_not_fail_the_call() -> None:
+    def fails(logged: object) -> None:
+        raise OSError("disk full")
+
+    events: list[Event] = []
+    async with open_memory_journal() as journal:
+        runtime = make_runtime(journal, NOBODY, Echo(before=fails), events=events)
+        assert (await ask(runtime, call(text="a"), account())).ok
+    assert "a log hook of echo failed: disk full" in [event.detail for event in events]

@@ -72,6 +72,16 @@ async def test_tools_are_chosen_by_tags(
     assert capsys.readouterr().out == "32 ['invoices']\n['find', 'invoices']\n"
 
 
+async def test_calls_are_logged_without_secrets(
+    named_example: Any, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "shop"):
+        await named_example("logged")["main"]()
+    assert capsys.readouterr().out == "{'usd': 9.5}\n"
+    arguments = "{'item': 'tea', 'token': '[redacted]'}"
+    assert caplog.messages == [f"price {arguments}: begun", f"price {arguments}: ok"]
+
+
 async def _nothing() -> None:
     """Do nothing."""
 

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from orchestrator import ActionFailed, ApprovalPending, Harness, InvalidArguments, Level, tool
+from orchestrator import (
+    ActionFailed,
+    ApprovalPending,
+    Harness,
+    InvalidArguments,
+    Level,
+    LoggedCall,
+    tool,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -104,3 +112,31 @@ async def test_a_function_that_cannot_become_a_tool_says_why() -> None:
         tool(positional)
     with pytest.raises(ValueError, match="no level 'reed'; there is read, write, admin"):
         tool(level="reed")(positional)  # type: ignore[call-overload]
+
+
+async def test_a_result_that_does_not_fit_its_output_model_is_a_failure() -> None:
+    @tool(output=Ticket)
+    async def find(number: int) -> dict[str, object]:
+        """Find a ticket."""
+        return {"number": number, "opened": "2026-01-02"}
+
+    async with Harness.open(None, "r", tools=[find]) as harness:
+        assert (await harness.execute("find", {"number": 1}))["number"] == 1
+        with pytest.raises(ActionFailed, match="does not fit its output schema: number: "):
+            await harness.execute("find", {"number": 0})
+
+
+async def test_hooks_log_the_calls_of_a_tool() -> None:
+    calls: list[LoggedCall] = []
+
+    @tool(before=calls.append, after=calls.append)
+    async def pay(card: str) -> str:
+        """Pay."""
+        return "paid"
+
+    async with Harness.open(None, "r", tools=[pay], secrets=["4000-secret"]) as harness:
+        await harness.execute("pay", {"card": "4000-secret"})
+    assert [(c.tool, c.arguments, c.code) for c in calls] == [
+        ("pay", {"card": "[redacted]"}, ""),
+        ("pay", {"card": "[redacted]"}, "ok"),
+    ]
