@@ -12,7 +12,15 @@ from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import GuardedCall, Ruling
 from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolAccess, ToolPolicy, validator
-from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
+from orchestrator.engine.types import (
+    AgentSpec,
+    Json,
+    Level,
+    LoggedCall,
+    Observation,
+    ToolCall,
+    ToolResult,
+)
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     RUN,
@@ -343,7 +351,8 @@ def test_an_output_schema_that_is_none_is_refused() -> None:
 
 
 async def test_hooks_see_each_performed_call_once_and_no_secret() -> None:
-    secret, logged = "s3cr3t-" + "value-of-ours", []
+    secret = "s3cr3t-" + "value-of-ours"
+    logged: list[LoggedCall] = []
     tool = Echo(before=logged.append, after=logged.append)
     store = await created()
     for _ in range(2):
