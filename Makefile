@@ -48,7 +48,7 @@ clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.installed: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh $(VENV) .
+	@sh tools/setup.sh $(VENV) '.[analyzers]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt tools/setup.sh

@@ -1,4 +1,4 @@
-"""LangGraph: a tool node whose tools run behind the harness (``diffcourt[langgraph]``).
+"""LangGraph: a tool node whose tools run behind the harness (extra ``langgraph``).
 
     graph.add_node("tools", GuardedTools(harness))
 

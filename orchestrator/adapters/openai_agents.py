@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: registered actions as its function tools (``diffcourt[openai-agents]``).
+"""The OpenAI Agents SDK: registered actions as its function tools (extra ``openai-agents``).
 
     agent = Agent(name="ops", tools=guarded_tools(harness))
 

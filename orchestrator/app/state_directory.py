@@ -22,6 +22,7 @@ from orchestrator.code_review.change.git.repository_layout import is_git_dir
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
+from orchestrator.installation import install_command
 from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
@@ -160,7 +161,7 @@ def _postgres(address: str, repo: Path | None) -> RunStore:
     except ImportError:
         raise InputError(
             f"{STORE} names a PostgreSQL server, but psycopg is not installed; "
-            "pip install 'diffcourt[postgres]'"
+            f"run: {install_command('postgres')}"
         ) from None
     return PostgresStore(address, repository_identity(repo or Path()))
 

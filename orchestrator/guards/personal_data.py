@@ -1,6 +1,6 @@
 """Detect numbers that identify a person or an account, by shape and check digits.
 
-Needs ``diffcourt[pii]``. A number that is ordinary in code (a version, an id, a time) rarely has
+Needs the extra ``pii``. A number that is ordinary in code (a version, an id, a time) rarely has
 both the shape and the check digits; the card numbers that payment services publish for tests are
 left alone.
 """

@@ -1,6 +1,6 @@
 """Detect personal data by presidio-analyzer: by patterns, and the words before them in the line.
 
-Needs ``diffcourt[presidio]``. No language model is loaded and nothing is fetched: names of people,
+Needs the extra ``presidio``. No language model is loaded and nothing is fetched: names of people,
 which only a model can recognize, are not found.
 """
 

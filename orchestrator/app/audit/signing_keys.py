@@ -1,57 +1,14 @@
-"""Load the Ed25519 key that signs journals, and keep it from child processes."""
+"""Load the key that signs journals, and keep it from child processes."""
 
-import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
-
 from orchestrator.engine.journal_hash_chain import HmacKey, SigningKey
 from orchestrator.errors import InputError
+from orchestrator.installation import install_command
 from orchestrator.sandbox import kernel_calls
-
-
-class Ed25519Key:
-    """A key pair, or the public half of one, which checks and cannot sign."""
-
-    algorithm = "ed25519"
-
-    def __init__(self, public: Ed25519PublicKey, private: Ed25519PrivateKey | None = None) -> None:
-        self._public, self._private = public, private
-        self.can_sign = private is not None
-        self.key_id = hashlib.sha256(public.public_bytes_raw()).hexdigest()[:16]
-
-    def sign(self, message: bytes) -> bytes:
-        """The signature of a message."""
-        assert self._private is not None
-        return self._private.sign(message)
-
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """Whether the signature is this key's, of exactly this message."""
-        try:
-            self._public.verify(signature, message)
-        except InvalidSignature:
-            return False
-        return True
-
-
-def from_pem(text: bytes) -> Ed25519Key | None:
-    """The key that a PEM text holds, None when it is of another kind or needs a password."""
-    try:
-        if b"PUBLIC KEY" in text:
-            public = load_pem_public_key(text)
-            return Ed25519Key(public) if isinstance(public, Ed25519PublicKey) else None
-        private = load_pem_private_key(text, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None
-    if not isinstance(private, Ed25519PrivateKey):
-        return None
-    return Ed25519Key(private.public_key(), private)
-
 
 KEY, KEY_FILE = "DIFFCOURT_AUDIT_KEY", "DIFFCOURT_AUDIT_KEY_FILE"
 SECRET_BYTES = 32
@@ -140,10 +97,10 @@ def _parse(text: bytes, where: str) -> SigningKey:
 def _from_pem(text: bytes, where: str) -> SigningKey:
     try:
         # 45 ms to import, and optional.
-        from orchestrator.app.audit.signing_keys import from_pem  # noqa: PLC0415
+        from orchestrator.app.audit.ed25519_keys import from_pem  # noqa: PLC0415
     except ImportError:
         raise InputError(
-            f"the Ed25519 key in {where} needs the extra audit: pip install 'diffcourt[audit]'"
+            f"the Ed25519 key in {where} needs cryptography; run: {install_command('audit')}"
         ) from None
     key = from_pem(text)
     if key is None:

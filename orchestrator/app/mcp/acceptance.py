@@ -19,6 +19,7 @@ from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.errors import InputError
+from orchestrator.installation import install_command
 from orchestrator.mcp.server_config import Grant, McpServer, ServerError
 
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
@@ -112,7 +113,9 @@ async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
     try:
         from orchestrator.mcp.connection import Connection  # noqa: PLC0415  (over a second, and an extra)
     except ImportError:
-        raise InputError("the MCP library is not installed; pip install 'diffcourt[mcp]'") from None
+        raise InputError(
+            f"the MCP library is not installed; run: {install_command('mcp')}"
+        ) from None
     async with task_group() as group:
         try:
             listed = await Connection(server, group).tools()

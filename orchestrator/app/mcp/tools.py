@@ -27,6 +27,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
+from orchestrator.installation import install_command
 from orchestrator.mcp.server_config import Grant, McpServer
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ async def open_tools(
     except ImportError:
         names = ", ".join(server.name for server in servers)
         raise InputError(
-            f"this review uses tools of MCP servers ({names}); pip install 'diffcourt[mcp]'"
+            f"this review uses tools of MCP servers ({names}); run: {install_command('mcp')}"
         ) from None
     async with task_group() as group:
         links = [Connection(server, group) for server in servers]

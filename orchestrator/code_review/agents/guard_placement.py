@@ -32,6 +32,7 @@ from orchestrator.engine.tool_call_guards import (
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
+from orchestrator.installation import install_command
 
 TOPIC = "guards"
 
@@ -124,7 +125,7 @@ class Guards(Struct, frozen=True):
             extra = "presidio" if missing.name == "presidio_analyzer" else "pii"
             raise InputError(
                 f"a guard that is on in config/guards.yaml needs {missing.name}; "
-                f"pip install 'diffcourt[{extra}]'"
+                f"run: {install_command(extra)}"
             ) from None
 
     def _ran(self) -> frozenset[str]:

@@ -77,7 +77,7 @@ class ProgramAnalyzer(ABC):
         program: the program, where it is not to be found in the usual directories.
 
     Attributes:
-        package: the package that ``pip install`` brings the program with.
+        package: the package of the extra ``analyzers`` that contains the program.
         max_files: in one run of the program.
     """
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
+from orchestrator.installation import ANALYZERS, install_command
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import find_program, run
 
@@ -76,7 +77,7 @@ class Program:
     """One external program.
 
     Args:
-        package: the package that ``pip install`` brings it with.
+        package: the package of the extra ``analyzers`` that contains it.
         limits: of each run.
         search: directories to search, as in PATH; by default this interpreter's scripts, then PATH.
         max_files: in one run.
@@ -106,8 +107,7 @@ class Program:
         found = find_program(self.name, search)
         if found is None:
             raise SandboxError(
-                f"{self.name} is not installed; run `pip install {self._package}` "
-                "in the environment of this program"
+                f"{self.name} is not installed; run: {install_command(ANALYZERS, self._package)}"
             )
         return found
 

@@ -25,9 +25,8 @@ async def test_a_missing_program_is_an_error_that_says_how_to_install_it(
     nowhere = Program(tool.make.name, tool.make.package, search=str(tmp_path))
     report = await tool.make({tool.code}, nowhere).run(export({tool.path: tool.text}), [tool.path])
     assert report.error is not None
-    assert report.error.startswith(
-        f"{tool.make.name} is not installed; run `pip install {tool.make.package}`"
-    )
+    assert report.error.startswith(f"{tool.make.name} is not installed; run: ")
+    assert tool.make.package in report.error
     assert not report.examined
     assert not report.findings
 

@@ -135,11 +135,13 @@ def require_numpy() -> None:
     import os
     from importlib.util import find_spec
 
+    from orchestrator.installation import install_command
+
     # Fits run in their own threads; further threads of OpenBLAS would only compete with them.
     # OpenBLAS reads this variable once, when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if find_spec("numpy") is None:
-        raise InputError("tuning requires numpy; install it with: pip install 'diffcourt[tune]'")
+        raise InputError(f"tuning requires numpy; run: {install_command('tune')}")
 
 
 def to_json_data(value: Any) -> Any:

@@ -1,0 +1,55 @@
+"""The command that installs an optional dependency into the environment of this program."""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+
+NAME = "diffcourt"
+ANALYZERS = "analyzers"
+"""The extra with the programs that a review runs."""
+
+
+def requirements(extra: str) -> list[str]:
+    """What an extra installs, as requirements: ``numpy>=2``; empty where nothing is installed."""
+    # A twentieth of a review's start to import, and only needed where something is missing.
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415
+
+    try:
+        return list(_of_extra(extra, requires(NAME) or []))
+    except PackageNotFoundError:  # run from a checkout that is on PYTHONPATH
+        return []
+
+
+def _of_extra(extra: str, lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        requirement, _, marker = line.partition(";")
+        if re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", marker):
+            yield requirement.strip()
+
+
+def install_command(extra: str, package: str = "") -> str:
+    """The command that installs an extra, or one package of it, where this program is installed.
+
+    The packages are named, not ``diffcourt[extra]``: no package index has Diffcourt.
+    """
+    found = requirements(extra)
+    wanted = [one for one in found if re.split(r"[^\w.-]", one)[0] == package or not package]
+    names = shlex.join(wanted or ([package] if package else [f".[{extra}]"]))
+    prefix = sys.prefix
+    if os.path.join("pipx", "venvs", "") in prefix:
+        return f"pipx inject {NAME} {names}"
+    home = os.path.expanduser("~")
+    python = os.path.join(prefix, "bin", "python")
+    if home != "/" and python.startswith(f"{home}/"):
+        python = f"~{python.removeprefix(home)}"
+    if _has_pip():
+        return f"{python} -m pip install {names}"
+    return f"uv pip install --python {python} {names}"
+
+
+def _has_pip() -> bool:
+    from importlib.util import find_spec  # noqa: PLC0415 - see above
+
+    return find_spec("pip") is not None
