@@ -43,6 +43,11 @@ from orchestrator.engine.types import (
 )
 from orchestrator.errors import GuardRefused, ModelError
 
+LAST_TURN = """\
+Report now, without calling tools: {why}. Report what you have found so far; name what you did not
+get to as gaps.
+"""
+
 
 def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> AgentSpec:
     """An agent with the tool that opens its skills, where it needs that and may call it."""
@@ -133,15 +138,23 @@ class Context:
         self.messages.append(message)
         self._digest = digest([self._digest, role, *map(_describe_block, blocks)])
 
-    def observed(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
-        """Append what a turn's calls came to, and behind it the skill that is open now."""
+    def observed(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], last_turn: str = ""
+    ) -> None:
+        """Append what a turn's calls came to, and behind it the skill that is open now.
+
+        Args:
+            last_turn: why the next turn must be the report. The model is told; its tools stay, as
+                a provider's cache holds for the same tools only.
+        """
         for call, result in zip(calls, results, strict=True):
             if call.name == USE_SKILL and result.ok:
                 self._open = result.data["skill"]
         self._called.update(call.name for call in calls)
         self._choose_tools()
         aside = (Aside(titled(self._skills[self._open])),) if self._open else ()
-        self.add("user", *results, *aside)
+        note = (Text(LAST_TURN.format(why=last_turn)),) if last_turn else ()
+        self.add("user", *results, *note, *aside)
 
     def close_skill(self) -> None:
         """Close the open skill: its step is over."""

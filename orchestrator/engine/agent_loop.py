@@ -2,16 +2,18 @@
 
     while turns are left:
         assemble the context  →  ask the model  →  it calls tools: run them, observe, go on
-                                                →  it reports: hold the report against its contract
+                                                →  it reports: check the report
 
-The model only ever proposes. Tools run through the executor; a report that breaks its contract goes
-back with its errors, at most twice.
+The model only ever proposes. Tools run through the executor. A report that breaks its contract goes
+back with its errors, at most twice; one whose contents are wrong goes back once. Before turns,
+tokens, money or time end, the agent is told to report what it has.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
+import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
@@ -37,6 +39,14 @@ MAX_REPORT_CORRECTIONS = 2
 
 MIN_OUTPUT_TOKENS = 256
 """Tokens: an answer that would have to be shorter to fit the budget is not asked for."""
+
+MAX_LISTED_ERRORS = 20
+
+TURNS_TO_KEEP = 2.5
+"""Turns as dear, or as slow, as the last one that must be left for the agent not to report now."""
+
+LAST_SHARE = 0.15
+"""Share of an agent's seconds that is kept for its report."""
 
 AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting"]
 
@@ -68,11 +78,18 @@ def report_unchanged(agent: str, report: Json) -> Json:
     return report
 
 
+async def nothing_to_correct(agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
+    """Find no error in an agent's report."""
+    return report, []
+
+
 class AgentRuntime(Struct, frozen=True):
     """What the agents of a run share: model, executor, journal, policies.
 
     Attributes:
         outgoing: an agent's name and report to the report as it counts; raises ``GuardRefused``.
+        check_report: an agent's name, its report and the one that was sent back before it (None:
+            none was) to the report that counts and the errors to send back.
     """
 
     model: Model
@@ -83,6 +100,9 @@ class AgentRuntime(Struct, frozen=True):
     choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
     loops: LoopPolicy = DEFAULT_LOOP_POLICY
     outgoing: Callable[[str, Json], Json] = report_unchanged
+    check_report: Callable[[str, Json, Json], Awaitable[tuple[Json, list[str]]]] = (
+        nothing_to_correct
+    )
 
 
 def first_request(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Request:
@@ -110,51 +130,123 @@ async def run_agent(
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
     spec, context = _context(spec, brief, runtime)
-    errors_of = validator(spec.contract) if spec.contract else None
-    malformed = calls = turn = 0
-    wrong = ""
-    watch = LoopDetector(runtime.loops, runtime.journal, key)
+    work = _Work(spec, context, runtime, key, account)
+    result = await work.run()
+    if result.status == "ok" or work.sent_back is None:
+        return _let_out(result, runtime)
+    # It came to no other report, so the one that was sent back for its contents is what there is.
+    return _let_out(replace(result, status="ok", report=work.sent_back, detail=""), runtime)
 
-    def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
-        return AgentResult(spec.name, status, report, detail, turn, calls)
 
-    while turn < spec.bounds.turns and not watch.reason:
-        turn += 1
+class _Work:
+    """One attempt of an agent, turn by turn."""
+
+    def __init__(
+        self, spec: AgentSpec, context: Context, runtime: AgentRuntime, key: Key, account: Account
+    ) -> None:
+        self._spec, self._context, self._runtime = spec, context, runtime
+        self._key, self._account = key, account
+        self._errors_of = validator(spec.contract) if spec.contract else None
+        self._watch = LoopDetector(runtime.loops, runtime.journal, key)
+        self._turn = self._calls = self._malformed = 0
+        self._slowest = 0.0
+        self.sent_back: Json = None
+
+    async def run(self) -> AgentResult:
+        """Turns until it reports, fails, or its bounds end it."""
+        spec, watch, wrong = self._spec, self._watch, ""
+        while self._turn < spec.bounds.turns and not watch.reason:
+            self._turn += 1
+            try:
+                response = await self._next_response()
+            except BudgetExhausted as spent:
+                return self._ended("budget", str(spent))
+            except (ModelError, GuardRefused) as error:
+                return self._ended("failed", str(error))
+            if response.stop in {"refused", "filtered"}:
+                return self._ended("failed", f"the model's answer was {response.stop}")
+            self._context.add("assistant", *response.blocks)
+            tool_calls = [block for block in response.blocks if isinstance(block, ToolCall)]
+            if tool_calls:
+                await self._observe(response, tool_calls)
+            elif response.stop == "paused":
+                watch.observe(response.blocks)
+            else:
+                self._context.close_skill()
+                report, errors = await self._checked(response)
+                if not errors:
+                    return self._ended("ok", report=report)
+                if self._malformed > MAX_REPORT_CORRECTIONS:
+                    return self._ended("failed", f"its report broke the contract: {errors[0]}")
+                wrong = f", the last one: {errors[0]}"
+                text = _send_back(errors, self._runtime.executor.nonce, readable=report is not None)
+                self._context.add("user", Text(text))
+        turns = "1 turn" if spec.bounds.turns == 1 else f"{spec.bounds.turns:g} turns"
+        out = f"no report within {turns}{wrong}"
+        return self._ended("failed", watch.reason) if watch.reason else self._ended("budget", out)
+
+    def _ended(self, status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
+        return AgentResult(self._spec.name, status, report, detail, self._turn, self._calls)
+
+    async def _next_response(self) -> Response:
+        turn, began = self._key.in_turn(self._turn), anyio.current_time()
+        self._context.make_room(self._runtime.model, turn)
+        response = await _ask(self._context, self._runtime, turn, self._account)
+        self._slowest = max(self._slowest, anyio.current_time() - began)
+        return response
+
+    async def _observe(self, response: Response, tool_calls: list[ToolCall]) -> None:
+        self._calls += len(tool_calls)
+        turn = self._key.in_turn(self._turn)
+        results = await _act(self._spec, tool_calls, self._runtime, turn, self._account)
+        self._context.observed(tool_calls, results, self._why_last())
+        self._watch.observe(response.blocks, results)
+
+    def _why_last(self) -> str:
+        """Why the next turn must be the report, or empty. What is on record decides."""
+        journal, turn = self._runtime.journal, self._key.in_turn(self._turn + 1)
+        if (known := journal.noted(turn.last_turn)) is not None:
+            return str(known["why"])
+        why = "" if journal.recorded(turn.model_call) else self._what_ends()
+        if why:
+            journal.note(turn.last_turn, {"why": why})
+        return why
+
+    def _what_ends(self) -> str:
+        if self._turn + 1 >= self._spec.bounds.turns:
+            return "this is your last turn"
         try:
-            context.make_room(runtime.model, key.in_turn(turn))
-            response = await _ask(context, runtime, key.in_turn(turn), account)
-        except BudgetExhausted as spent:
-            return ended("budget", str(spent))
-        except (ModelError, GuardRefused) as error:
-            return ended("failed", str(error))
-        if response.stop in {"refused", "filtered"}:
-            return ended("failed", f"the model's answer was {response.stop}")
-        context.add("assistant", *response.blocks)
-        tool_calls = [block for block in response.blocks if isinstance(block, ToolCall)]
-        if tool_calls:
-            calls += len(tool_calls)
-            results = await _act(spec, tool_calls, runtime, key.in_turn(turn), account)
-            context.observed(tool_calls, results)
-            watch.observe(response.blocks, results)
-            continue
-        if response.stop == "paused":
-            watch.observe(response.blocks)
-            continue
-        context.close_skill()
-        report, errors = _read_report(response, errors_of)
-        if not errors:
-            return _let_out(ended("ok", report=report), runtime)
-        malformed, wrong = malformed + 1, f", the last one: {errors[0]}"
-        if malformed > MAX_REPORT_CORRECTIONS:
-            return ended("failed", f"its report broke the contract: {errors[0]}")
-        context.add("user", Text(_send_back(errors, runtime.executor.nonce)))
-    turns = "1 turn" if spec.bounds.turns == 1 else f"{spec.bounds.turns:g} turns"
-    out = f"no report within {turns}{wrong}"
-    return ended("failed", watch.reason) if watch.reason else ended("budget", out)
+            worst = self._runtime.model.worst_case(self._context.request())
+        except GuardRefused:
+            return ""  # the call itself is refused, which is on record
+        for dimension, amount in (("tokens", worst.tokens), ("usd", worst.usd)):
+            # The turn after the next repeats all of this and what the next adds.
+            if 0 < self._account.left(dimension) < TURNS_TO_KEEP * amount:
+                return f"your {dimension} are nearly used up"
+        left = anyio.current_effective_deadline() - anyio.current_time()
+        if left < max(TURNS_TO_KEEP * self._slowest, self._spec.bounds.seconds * LAST_SHARE):
+            return "your time is nearly used up"
+        return ""
+
+    async def _checked(self, response: Response) -> tuple[Json, list[str]]:
+        """The report, or what is to be sent back."""
+        report, errors = _read_report(response, self._errors_of)
+        if errors:
+            self._malformed += 1
+            return None, errors
+        earlier = self.sent_back
+        report, errors = await self._runtime.check_report(self._spec.name, report, earlier)
+        if errors and earlier is None and self._turn < self._spec.bounds.turns:
+            self.sent_back = report
+            self._runtime.journal.note(self._key.report, {"report": report})
+            return report, errors
+        return report, []
 
 
 def _let_out(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
     """A result with its report as the output guards let it pass."""
+    if result.status != "ok":
+        return result
     try:
         return replace(result, report=runtime.outgoing(result.agent, result.report))
     except GuardRefused as refusal:
@@ -247,18 +339,34 @@ def _read_report(
         return None, ["the answer was empty"]
     if errors_of is None:
         return text, []
-    if text.startswith("```"):
-        text = text.strip("`").removeprefix("json")
     try:
-        report = json.loads(text, parse_constant=_reject_constant)
+        report = _first_json(text)
     except (ValueError, RecursionError) as error:
         return None, [f"not valid JSON: {error}"]
     return report, errors_of(report)
 
 
-def _send_back(errors: list[str], nonce: str) -> str:
+def _first_json(text: str) -> Json:
+    """The JSON of an answer: all of it, or the first object where prose or a fence is around it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    decoder = json.JSONDecoder(parse_constant=_reject_constant)
+    try:
+        return decoder.decode(text)
+    except ValueError:
+        start = text.find("{")
+        if start < 0:
+            raise
+        return decoder.raw_decode(text, start)[0]
+
+
+def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:
     # An error repeats the report's words, and those may repeat the text that was looked at.
-    listed = frame("\n".join(f"- {error}" for error in errors[:10]), nonce)
+    listed = frame("\n".join(f"- {error}" for error in errors[:MAX_LISTED_ERRORS]), nonce)
+    if readable:
+        return f"Parts of that report do not hold. Correct them and report all again:\n{listed}"
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
 
 

@@ -7,6 +7,8 @@
     TASK[/attempt2]/turn3/model          a call of a model
     TASK[/attempt2]/turn3/tool1/search   a call of a tool
     TASK[/attempt2]/turn3/left_out       what compaction left out before the turn
+    TASK[/attempt2]/turn3/last_turn      why the agent is told to report in that turn
+    TASK[/attempt2]/report               a report that was sent back, kept in case no other comes
     TASK[/attempt2]/loop                 why loop detection ended it
     TASK[/question1]/answer              a question to a person
     TOPIC[/NUMBER][/SUBJECT]             anything else: session/2, approval/1/CALL, intake/day
@@ -42,7 +44,7 @@ _TASK = re.compile(
     rf"(?!(?:{'|'.join(TOPICS)})(?:/|$))"
     rf"(?:(?P<iteration>[1-9][0-9]*)/)?(?:(?P<named>{'|'.join(NAMED_PARTS)})/(?P<name>[^/]+)|(?P<part>[^/]+))"
     r"(?:/attempt(?P<attempt>[1-9][0-9]*))?(?:/question(?P<question>[1-9][0-9]*))?(?:/turn(?P<turn>[1-9][0-9]*))?"
-    r"(?:/tool(?P<position>[1-9][0-9]*)/(?P<tool>.*)|/(?P<step>model|left_out|loop|answer))?",
+    r"(?:/tool(?P<position>[1-9][0-9]*)/(?P<tool>.*)|/(?P<step>model|left_out|last_turn|report|loop|answer))?",
     re.DOTALL,
 )
 _TOPIC = re.compile(r"(?P<part>[^/]*)(?:/(?P<number>[1-9][0-9]*))?(?:/(?P<subject>.*))?", re.DOTALL)
@@ -65,7 +67,7 @@ class Key(Struct, frozen=True):
         turn: of the agent, from 1.
         position: of a tool call in its turn, from 1.
         tool: the tool that is called.
-        step: ``model``, ``left_out``, ``loop``, ``answer`` or empty.
+        step: ``model``, ``left_out``, ``last_turn``, ``report``, ``loop``, ``answer`` or empty.
         number: of numbered notes of one topic, from 1.
         subject: what a topic's key is about, such as the key of a call.
     """
@@ -126,6 +128,16 @@ class Key(Struct, frozen=True):
     def left_out(self) -> "Key":
         """The note of what compaction left out before this turn."""
         return replace(self, step="left_out")
+
+    @property
+    def last_turn(self) -> "Key":
+        """The note of why the agent is told to report in this turn."""
+        return replace(self, step="last_turn")
+
+    @property
+    def report(self) -> "Key":
+        """The note of a report that was sent back in this attempt."""
+        return replace(self, step="report")
 
     @property
     def loop(self) -> "Key":

@@ -81,6 +81,8 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
                 result = await escalate(task, runtime, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
+            if (sent_back := journal.noted(task.key.report)) is not None:
+                result = AgentResult(spec.name, "ok", report=sent_back["report"])
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
         except Exception as error:  # one agent's error is a gap in the result, not the run's end

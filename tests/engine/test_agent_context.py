@@ -246,6 +246,21 @@ def continued_work(first: int, last: int) -> Answer:
     return lambda request, _: answer(request, next(turns))
 
 
+class Crash(BaseException):
+    """The process ends."""
+
+
+def crash_after(turns: int, answer: Answer) -> Answer:
+    left = iter(range(turns))
+
+    def until_then(request: Request, turn: int) -> Response:
+        if next(left, None) is None:
+            raise Crash
+        return answer(request, turn)
+
+    return until_then
+
+
 async def work(
     store: MemoryStore, answer: Answer, *, turns: int, size: int = 0
 ) -> tuple[Counted, AgentResult, dict[str, Json]]:
@@ -297,7 +312,8 @@ async def test_a_run_that_was_cut_off_asks_what_it_would_have_asked() -> None:
     whole, result, notes = await work(await created(), long_work(45), turns=45)
     for cut in (7, 33):
         store = await created()
-        await work(store, long_work(45), turns=cut)
+        with pytest.raises(Crash):
+            await work(store, crash_after(cut, continued_work(1, 45)), turns=45)
         rest, same, seen = await work(store, continued_work(cut + 1, 45), turns=45)
         assert (same, seen) == (result, notes)
         assert rest.requests == whole.requests[cut:]

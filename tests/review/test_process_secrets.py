@@ -27,7 +27,7 @@ def test_no_request_over_http_holds_it(tmp_path: Path) -> None:
             out = await reviewed(tmp_path, SECRET, used.model)
             used.server.finish()
             sent = [json.dumps(body, ensure_ascii=False) for body in used.bodies]
-        assert len(sent) == 3
+        assert len(sent) == 4
         return out + sent
 
     out = anyio.run(work, backend="trio")

@@ -200,6 +200,8 @@ def hostile(secret: str) -> dict[str, Sequence[Response]]:
             ),
             text_reply(f"{secret[:half]}\n{secret[half:]}"),
             text_reply(json.dumps(report)),
+            # Its quotations stand nowhere, so it is sent back once, with the lines as they stand.
+            text_reply(json.dumps(report)),
         ]
     }
 

@@ -70,6 +70,16 @@ def analyzer_calls(
                 yield Call(call.key, iteration, call.agent, call.tool, why, result)
 
 
+def reported_fingerprints(journal: Journal, analyzers: Collection[str]) -> set[str]:
+    """The fingerprints of all findings that analyzers have reported so far."""
+    return {
+        finding.fingerprint
+        for call in calls_under(journal, "")
+        if call.tool in analyzers and call.completed
+        for finding in AnalysisResult.from_json(call.data).findings
+    }
+
+
 def _failure(call: ToolCallRecord, result: AnalysisResult) -> str:
     if call.refusal:
         return f"{call.code}: {call.refusal}"

@@ -1,0 +1,66 @@
+"""What a specialist's report gets wrong goes back to it once; what it got right stays."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.types import Response, Text
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply
+from tests.review.review_kit import change, review
+from tests.review.team_kit import script
+
+pytestmark = pytest.mark.anyio
+
+CODE = "def rate(items):\n    total = 0\n    return total / len(items)\n"
+
+
+def finding(title: str, quote: str, line: int = 3, **more: object) -> dict[str, object]:
+    return {
+        "path": "app.py", "start_line": line, "end_line": line, "quote": quote, "title": title,
+        "severity": "medium", "confidence": 0.9, **more,
+    }  # fmt: skip
+
+
+def reports(*findings: dict[str, object], objections: list[object] | None = None) -> Response:
+    said = {"summary": "s", "findings": findings, "objections": objections or [], "checked": []}
+    return text_reply(json.dumps({**said, "gaps": []}))
+
+
+RIGHT = finding("Division by zero", "return total / len(items)")
+WRONG = finding("Never adds", "total = total + 0", 2)
+CORRECTED = finding("Never adds", "total = 0", 2)
+
+
+async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Path) -> None:
+    nothing = {"fingerprint": "feed", "reason": "no", "evidence": [{
+        "source": "file", "name": "app.py", "quote": "total = 0"}]}  # fmt: skip
+    lines = script(docs=[reports(RIGHT, WRONG, objections=[nothing]), reports(RIGHT, CORRECTED)])
+    model = ScriptedModel(lines)
+    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model)
+    model.finish()
+    assert {"Division by zero", "Never adds"} <= {one.title for one in verdict.findings}
+    assert verdict.rejected == ()
+    (sent,) = [
+        block.text
+        for request in model.requests
+        for block in request.messages[-1].blocks
+        if isinstance(block, Text) and "do not hold" in block.text
+    ]
+    assert "finding 2 (Never adds): its quote does not stand in app.py; app.py reads" in sent
+    assert "2:     total = 0\n3:     return total / len(items)" in sent
+    assert "objection 1: there is no finding with the fingerprint 'feed'" in sent
+    assert "finding 1" not in sent
+
+
+async def test_what_held_stays_when_the_second_report_leaves_it_out(tmp_path: Path) -> None:
+    lines = script(docs=[reports(RIGHT, WRONG), reports(CORRECTED)])
+    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
+    assert {"Division by zero", "Never adds"} <= {one.title for one in verdict.findings}
+
+
+async def test_what_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:
+    lines = script(docs=[reports(RIGHT, WRONG), reports(RIGHT, WRONG)])
+    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
+    assert [one.finding.title for one in verdict.rejected] == ["Never adds"]
+    assert "Division by zero" in {one.title for one in verdict.findings}
