@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture properties lint docs models bench clean
+.PHONY: help review test torture properties mutants lint docs models bench clean
 
 REPO ?= .
 BASE ?=
@@ -26,6 +26,9 @@ torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all o
 
 properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)
+
+mutants: $(VENV)/.installed-mutants ## wrong code that the tests must notice; ARGS="budget --sample 40"
+	@nice $(BIN)/python -m tests.mutants $(ARGS)
 
 lint: $(VENV)/.installed-dev ## linters, spelling, types, import contracts
 	@$(BIN)/ruff check .
@@ -54,3 +57,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/setup.sh
 $(VENV)/.installed-dev: pyproject.toml constraints.txt tools/setup.sh
 	@sh tools/setup.sh $(VENV) '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-mutants: $(VENV)/.installed-dev
+	@sh tools/setup.sh $(VENV) '.[dev,mutants]'
+	@touch $@

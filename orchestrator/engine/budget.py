@@ -28,7 +28,7 @@ class Cost(Struct, frozen=True):
     usd: float = 0.0
 
     def __post_init__(self) -> None:
-        check_amounts(self, "turns", "tool_calls", "tokens", "usd")
+        check_amounts(self, *self.__struct_fields__)
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -163,13 +163,11 @@ def max_output_that_fits(model: Model, request: Request, tokens: float, usd: flo
     if full.tokens <= tokens and full.usd <= usd:
         return request.max_tokens
     least = model.worst_case(replace(request, max_tokens=1))
-    more = full.output_tokens - least.output_tokens
-    price = (full.usd - least.usd) / more if more else 0.0
-    by_usd = (usd - least.usd) / price if price else math.inf
-    room = min(tokens - least.tokens, by_usd)
-    if room < 0 or least.usd > usd:
+    if least.tokens > tokens or least.usd > usd:
         return 0
-    limit = min(request.max_tokens, least.output_tokens + math.floor(min(room, more)))
+    price = (full.usd - least.usd) / (full.output_tokens - least.output_tokens)
+    room = min(tokens - least.tokens, (usd - least.usd) / price if price else math.inf)
+    limit = min(request.max_tokens, least.output_tokens + math.floor(room))
     # Floating point may be off by the price of a token.
     fits = model.worst_case(replace(request, max_tokens=limit))
-    return limit if fits.usd <= usd else max(limit - 1, 0)
+    return limit if fits.usd <= usd else limit - 1

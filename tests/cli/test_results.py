@@ -16,7 +16,6 @@ from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
 from orchestrator.cli.review_output import add_result_options, deliver
-from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Provenance,
@@ -129,23 +128,6 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         JsonTarget(str(pipe)).write({"a": 1})
         assert json.loads(reader.communicate(timeout=20)[0]) == {"a": 1}
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "fail_on", "code"),
-    [
-        ("merge", "merge", 1),
-        ("merge", "needs_changes", 0),
-        ("needs_changes", "needs_changes", 1),
-        ("needs_changes", "block", 0),
-        ("block", "needs_changes", 1),
-        ("block", "block", 1),
-        ("block", "never", 0),
-    ],
-)
-def test_the_exit_code(outcome: Outcome, fail_on: str, code: int) -> None:
-    assert exit_code(outcome, "complete", fail_on) == code
-    assert exit_code(outcome, "incomplete", fail_on) == 3
 
 
 def result_args(*argv: str) -> argparse.Namespace:

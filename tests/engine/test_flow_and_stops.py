@@ -1,20 +1,17 @@
 """A toy flow on the engine alone, tables that are unsound, and every reason to stop."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orchestrator.catalog.playbook_steps import read_steps
 from orchestrator.catalog.settings import StagnationPolicy
 from orchestrator.code_review.stop_rules import Iteration, decide
 from orchestrator.engine import state_machine
-from orchestrator.engine.budget import Account, Cost
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.rubric_scoring import Mark, judge
 from orchestrator.engine.state_machine import Flow, State, check, diagram
-from orchestrator.engine.types import Bounds, Criterion, Rubric
-from orchestrator.errors import BudgetExhausted, FlowError
+from orchestrator.engine.types import Criterion, Rubric
+from orchestrator.errors import FlowError
 from tests.engine.engine_kit import open_memory_journal
 
 
@@ -160,52 +157,3 @@ def test_steps_name_their_tools_once_and_in_order() -> None:
     found = read_steps(body)
     assert [step.names for step in found] == [("two", "one"), ()]
     assert found[0].line == 5
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 4),
-            st.integers(0, 5),
-            st.sampled_from(["settle", "less", "refund", "twice", "keep"]),
-        ),
-        max_size=60,
-    )
-)
-def test_a_budget_is_conserved_whatever_happens(moves: list[tuple[int, int, str]]) -> None:
-    whole = Account("whole", Bounds(tool_calls=10, tokens=40))
-    parts = [Account(f"part{n}", Bounds(tool_calls=4), parent=whole) for n in range(5)]
-    kept, spent = Cost(), Cost()
-    for who, tokens, how in moves:
-        worst = Cost(tool_calls=1, tokens=tokens)
-        before = whole.used + whole.held
-        try:
-            held = parts[who].reserve(worst)
-        except BudgetExhausted:
-            assert whole.used + whole.held == before  # all accounts or none
-            continue
-        actual = Cost(tool_calls=1, tokens=tokens // 2) if how == "less" else worst
-        if how == "keep":
-            kept = kept + worst
-        elif how == "refund":
-            held.refund()
-        else:
-            held.settle(actual)
-            spent = spent + actual
-        if how == "twice":
-            held.settle(actual)
-            held.refund()
-        assert (whole.used, whole.held) == (spent, kept)
-        assert whole.left("tool_calls") >= 0
-        assert whole.left("tokens") >= 0
-        assert all(part.used.tool_calls + part.held.tool_calls <= 4 for part in parts)
-
-
-def test_wall_time_is_a_budget_too() -> None:
-    seconds = [0.0]
-    budget = Account("the run", Bounds(seconds=10), elapsed=lambda: seconds[0])
-    budget.reserve(Cost(tool_calls=1))
-    assert budget.seconds_left() == 10
-    seconds[0] = 10.0
-    with pytest.raises(BudgetExhausted, match="wall time"):
-        budget.reserve(Cost(tool_calls=1))

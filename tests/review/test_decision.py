@@ -1,0 +1,206 @@
+"""The verdict's table: which findings, checks and files lead to which outcome, in which words."""
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import Outcome, Severity
+from orchestrator.catalog.verdict_policy import CheckRule, Exclusion
+from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.verdict.decision import (
+    ToolHealth,
+    check,
+    concerned,
+    decide,
+    excluded,
+    exit_code,
+    matches,
+    required,
+    weight,
+)
+from orchestrator.code_review.verdict.model import Evidence, Finding, RequiredCheck
+from tests.review.test_merging import POLICY
+
+PYTHON = CheckRule(name="python", tools=("ruff", "taint"), when=("**/*.py", "setup.cfg"))
+CHANGELOG = CheckRule(name="changelog", tools=("docs",), when=("CHANGELOG.md",))
+
+
+def finding(number: int = 1, severity: Severity = "medium", confidence: float = 0.8) -> Finding:
+    return Finding(
+        id=f"F{number}", fingerprint=f"f{number}", severity=severity, confidence=confidence,
+        title="t", detail="d", category="qa", rule="qa.reported", path="a.py", start_line=1,
+        end_line=1, evidence=Evidence(quote="q", tool_calls=()), reported_by=("qa",),
+    )  # fmt: skip
+
+
+def health(error: str = "", gaps: str = "", given: str = "a b", own_tests: str = "") -> ToolHealth:
+    return ToolHealth(error, frozenset(gaps.split()), frozenset(given.split()), own_tests)
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "fits"),
+    [
+        ("app/a.py", "**/*.py", True),
+        ("a.py", "**/*.py", True),
+        ("a.pyc", "**/*.py", False),
+        ("app/a.py", "app/", True),
+        ("x", "!x", False),
+        ("y", "!x", False),
+        ("x", "# x", False),
+    ],
+)
+def test_a_pattern_matches_as_in_gitignore_and_a_negated_one_matches_nothing(
+    path: str, pattern: str, fits: bool
+) -> None:
+    assert matches(path, pattern) is fits
+
+
+def test_files_that_the_policy_excludes_have_the_reason_of_the_first_exclusion_that_fits() -> None:
+    files = tuple(ChangedFile(path, "modified") for path in ("a.py", "gen/a.py", "gen/b.js"))
+    change = Change("base", "head", "tree1", "tree2", "git", files=files)
+    policy = replace(
+        POLICY,
+        exclude=(
+            Exclusion(paths=("nothing", "**/b.js"), why="vendored"),
+            Exclusion(paths=("gen/",), why="generated"),
+        ),
+    )
+    assert excluded(change, policy) == {"gen/a.py": "generated", "gen/b.js": "vendored"}
+
+
+def test_a_check_is_required_of_the_files_that_one_of_its_patterns_fits() -> None:
+    paths = ["b.js", "a.py", "setup.cfg"]
+    assert concerned(PYTHON, paths) == ["a.py", "setup.cfg"]
+    assert required([CHANGELOG, PYTHON], paths) == [PYTHON]
+
+
+@pytest.mark.parametrize(
+    ("tools", "status", "detail"),
+    [
+        ({"ruff": health(), "taint": health()}, "passed", "ruff, taint"),
+        ({"ruff": health()}, "not_run", "taint did not run"),
+        ({}, "not_run", "ruff, taint did not run"),
+        # Its last call failed: that it looked at every file before does not count.
+        ({"ruff": health("exit 3"), "taint": health()}, "failed", "ruff: exit 3"),
+        ({"ruff": health(), "taint": health(given="a")}, "failed", "did not look at b"),
+        ({"ruff": health(gaps="c"), "taint": health()}, "failed", "did not look at c"),
+        (
+            {"ruff": health("exit 3", "d c"), "taint": health("died", given="")},
+            "failed",
+            "ruff: exit 3; taint: died; did not look at a; did not look at b; did not look at c"
+            " and 1 more",
+        ),
+        (
+            {"ruff": health(gaps="e d c"), "taint": health()},
+            "failed",
+            "did not look at c; did not look at d; did not look at e",
+        ),
+        (
+            {"ruff": health(own_tests="its own"), "taint": health(own_tests="new ones")},
+            "passed_by_own_tests",
+            "its own; new ones",
+        ),
+        ({"ruff": health("x", own_tests="y"), "taint": health()}, "failed", "ruff: x"),
+    ],
+)
+def test_a_required_check_passes_when_each_tool_looked_at_each_file(
+    tools: dict[str, ToolHealth], status: str, detail: str
+) -> None:
+    # What taint has to look at, and nothing that ruff has.
+    due = {"taint": frozenset({"a", "b"})}
+    result = check(PYTHON, due, tools)
+    assert (result.name, result.status, result.detail) == ("python", status, detail)
+
+
+def test_a_check_without_files_does_not_apply() -> None:
+    result = check(PYTHON, None, {})
+    assert result == RequiredCheck(name="python", status="not_applicable")
+
+
+# Of the policy: critical blocks from 0.8, medium needs changes from 0.5.
+@pytest.mark.parametrize(
+    ("severity", "confidence", "expected"),
+    [
+        ("critical", 1.0, 2),
+        ("critical", 0.8, 2),
+        ("critical", 0.79, 1),
+        ("critical", 0.5, 1),
+        ("critical", 0.49, 0),
+        ("high", 1.0, 1),
+        ("high", 0.5, 1),
+        ("medium", 1.0, 1),
+        ("medium", 0.5, 1),
+        ("medium", 0.49, 0),
+        ("low", 1.0, 0),
+        ("info", 1.0, 0),
+    ],
+)
+def test_severity_and_confidence_decide_what_a_finding_does(
+    severity: Severity, confidence: float, expected: int
+) -> None:
+    assert weight(severity, confidence, POLICY) == expected
+
+
+@pytest.mark.parametrize(
+    ("findings", "complete", "outcome", "reasons"),
+    [
+        ([], True, "merge", ("no open finding at or above medium",)),
+        ([finding(severity="low")], True, "merge", ("no open finding at or above medium",)),
+        (
+            [replace(finding(severity="critical"), state="waived")],
+            True,
+            "merge",
+            ("no open finding at or above medium",),
+        ),
+        ([finding()], True, "needs_changes", ("1 finding (F1) at or above medium",)),
+        (
+            [finding(), finding(2, "high")],
+            False,
+            "needs_changes",
+            (
+                "2 findings (F1, F2) at or above medium",
+                "the review is incomplete, and incomplete is never merge",
+            ),
+        ),
+        ([], False, "needs_changes", ("the review is incomplete, and incomplete is never merge",)),
+        (
+            [finding(), finding(2, "critical"), finding(3, "low")],
+            False,
+            "block",
+            ("1 finding (F2) at or above critical",),
+        ),
+        (
+            [finding(number) for number in range(1, 6)],
+            True,
+            "needs_changes",
+            ("5 findings (F1, F2, F3, F4, F5) at or above medium",),
+        ),
+        (
+            [finding(number) for number in range(1, 7)],
+            True,
+            "needs_changes",
+            ("6 findings (F1, F2, F3, F4, F5 and 1 more) at or above medium",),
+        ),
+    ],
+)
+def test_the_heaviest_open_finding_decides_and_incomplete_is_never_merge(
+    findings: list[Finding], complete: bool, outcome: str, reasons: tuple[str, ...]
+) -> None:
+    assert decide(findings, POLICY, complete=complete) == (outcome, reasons)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fail_on", "code"),
+    [
+        ("merge", "merge", 1),
+        ("merge", "needs_changes", 0),
+        ("needs_changes", "merge", 1),
+        ("needs_changes", "needs_changes", 1),
+        ("needs_changes", "block", 0),
+        ("block", "needs_changes", 1),
+        ("block", "block", 1),
+        ("block", "never", 0),
+    ],
+)
+def test_the_exit_code(outcome: Outcome, fail_on: str, code: int) -> None:
+    assert exit_code(outcome, "complete", fail_on) == code
+    assert exit_code(outcome, "incomplete", fail_on) == 3
