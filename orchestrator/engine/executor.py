@@ -7,7 +7,7 @@
 A refusal is an observation for the model and an event in the journal; the tool never starts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -45,6 +45,7 @@ from orchestrator.engine.types import (
     Refusal,
     ToolCall,
     ToolResult,
+    ToolSpec,
 )
 from orchestrator.engine.untrusted_text import escape_markers, frame
 from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refused
@@ -89,9 +90,11 @@ class Executor:
         rollback: opened around anything that writes; None refuses it.
         outputs: keeps what programs print; None: nothing is kept.
         nonce: frames untrusted text; known to nobody whose text is quoted.
+        observe_only: permissions, guards and missing approvals are recorded as warnings, and refuse
+            nothing. For programs that adopt the harness; a review never sets it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, all by keyword
         self,
         registry: Registry,
         policy: ToolPolicy,
@@ -102,6 +105,7 @@ class Executor:
         rollback: Rollback | None = None,
         outputs: OutputStore | None = None,
         nonce: str = "",
+        observe_only: bool = False,
         observer: Observer,
     ) -> None:
         self.registry, self.policy, self.nonce = registry, policy, nonce
@@ -109,6 +113,7 @@ class Executor:
         self._approver, self._rollback, self._outputs = approver, rollback, outputs
         self._breaker = ToolBreaker(journal, policy.failures, policy.pause)
         self._observe, self._guards_replayed = observer, False
+        self._observe_only = observe_only
 
     async def call(
         self, agent: AgentSpec, call: ToolCall, key: Key | str, account: Account
@@ -159,11 +164,16 @@ class Executor:
     async def _admit(
         self, agent: AgentSpec, call: ToolCall, key: str, account: Account
     ) -> tuple[_Admitted, Reservation]:
-        tool = self.registry.permitted(agent, call.name, self.policy)
+        tool = self.registry.get(call.name)
+        denied = self.policy.refusal(agent, tool.spec)
+        if denied and not self._observe_only:
+            raise NotPermitted(denied)
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
         guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))
-        guarded, warnings = apply_guards(self._guards, guarded)
+        guarded, warnings = apply_guards(self._guards, guarded, observe_only=self._observe_only)
+        if denied:
+            warnings.insert(0, GuardWarning("permission", denied, observed=True))
         if guarded.arguments is not call.arguments:
             self.registry.check(call.name, guarded.arguments)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
@@ -172,7 +182,10 @@ class Executor:
         for guard in self._guards:
             guard.admitted(guarded)
         try:
-            await self._approve(guarded, key)
+            if self._observe_only:
+                warnings += self._unapproved(tool.spec)
+            else:
+                await self._approve(guarded, key)
         except BaseException:
             reservation.refund()
             self._breaker.abandon(call.name)
@@ -190,6 +203,14 @@ class Executor:
                 why = call.confirm or f"{call.tool.name} cannot be undone"
                 raise ApprovalRequired(f"{why} (call {key}); no person can be asked here")
             await self._approver.approve(call, key)
+
+    def _unapproved(self, tool: ToolSpec) -> Iterator[GuardWarning]:
+        """What ``_approve`` would refuse, or ask a person, where the run only observes."""
+        if tool.level > Level.WRITE:
+            yield GuardWarning("approval", f"{tool.name} cannot be undone", observed=True)
+        elif tool.level is Level.WRITE and self._rollback is None:
+            why = f"{tool.name} writes, and nothing here could undo it"
+            yield GuardWarning("permission", why, observed=True)
 
     # --- do it ----------------------------------------------------------------------------------
 

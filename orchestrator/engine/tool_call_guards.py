@@ -121,9 +121,12 @@ class SofterGuard:
 
 
 def apply_guards(
-    guards: Sequence[Guard], call: GuardedCall
+    guards: Sequence[Guard], call: GuardedCall, *, observe_only: bool = False
 ) -> tuple[GuardedCall, list[GuardWarning]]:
     """Ask every guard in order; a later guard sees what an earlier one modified.
+
+    Args:
+        observe_only: a ruling becomes a warning, and changes nothing.
 
     Returns:
         The call as it may go ahead, and the warnings.
@@ -134,6 +137,9 @@ def apply_guards(
     warnings: list[GuardWarning] = []
     for guard in guards:
         ruling = guard.check(call)
+        if observe_only and ruling.action in {"block", "confirm", "modify"}:
+            warnings.append(GuardWarning(guard.name, ruling.reason, observed=True))
+            continue
         if ruling.action == "block":
             raise GuardRefused(guard.name, ruling.reason)
         if ruling.action == "warn":

@@ -11,14 +11,20 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.types import Json, Refusal
 
 
-class GuardWarning(Struct, frozen=True):
-    """What a guard objected to in a call that went ahead."""
+class GuardWarning(Struct, frozen=True, omit_defaults=True):
+    """What a guard objected to in a call that went ahead.
+
+    Attributes:
+        observed: the call would have been refused, had the run not been observe-only.
+    """
 
     guard: str
     reason: str
+    observed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.guard}: {self.reason}"
+        observed = "not refused, since this run only observes: " if self.observed else ""
+        return f"{observed}{self.guard}: {self.reason}"
 
 
 class ToolCallRecord(Struct, frozen=True):

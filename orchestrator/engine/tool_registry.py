@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from orchestrator.engine.field_types import NonEmptyStr, Strict
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
-from orchestrator.errors import InvalidArguments, NotPermitted, NotRegistered
+from orchestrator.errors import InvalidArguments, NotRegistered
 
 MAX_SHOWN_TOOLS = 19
 """Tools shown per request: more only confuse a model, and cost tokens every turn."""
@@ -123,18 +123,6 @@ class Registry:
         tool = self._tools.get(name)
         if tool is None:
             raise NotRegistered(f"there is no tool {name!r}")
-        return tool
-
-    def permitted(self, agent: AgentSpec, name: str, policy: ToolPolicy) -> Tool:
-        """The tool, if this agent may call it.
-
-        Raises:
-            NotRegistered, NotPermitted: with the reason.
-        """
-        tool = self.get(name)
-        reason = policy.refusal(agent, tool.spec)
-        if reason:
-            raise NotPermitted(reason)
         return tool
 
     def check(self, name: str, arguments: Json) -> None:

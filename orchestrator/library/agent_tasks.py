@@ -20,6 +20,7 @@ from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
@@ -152,4 +153,17 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -
         done.tool_calls,
         int(spent.tokens),
         spent.usd,
+        observed_rulings(parts.journal, key),
     )
+
+
+def observed_rulings(journal: Journal, under: Key | str = "") -> list[str]:
+    """What the calls under a key did though it would have been refused: call, guard, reason."""
+    below = f"{under}/" if str(under) else ""
+    return [
+        f"{call.key}: {warning.guard}: {warning.reason}"
+        for call in ended_calls(journal)
+        if call.key.startswith(below)
+        for warning in call.warnings
+        if warning.observed
+    ]

@@ -82,6 +82,7 @@ class AgentResult:
         detail: why it is not ok.
         turns, tool_calls: how many it took.
         tokens, usd: what its model and tool calls used, at most.
+        observed: what an observe-only run would have refused it: call, guard, reason.
     """
 
     agent: str
@@ -92,3 +93,4 @@ class AgentResult:
     tool_calls: int = 0
     tokens: int = 0
     usd: float = 0.0
+    observed: Sequence[str] = ()

@@ -26,7 +26,8 @@ from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
-from orchestrator.engine.observer_events import Observer, ignore_event
+from orchestrator.engine.model_call_events import note_once
+from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.engine.ports import Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
@@ -35,7 +36,13 @@ from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, T
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
 from orchestrator.guards.tool_arguments import ArgumentGuard
-from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
+from orchestrator.library.agent_tasks import (
+    RunLocation,
+    RunParts,
+    WorkNumbers,
+    observed_rulings,
+    run_agent_task,
+)
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
 from orchestrator.library.tools import Action, Handler
@@ -45,6 +52,7 @@ Context = TypeVar("Context")
 ANYTHING: Mapping[str, Json] = {"type": "object"}
 APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
+OBSERVE_ONLY = "OBSERVE ONLY: permissions, guards and approvals refuse nothing in this run"
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
 
 
@@ -79,6 +87,7 @@ class Harness:
         root: str | Path | None = None,
         world: str = "",
         secrets: Iterable[str] = (),
+        observe_only: bool = False,
         clock: Clock = CLOCK,
         observer: Observer = ignore_event,
     ) -> AsyncIterator[Self]:
@@ -96,6 +105,8 @@ class Harness:
             world: what an approval is bound to besides the call, such as a commit's id.
             secrets: values that are never recorded, however they are written; what a tool returns
                 is free of them too. Values under 8 characters are ignored.
+            observe_only: permissions, guards and missing approvals are recorded and refuse nothing:
+                tools run, the irreversible ones too. See ``observed``.
             observer: told of every event of the run.
 
         Raises:
@@ -118,8 +129,12 @@ class Harness:
                 approver=RecordedApprovals(journal, clock, current_world, run.used),
                 rollback=run.files,
                 nonce=await run_nonce(journal),
+                observe_only=observe_only,
                 observer=observer,
             )
+            if observe_only:
+                note_once(journal, OBSERVE_ONLY)
+                observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             models = Models(journal, observer, closing, default=model)
             yield cls(RunParts(
@@ -326,6 +341,10 @@ class Harness:
             InputError: no such call waits.
         """
         self._decide(call, False, who, APPROVED_SECONDS)
+
+    def observed(self) -> list[str]:
+        """What an observe-only run did though it would have been refused: call, guard, reason."""
+        return observed_rulings(self.journal)
 
     def left(self) -> Bounds:
         """What is left of the run's budget; ``inf`` where nothing bounds."""

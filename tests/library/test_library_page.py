@@ -82,6 +82,17 @@ async def test_calls_are_logged_without_secrets(
     assert caplog.messages == [f"price {arguments}: begun", f"price {arguments}: ok"]
 
 
+async def test_an_observe_only_run_lists_what_it_would_refuse(
+    named_example: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await named_example("observe")["main"]()
+    assert capsys.readouterr().out.splitlines() == [
+        "sent to customer 7",
+        "execute/1/send: permission: send is IRREVERSIBLE; local allows WRITE",
+        "execute/1/send: approval: send cannot be undone",
+    ]
+
+
 async def _nothing() -> None:
     """Do nothing."""
 

@@ -74,7 +74,8 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
                 yield _effect(start, request, "cut off")
             begun[row.key] = row, body
         else:
-            yield _effect(start, request, _ended(body), body if row.kind == "refusal" else None)
+            refusal = body if row.kind == "refusal" else None
+            yield _effect(start, request, _ended(body), refusal, _observed(body))
     for start, request in begun.values():
         yield _effect(start, request, "not ended")
 
@@ -114,7 +115,11 @@ def note_subject(note: Mapping[str, Any]) -> str:
 
 
 def _effect(
-    start: Row, request: Mapping[str, Any], outcome: str, refusal: Mapping[str, Any] | None = None
+    start: Row,
+    request: Mapping[str, Any],
+    outcome: str,
+    refusal: Mapping[str, Any] | None = None,
+    observed: Sequence[str] = (),
 ) -> Act:
     parameters = request.get("asked")
     parameters = parameters if isinstance(parameters, dict) else {}
@@ -123,6 +128,9 @@ def _effect(
         authority = _authority(parameters, level, request.get("who") or "nobody known")
     else:
         authority = str(refusal.get("code", ""))
+    if observed:
+        authority = "NONE, observed only"
+        outcome = f"{outcome}; would be refused: {'; '.join(observed)}"
     return Act(
         row=start.seq,
         at=start.at,
@@ -134,6 +142,13 @@ def _effect(
         outcome=outcome,
         refused=refusal is not None,
     )
+
+
+def _observed(body: Mapping[str, Any]) -> list[str]:
+    """Why a call would have been refused, had its run not been observe-only."""
+    value = body.get("value")
+    warnings = value.get("warnings", ()) if isinstance(value, dict) else ()
+    return [f"{one['guard']}: {one['reason']}" for one in warnings if one.get("observed")]
 
 
 def _what(key: str, parameters: Mapping[str, Any]) -> str:
