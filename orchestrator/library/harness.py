@@ -8,6 +8,7 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -24,6 +25,7 @@ from orchestrator.engine.approvals import (
 from orchestrator.engine.budget import Account
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.model_call_events import note_once
@@ -54,6 +56,16 @@ APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
 OBSERVE_ONLY = "OBSERVE ONLY: permissions, guards and approvals refuse nothing in this run"
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
+
+
+async def _same(world: str) -> str:
+    """The world that approvals are bound to: what the program said it is."""
+    return world
+
+
+def _announce_observe_only(journal: Journal, observer: Observer) -> None:
+    note_once(journal, OBSERVE_ONLY)
+    observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
 
 
 class Harness:
@@ -113,9 +125,6 @@ class Harness:
             StoreError: another process writes this run, or the journal cannot be used.
         """
 
-        async def current_world() -> str:
-            return world
-
         async with AsyncExitStack() as closing:
             run = RunLocation.of(path, root, run_id)
             store, journal = await closing.enter_async_context(
@@ -126,15 +135,14 @@ class Harness:
                 policy,
                 journal,
                 guards=(ArgumentGuard(), *guards),
-                approver=RecordedApprovals(journal, clock, current_world, run.used),
+                approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
                 rollback=run.files,
                 nonce=await run_nonce(journal),
                 observe_only=observe_only,
                 observer=observer,
             )
             if observe_only:
-                note_once(journal, OBSERVE_ONLY)
-                observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
+                _announce_observe_only(journal, observer)
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             models = Models(journal, observer, closing, default=model)
             yield cls(RunParts(
