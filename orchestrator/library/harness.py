@@ -131,16 +131,11 @@ class Harness:
                 run.open_journal(run_id, clock, Redactor(secrets))
             )
             executor = Executor(
-                Registry(tools),
-                policy,
-                journal,
-                guards=(ArgumentGuard(), *guards),
+                Registry(tools), policy, journal, guards=(ArgumentGuard(), *guards),
                 approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
-                rollback=run.files,
-                nonce=await run_nonce(journal),
-                observe_only=observe_only,
+                rollback=run.files, nonce=await run_nonce(journal), observe_only=observe_only,
                 observer=observer,
-            )
+            )  # fmt: skip
             if observe_only:
                 _announce_observe_only(journal, observer)
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
