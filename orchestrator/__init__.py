@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from orchestrator.library.agents import Agent as Agent
     from orchestrator.library.agents import AgentResult as AgentResult
     from orchestrator.library.harness import Harness as Harness
+    from orchestrator.library.model_calls import ModelCall as ModelCall
     from orchestrator.library.reviews import review as review
     from orchestrator.library.tools import Tool as Tool
     from orchestrator.library.tools import tool as tool
@@ -116,6 +117,7 @@ _PUBLIC = {
     ),
     "library.agents": ("Agent", "AgentResult"),
     "library.harness": ("Harness",),
+    "library.model_calls": ("ModelCall",),
     "library.reviews": ("review",),
     "library.tools": ("Tool", "tool"),
     "library.verdict_models": ("Verdict",),

@@ -36,7 +36,7 @@ GRANT = "grant"
 
 TOPICS = (
     "approval", "asked", "breaker", "calls", "execute", GRANT, "guards", "imported", "intake",
-    "rollback", "session", "signed_head", "state", "waiting",
+    "model_call", "rollback", "session", "signed_head", "state", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

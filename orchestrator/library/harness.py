@@ -38,15 +38,11 @@ from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, T
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
 from orchestrator.guards.tool_arguments import ArgumentGuard
-from orchestrator.library.agent_tasks import (
-    RunLocation,
-    RunParts,
-    WorkNumbers,
-    observed_rulings,
-    run_agent_task,
-)
+from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
+from orchestrator.library.model_calls import Ask, book_model_call
 from orchestrator.library.model_clients import Models
+from orchestrator.library.run_queries import RunQueries
 from orchestrator.library.tools import Action, Handler
 from orchestrator.sandbox.file_rollback import Restored
 
@@ -68,7 +64,7 @@ def _announce_observe_only(journal: Journal, observer: Observer) -> None:
     observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
 
 
-class Harness:
+class Harness(RunQueries):
     """Tools and agents behind one executor and one journal. Use ``Harness.open``.
 
     Calls and agents are numbered in the order in which they are asked for. A program that is
@@ -77,11 +73,9 @@ class Harness:
     """
 
     def __init__(self, parts: RunParts) -> None:
-        self.journal = parts.journal
-        self._parts = parts
-        self._executor, self._account = parts.executor, parts.account
+        super().__init__(parts)
         self._clock, self._world = parts.clock, parts.world
-        self._asked, self._numbers = 0, WorkNumbers()
+        self._asked, self._model_calls, self._numbers = 0, 0, WorkNumbers()
         self._latest: dict[str, str] = {}
 
     @classmethod
@@ -313,6 +307,47 @@ class Harness:
             raise pending[0]
         return [results[position] for position in sorted(results)]
 
+    async def model_call(
+        self,
+        ask: Ask,
+        *,
+        model: str,
+        input_tokens: int,
+        max_tokens: int,
+        usd: float | None = None,
+        call: str = "",
+    ) -> Json:
+        """Make a model call of another framework, within the run's budget and on record once.
+
+        The worst case is reserved before, and what ``ask`` records is booked after. Where it
+        records nothing, raises, or is cut off, the worst case is booked.
+
+        Args:
+            ask: makes the call, records what it used, and returns a JSON value.
+            model: a model's name, with its provider or without.
+            input_tokens: the most that the request has.
+            max_tokens: the most that the model may answer.
+            usd: the most that the call can cost; by default at the model's price.
+            call: names this one call; calls without a name are numbered.
+
+        Returns:
+            What ``ask`` returned, or the record of it.
+
+        Raises:
+            BudgetExhausted: the worst case does not fit; nothing was asked.
+            InputError: the budget has a bound in US dollars, and the model no known price.
+        """
+        self._model_calls += not call
+        key = (
+            Key("model_call", subject=f"named/{call}")
+            if call
+            else Key("model_call", number=self._model_calls)
+        )
+        return await book_model_call(
+            ask, self.journal, self._account, key,
+            model=model, input_tokens=input_tokens, max_tokens=max_tokens, usd=usd,
+        )  # fmt: skip
+
     async def run_flow(self, flow: Flow[Context], context: Context) -> str:
         """Run a flow of states to a final state, and return its name.
 
@@ -345,18 +380,6 @@ class Harness:
         """
         self._decide(call, False, who, APPROVED_SECONDS)
 
-    def observed(self) -> list[str]:
-        """What an observe-only run did though it would have been refused: call, guard, reason."""
-        return observed_rulings(self.journal)
-
-    def left(self) -> Bounds:
-        """What is left of the run's budget; ``inf`` where nothing bounds."""
-        account = self._account
-        names = [name for name in Bounds.__struct_fields__ if name not in {"seconds", "iterations"}]
-        left = {name: account.left(name) for name in names}
-        left["seconds"] = account.seconds_left()
-        return Bounds(**{name: max(amount, 0.0) for name, amount in left.items()})
-
     async def rollback(
         self, call: str | None = None, *, who: str = "", force: Collection[str] = ()
     ) -> dict[str, Restored]:
@@ -382,30 +405,6 @@ class Harness:
         await self.journal.flush()
         rows = await self._parts.store.rows(self.journal.run_id)
         return verify_journal(self.journal.run_id, rows, None, {})
-
-    def level(self, name: str) -> Level:
-        """What a tool can do to the world.
-
-        Raises:
-            NotRegistered: there is none of that name.
-        """
-        return self._executor.registry.get(name).spec.level
-
-    def actions(self) -> list[ToolSpec]:
-        """What is registered, in order."""
-        return list(self._executor.registry.specs().values())
-
-    def filter_by_tag(self, *tags: str) -> list[ToolSpec]:
-        """The registered tools that carry one of the tags, in order."""
-        return list(self._executor.registry.filter_by_tag(*tags))
-
-    def tools_for_task(self, agent: Agent) -> list[ToolSpec]:
-        """The tools that an agent's model is shown: of its registered tools, 19 at most.
-
-        Those tagged ``navigation`` come first, then those that share a tag with ``agent.tags``.
-        """
-        executor = self._executor
-        return list(executor.registry.tools_for_task(agent.spec(""), executor.policy))
 
     def _decide(self, call: str, approved: bool, who: str, seconds: float) -> None:
         now = self._clock.now()

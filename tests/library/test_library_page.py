@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +92,26 @@ async def test_an_observe_only_run_lists_what_it_would_refuse(
         "execute/1/send: permission: send is IRREVERSIBLE; local allows WRITE",
         "execute/1/send: approval: send cannot be undone",
     ]
+
+
+async def test_a_foreign_frameworks_tokens_are_booked_once(
+    named_example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    class Client:
+        async def complete(self, prompt: str) -> SimpleNamespace:
+            asked.append(prompt)
+            return SimpleNamespace(text="It burns.", input_tokens=700, output_tokens=20)
+
+    for _ in range(2):
+        await named_example("model_call")["main"](tmp_path / "runs.db", Client())
+        assert capsys.readouterr().out.splitlines() == [
+            "It burns.",
+            "780 tokens left",
+            "the run: tokens would reach 3520, the limit is 1500",
+        ]
+    assert asked == ["Summarize ticket 7."]
 
 
 async def _nothing() -> None:
