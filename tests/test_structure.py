@@ -57,6 +57,7 @@ MAY_OPEN_PATHS = {
     "stores/postgres.py": "our own data",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",
     "stores/used_approvals.py": "the log of used approvals, outside of every repository",
+    "testing/by_hand.py": "the folder that a person names; names of our own in it",
     "testing/model_server.py": "the script that a person names",
     "tuning/regression_gate.py": "files that a person names",
     "tuning/rubric_file.py": "files that a person names",

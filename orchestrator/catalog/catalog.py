@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.agents import KnownNames, load_agent
 from orchestrator.catalog.data_file_layers import Layer, check_merged, find_files, find_unused_files
@@ -124,7 +125,7 @@ def _load(
     files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(paths, merged, strict=True)}}
     whole_agents, whole_skills, whole_rubrics = _whole(agents), _whole(skills), _whole(rubrics)
     return Catalog(
-        agents=whole_agents,
+        agents=_with_bounds(whole_agents, settings[1]),
         skills=whole_skills,
         rubrics=whole_rubrics,
         settings=settings[1],
@@ -153,6 +154,15 @@ def _digests(
             **{path: digest(to_builtins(content)) for path, content in whole.items()},
         }
     )
+
+
+def _with_bounds(agents: Mapping[str, AgentSpec], settings: Settings) -> Mapping[str, AgentSpec]:
+    """Replace the limits of agents by those that the settings give them."""
+    changed = {}
+    for name, given in settings.agents.items():
+        limits = {key: limit for key, limit in asdict(given).items() if limit is not None}
+        changed[name] = replace(agents[name], bounds=replace(agents[name].bounds, **limits))
+    return MappingProxyType({**agents, **changed})
 
 
 Item = TypeVar("Item")

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from orchestrator.catalog.agents import Budget
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.engine.field_types import (
     NonEmptyStr,
@@ -72,6 +73,12 @@ class StagnationPolicy(Strict, frozen=True):
     similarity: UnitFloat = 0.98
 
 
+class AgentBounds(Budget, frozen=True):
+    """Limits of one agent that replace those of its file; None: the file's."""
+
+    turns: PositiveInt | None = None
+
+
 class Settings(Strict, frozen=True, kw_only=True):
     """The settings of a review; ``config/defaults.yaml`` explains each key."""
 
@@ -82,6 +89,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     lead: NonEmptyStr
     specialists: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     single: NonEmptyStr
+    agents: dict[str, AgentBounds]
     concurrency: Annotated[int, Meta(ge=1, le=256)]
     bounds: RunBounds
     stagnation: StagnationPolicy

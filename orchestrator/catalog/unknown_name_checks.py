@@ -27,6 +27,8 @@ def check_settings(
     yield from _check_known(node, "agent", [settings.single], agents, "single")
     yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
     yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
+    for name in settings.agents:
+        yield from _check_known(node, "agent", [name], agents, "agents", name)
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
             yield node.error(f"{name!r} appears twice; name it once", "specialists", at)

@@ -4,6 +4,7 @@ It rejects what the real services reject, and replies from a script. For tests, 
 without an API key::
 
     python -m orchestrator.testing.model_server --script script.json
+    python -m orchestrator.testing.model_server --by-hand requests
 
 An agent is identified by the first line of its system prompt. A request for which the script has no
 line left, and lines that are unused at the end, are errors.
@@ -16,16 +17,16 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.types import Json, Response, Text, ToolCall, Usage
+from orchestrator.engine.types import Json, Response, Usage
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
 from orchestrator.testing.api_validation import RequestRejectedError, parse_body
+from orchestrator.testing.by_hand import HandWrittenReplies
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.http_server import HttpReply, HttpRequest, serve_http
 from orchestrator.testing.messages_api import MessagesApi
@@ -40,6 +41,7 @@ from orchestrator.testing.server_script import (
     Signer,
     Slow,
     Trickle,
+    parse_line,
 )
 
 KEY = "test-key"
@@ -66,6 +68,7 @@ class ModelServer:
         script: agent → its lines; None: each agent returns the smallest valid report.
         key: the only accepted API key.
         lacks: missing features of Chat Completions, see ``ChatApi``.
+        by_hand: folder where a person reads requests and writes replies, instead of a script.
 
     Attributes:
         url: base URL, without the API's path.
@@ -77,9 +80,11 @@ class ModelServer:
         *,
         key: str = KEY,
         lacks: frozenset[str] = frozenset(),
+        by_hand: Path | None = None,
     ) -> None:
         seals = Signer()
         self._script = Script(script)
+        self._by_hand = HandWrittenReplies(by_hand) if by_hand else None
         self._apis: dict[str, Api] = {
             messages_api.PATH: MessagesApi(key, seals),
             responses_api.PATH: ResponsesApi(key, seals),
@@ -112,7 +117,7 @@ class ModelServer:
             body = parse_body(request.headers, request.body)
             api.check(request.headers, body)
             agent = api.agent(body)
-            line = self._script.next(agent, api.schema(body))
+            line = await self._next_line(api, agent, body)
             reply = await self._reply(api, agent, line, body)
         except (RequestRejectedError, ScriptError) as error:
             self.rejected.append(str(error))
@@ -122,6 +127,12 @@ class ModelServer:
             RecordedRequest(agent, request.path, request.headers, body, reply.status)
         )
         return reply
+
+    async def _next_line(self, api: Api, agent: str, body: dict[str, Json]) -> ServerReply:
+        schema = api.schema(body)
+        if self._by_hand:
+            return await self._by_hand.next(agent, body, schema)
+        return self._script.next(agent, schema)
 
     async def _reply(
         self, api: Api, agent: str, line: ServerReply, body: dict[str, Json]
@@ -222,30 +233,11 @@ def read_script(text: str) -> dict[str, list[ServerReply]]:
     """
     try:
         return {
-            agent: [_parse_line(line, f"{agent}-{at}") for at, line in enumerate(lines)]
+            agent: [parse_line(line, f"{agent}-{at}") for at, line in enumerate(lines)]
             for agent, lines in json.loads(text).items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"invalid script: {type(error).__name__}: {error}") from None
-
-
-def _parse_line(line: Any, name: str) -> ServerReply:
-    if isinstance(line, str):
-        return Response((Text(line),), "end")
-    parsed: ServerReply
-    if "calls" in line:
-        parsed = Response(
-            tuple(
-                ToolCall(f"call-{name}-{at}", call["name"], call.get("arguments", {}))
-                for at, call in enumerate(line["calls"])
-            ),
-            "tool_use",
-        )
-    elif "report" in line:
-        parsed = Response((Text(json.dumps(line["report"])),), "end")
-    else:
-        parsed = Refuse(int(line["status"]), headers=line.get("headers", {}))
-    return Slow(float(line["delay"]), parsed) if "delay" in line else parsed
 
 
 async def _serve_until_signal(server: ModelServer, port: int) -> None:
@@ -260,16 +252,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until interrupted; exit code 1 when lines are unused or a request was invalid."""
     parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=8377)
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--script",
         type=Path,
         metavar="FILE",
         help="JSON: agent to lines; without it, each agent returns the smallest valid report",
     )
+    source.add_argument(
+        "--by-hand",
+        type=Path,
+        metavar="DIR",
+        help="write each request to a file in DIR, and wait for the reply that you write there",
+    )
     args = parser.parse_args(argv)
     try:
         script = read_script(args.script.read_text("utf-8")) if args.script else None
-        server = ModelServer(script)
+        server = ModelServer(script, by_hand=args.by_hand)
         anyio.run(_serve_until_signal, server, args.port)
         server.finish()
     except (OSError, InputError, ScriptError) as error:

@@ -2,13 +2,15 @@
 
 import hashlib
 import hmac
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.types import Json, Opaque, Response, Text
+from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall
 from orchestrator.errors import ScriptError
 
 
@@ -96,6 +98,26 @@ class Script:
         unused = {agent: len(own) for agent, own in (self._lines or {}).items() if own}
         if unused:
             raise ScriptError(f"unused lines in the script: {unused}")
+
+
+def parse_line(line: Any, name: str) -> ServerReply:
+    """Parse a line of a script from JSON; ``name`` is part of the ids of its calls."""
+    if isinstance(line, str):
+        return Response((Text(line),), "end")
+    parsed: ServerReply
+    if "calls" in line:
+        parsed = Response(
+            tuple(
+                ToolCall(f"call-{name}-{at}", call["name"], call.get("arguments", {}))
+                for at, call in enumerate(line["calls"])
+            ),
+            "tool_use",
+        )
+    elif "report" in line:
+        parsed = Response((Text(json.dumps(line["report"])),), "end")
+    else:
+        parsed = Refuse(int(line["status"]), headers=line.get("headers", {}))
+    return Slow(float(line["delay"]), parsed) if "delay" in line else parsed
 
 
 class Signer:

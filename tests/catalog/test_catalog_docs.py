@@ -52,6 +52,8 @@ def test_examples_do_what_the_pages_say(with_files):
     config = with_files(examples("config")[0])
     assert (config.settings.bounds.minutes, config.settings.bounds.iterations) == (5, 3)
     assert len(config.verdict_policy.required_checks) == 1
+    shipped, own = with_files({}).agents["docs"].bounds, config.agents["docs"].bounds
+    assert (own.seconds, own.tool_calls) == (300, shipped.tool_calls)
 
 
 def test_every_setting_is_in_the_shipped_file():
