@@ -114,6 +114,6 @@ def _gain(before: Iteration, after: Iteration) -> float:
 
 def _alike(a: str, b: str) -> float:
     """0 to 1; by lines, which is what reports are made of, and bounded for huge ones."""
-    if not a or not b:
+    if not a:
         return 0.0
     return SequenceMatcher(None, a.splitlines()[:2000], b.splitlines()[:2000], False).ratio()

@@ -77,40 +77,78 @@ def test_two_states_of_one_name_are_refused() -> None:
 
 FINE = Iteration(score=0.9, accepted=True)
 WANTING = Iteration(score=0.5, accepted=False, gates=("x",), missing=("x",))
+STANDSTILL = "the last iteration found no evidence, settled nothing and did not raise the score"
 POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
 
 
 @pytest.mark.parametrize(
-    ("history", "reason", "says"),
+    ("history", "reason", "detail"),
     [
-        ([FINE], "done", "judge accepts"),
+        ([FINE], "done", "nothing is left to get, and the judge accepts the review"),
         ([replace(FINE, budget="tokens")], "budget", "tokens"),
         ([replace(FINE, human="which one?")], "human", "which one?"),
         ([replace(FINE, budget="tokens", human="x")], "budget", "tokens"),
-        ([replace(FINE, accepted=False)], "stagnation", "nothing is missing"),
-        ([replace(WANTING, failures=frozenset({"a: b"}))] * 2, "stagnation", "a: b"),
-        ([WANTING, WANTING], "stagnation", "found no evidence"),
+        (
+            [replace(FINE, accepted=False)],
+            "stagnation",
+            "nothing is missing that another iteration could get",
+        ),
+        (
+            [replace(WANTING, failures=frozenset({"a: b", "c"}))] * 2,
+            "stagnation",
+            "the same failure 2 times in a row: a: b",
+        ),
+        ([WANTING, WANTING], "stagnation", STANDSTILL),
+        (
+            [replace(WANTING, gaps=1, uncertain=("x",)), replace(WANTING, gaps=2)],
+            "stagnation",
+            STANDSTILL,
+        ),
+        ([replace(WANTING, score=0.0), replace(WANTING, score=None)], "stagnation", STANDSTILL),
         (
             [replace(WANTING, evidence=frozenset(range(n))) for n in range(3)],
             "stagnation",
-            "gained less than",
+            "the score gained less than 0.01 in 2 iterations",
+        ),
+        (
+            [
+                replace(WANTING, score=score, evidence=frozenset(range(n)))
+                for n, score in enumerate((0.1, 0.5, 0.5, 0.5))
+            ],
+            "stagnation",
+            "the score gained less than 0.01 in 2 iterations",
         ),
         (
             [replace(WANTING, score=s, output="same\nwords", gaps=9) for s in (0.1, 0.5)],
             "stagnation",
-            "nearly the same",
+            "the last two iterations say nearly the same",
+        ),
+        # A line that occurs often counts like any other.
+        (
+            [replace(WANTING, score=s, output="same\n" * 300) for s in (0.1, 0.5)],
+            "stagnation",
+            "the last two iterations say nearly the same",
         ),
         (
             [replace(WANTING, score=n / 10, gaps=9 - n, output=str(n)) for n in range(5)],
             "budget",
-            "all 5 iterations",
+            "all 5 iterations are used",
         ),
     ],
 )
-def test_every_reason_to_stop(history: list[Iteration], reason: str, says: str) -> None:
+def test_every_reason_to_stop(history: list[Iteration], reason: str, detail: str) -> None:
     stop = decide(history, POLICY, 5)
     assert stop is not None
-    assert (stop.reason, says in stop.detail) == (reason, True)
+    assert (stop.reason, stop.detail) == (reason, detail)
+
+
+def test_of_long_outputs_the_first_two_thousand_lines_are_compared() -> None:
+    policy = replace(POLICY, similarity=1.0)
+    outputs = ["\n".join(["same"] * 2000 + [last]) for last in ("one", "other")]
+    history = [replace(WANTING, score=n / 2, output=text) for n, text in enumerate(outputs)]
+    stop = decide(history, policy, 5)
+    assert stop is not None
+    assert stop.detail == "the last two iterations say nearly the same"
 
 
 def test_an_iteration_that_gains_is_followed_by_another() -> None:
@@ -118,6 +156,9 @@ def test_an_iteration_that_gains_is_followed_by_another() -> None:
     assert decide([first], POLICY, 5) is None
     assert decide([first, replace(WANTING, score=0.6)], POLICY, 5) is None
     assert decide([first, replace(first, touched=frozenset({"a"}))], POLICY, 5) is None
+    assert decide([replace(first, gaps=2), replace(first, gaps=1)], POLICY, 5) is None
+    assert decide([replace(first, uncertain=("x",)), first], POLICY, 5) is None
+    assert decide([replace(first, score=None), first], POLICY, 5) is None
 
 
 def test_a_gain_of_exactly_the_threshold_is_a_gain() -> None:

@@ -31,7 +31,7 @@ MODULES = {
     "code_review/verdict/decision.py": ["review/test_decision.py"],
     "engine/approvals.py": ["engine/test_approvals.py"],
     "engine/budget.py": ["engine/test_budget.py", "engine/test_amounts.py"],
-    "engine/executor.py": ["engine/test_executor_steps.py"],
+    "engine/executor.py": ["engine/test_executor_outcomes.py", "engine/test_executor_steps.py"],
     "engine/journal.py": [
         "engine/test_journal_effects.py",
         "engine/test_journal_crash.py",

@@ -9,11 +9,15 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.code_review.findings.merging import FindingReport, build_finding, merge
+from orchestrator.code_review.findings.merging import (
+    FindingReport,
+    build_finding,
+    merge,
+    report_order,
+)
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.findings.waivers import apply_waivers
-from orchestrator.code_review.verdict.decision import weight
-from orchestrator.code_review.verdict.model import Finding
+from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Objection, Reported
 
 POLICY = VerdictPolicy(
     block_at="critical",
@@ -38,7 +42,7 @@ def located(**more: Any) -> LocatedFinding:
 def tool(reporter: str = "ruff", called_by: str = "security", **more: Any) -> FindingReport:
     return FindingReport(
         reporter,
-        located(rule="security.subprocess-shell", **more),
+        located(**{"rule": "security.subprocess-shell", **more}),
         from_analyzer=True,
         call_refs=(f"1/{reporter}",),
         called_by=frozenset({called_by}),
@@ -83,8 +87,59 @@ def test_an_agent_and_an_analyzer_that_mean_the_same_defect_make_one_finding(
         {"cwe": (), "title": "Command without a time limit"},
     ],
 )
-def test_other_lines_and_other_defects_are_not_merged(other: dict[str, Any]) -> None:
-    assert len(merged(tool(), agent(**other))) == 2
+def test_other_lines_and_other_defects_are_not_merged_and_raise_no_confidence(
+    other: dict[str, Any],
+) -> None:
+    assert [one.confidence for one in merged(tool(), agent(**other))] == [0.8, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "confidences"),
+    [
+        ({}, {}, [0.9]),
+        ({}, {"rule": "security.other"}, [0.9]),
+        ({"cwe": (78, 20)}, {"cwe": (78,)}, [0.9]),
+        ({"cwe": ()}, {"cwe": ()}, [0.9]),
+        ({}, {"start_line": 4}, [0.8, 0.8]),
+        ({}, {"path": "other.py"}, [0.8, 0.8]),
+        ({}, {"category": "qa"}, [0.8, 0.8]),
+        ({}, {"cwe": (89,)}, [0.8, 0.8]),
+        ({"cwe": ()}, {"cwe": (), "rule": "security.other"}, [0.8, 0.8]),
+    ],
+)
+def test_analyzers_mean_one_defect_by_line_category_and_first_weakness_or_rule(
+    first: dict[str, Any], second: dict[str, Any], confidences: list[float]
+) -> None:
+    found = merged(tool("ruff", **first), tool("taint", **second))
+    assert [one.confidence for one in found] == confidences
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "count"),
+    [
+        ("Injection", "Injection", 1),
+        ("Injection", "INJECTION!", 1),
+        ("Injection", "Header injection", 2),
+        ("Header injection", "The header injection of names", 1),
+        # Three of four words, and two of four.
+        ("Loses rows every night", "Loses rows every week", 1),
+        ("Loses rows every night", "Loses rows each week", 2),
+        ("The", "A", 2),
+    ],
+)
+def test_agents_mean_one_defect_where_their_titles_share_most_words(
+    one: str, other: str, count: int
+) -> None:
+    first = agent("a", cwe=(), quote="run(x)", title=one)
+    second = agent("b", cwe=(), quote="save(y)", title=other)
+    assert len(merged(first, second)) == count
+
+
+def test_an_equal_fingerprint_is_agreement_whatever_the_lines() -> None:
+    moved = agent("docs", start_line=9, end_line=9, title="Moved", cwe=())
+    equal = replace(moved, finding=replace(moved.finding, fingerprint=agent().finding.fingerprint))
+    (found,) = merged(agent(), equal)
+    assert (found.confidence, found.reported_by) == (0.9, ("docs", "qa"))
 
 
 def test_a_fingerprint_is_not_believed_where_the_lines_differ() -> None:
@@ -146,6 +201,17 @@ def test_two_findings_of_one_agent_without_a_rule_are_not_merged() -> None:
         # None of these is independent: it was shown the finding, or takes it up by its name.
         ([tool(), agent("security")], 0.8),
         ([tool(), agent("qa", refers_to=tool().finding.fingerprint)], 0.8),
+        # What it takes up is sure by two analyzers, so its own, surer report is as well.
+        (
+            [
+                tool(),
+                tool("taint"),
+                agent(refers_to=tool().finding.fingerprint, title="It", cwe=(), confidence=0.9),
+            ],
+            0.95,
+        ),
+        # Four digits.
+        ([tool(), tool("taint"), *map(agent, "abcd")], 0.9938),
         # Whoever finds it milder does not agree that it is as grave.
         ([tool(), agent("qa", severity="low")], 0.8),
         ([agent("qa", confidence=0.6), agent("docs", confidence=0.6)], 0.8),
@@ -156,7 +222,7 @@ def test_each_further_independent_reporter_halves_the_doubt(
     reports: list[FindingReport], confidence: float
 ) -> None:
     (found,) = merged(*reports)
-    assert found.confidence == pytest.approx(confidence)
+    assert found.confidence == confidence
 
 
 def test_all_severities_are_kept_and_the_one_that_weighs_most_counts() -> None:
@@ -182,6 +248,18 @@ any_report = st.builds(
     cwe=st.sampled_from([(78,), (89,), ()]),
     title=st.sampled_from(["Loses rows", "Runs what it is given", "Loses all rows"]),
 )
+
+
+def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
+    """What a finding does under ``POLICY`` with another ``block_at``: blocks, counts, or neither."""
+    blocking: dict[Severity, set[Severity]] = {
+        "critical": {"critical"},
+        "high": {"critical", "high"},
+        "medium": {"critical", "high", "medium"},
+    }
+    if severity in blocking[policy.block_at] and confidence >= 0.8:
+        return 2
+    return int(severity in blocking["medium"] and confidence >= 0.5)
 
 
 def heaviest(*reports: FindingReport, policy: VerdictPolicy) -> int:
@@ -269,3 +347,75 @@ def test_the_rules_of_two_analyzers_do_not_contradict_each_other() -> None:
         ("taint", "high"),
         ("ruff", "medium"),
     ]
+
+
+def test_of_agents_the_report_that_weighs_most_names_the_finding() -> None:
+    unsure = agent("a", severity="critical", confidence=0.1, title="Shell command built")
+    (found,) = merged(unsure, agent("b"))
+    assert found.title == "Shell command built at run time"
+
+
+def test_findings_are_reported_by_severity_place_confidence_and_rule() -> None:
+    in_order = [
+        located(severity="critical", path="z.py", rule="b"),
+        located(severity="high", path="a.py", start_line=9, rule="b"),
+        located(severity="high", path="b.py", start_line=2, rule="b"),
+        located(severity="high", path="b.py", start_line=3, confidence=0.9, rule="b"),
+        located(severity="high", path="b.py", start_line=3, rule="a"),
+        located(severity="high", path="b.py", start_line=3, rule="b"),
+        located(severity="info", path="a.py", rule="a"),
+    ]
+    mixed = in_order[4:] + in_order[:4]
+    assert sorted(mixed, key=report_order) == in_order
+
+
+def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
+    words = {
+        "detail": "It runs what it is given.", "fix_suggestion": "Pass a list.", "start_column": 7,
+        "end_line": 6, "because_of": Cause("app.py", 2), "cwe": (78, 20),
+    }  # fmt: skip
+    objection = Objection("qa", "no", ("file a: b",), "")
+    shell, other = tool(**words), agent(severity="low", confidence=0.7, detail="Perhaps.")
+    (merging,) = merge([other, shell], POLICY)
+    expected = Finding(
+        id="",
+        fingerprint=shell.finding.fingerprint,
+        severity="medium",
+        confidence=0.8,
+        title="Shell command built at run time",
+        detail="It runs what it is given.",
+        category="security",
+        rule="security.subprocess-shell",
+        cwe=(78, 20),
+        path="app.py",
+        start_line=5,
+        end_line=6,
+        start_column=7,
+        evidence=Evidence(quote="q", tool_calls=("1/ruff",)),
+        fix_suggestion="Pass a list.",
+        reported_by=("qa", "ruff", "security"),
+        because_of=Cause("app.py", 2),
+        reports=(
+            Reported(
+                by="ruff",
+                proved=True,
+                severity="medium",
+                confidence=0.8,
+                title="Shell command built at run time",
+                detail="It runs what it is given.",
+            ),
+            Reported(
+                by="qa",
+                proved=False,
+                severity="low",
+                confidence=0.7,
+                title="Shell command built at run time",
+                detail="Perhaps.",
+            ),
+        ),
+        objections=(objection,),
+    )
+    assert build_finding(merging, POLICY, [objection]) == expected
+    (alone,) = merge([tool(start_column=0)], POLICY)
+    found = build_finding(alone, POLICY)
+    assert (found.start_column, found.reports) == (None, ())

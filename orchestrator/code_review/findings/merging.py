@@ -187,12 +187,15 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
 
 
 def _reports_same_defect(one: FindingReport, other: FindingReport) -> bool:
-    """Whether two reports, at least one of them an agent's, mean the same defect."""
+    """Whether two reports, at least one of them an agent's, mean the same defect.
+
+    That ``one`` takes up the other's finding does not count: such a report is not independent.
+    """
     first, second = one.finding, other.finding
     if first.fingerprint == second.fingerprint:
         return True
-    refers = first.fingerprint == other.refers_to or second.fingerprint == one.refers_to
-    return overlaps(first, second) and (refers or _alike(first, second) or _same_quote(one, other))
+    refers = first.fingerprint == other.refers_to
+    return overlaps(first, second) and (refers or _alike(first, second))
 
 
 def report_order(finding: LocatedFinding | Finding) -> tuple[int, str, int, float, str]:
