@@ -370,7 +370,7 @@ def test_findings_are_reported_by_severity_place_confidence_and_rule() -> None:
 
 
 def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
-    words = {
+    words: dict[str, Any] = {
         "detail": "It runs what it is given.", "fix_suggestion": "Pass a list.", "start_column": 7,
         "end_line": 6, "because_of": Cause("app.py", 2), "cwe": (78, 20),
     }  # fmt: skip

@@ -16,6 +16,7 @@ from orchestrator.sandbox import safe_paths
 from orchestrator.sandbox.safe_paths import (
     Resolve,
     SafeDirectory,
+    create_file,
     read_safely,
     resolve_by_component,
     resolve_by_openat2,
@@ -112,12 +113,22 @@ REFUSED = [
 ]  # fmt: skip
 
 
+REASONS = {
+    "top\0": "its name holds a NUL",
+    "to\0p": "its name holds a NUL",
+    "pipe": "it is not a regular file",
+    "\ud800": "its name cannot be encoded for the file system",
+}
+
+
 def test_everything_else_is_refused_and_says_why(folder: SafeDirectory) -> None:
     said = []
-    for path, _ in REFUSED:
+    for path, number in REFUSED:
         with pytest.raises(OSError) as caught:
             folder.read(path)
-        assert caught.value.strerror
+        outside = "its path leads out of the tree" if number == errno.EXDEV else None
+        assert caught.value.strerror == REASONS.get(path, outside or os.strerror(number))
+        assert caught.value.filename in {path, *path.split("/")}
         assert not folder.is_file(path)
         said.append((path, caught.value.errno))
     assert said == REFUSED
@@ -188,6 +199,60 @@ def test_a_hard_link_is_replaced_and_not_written_through(root: Path, folder: Saf
     assert (root.parent / "outside/secret").read_bytes() == SECRET
 
 
+def test_a_written_file_has_its_mode_from_the_start(
+    root: Path, folder: SafeDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("new", b"x")
+    assert (root / "new").stat().st_mode & 0o7777 == 0o644
+    monkeypatch.setattr(os, "fchmod", lambda *_: None)
+    for path in ("new", "another"):
+        folder.write(path, b"x", 0o600)
+        assert (root / path).stat().st_mode & 0o7777 == 0o600
+
+
+def test_a_file_is_whole_when_it_is_put_on_disk(
+    folder: SafeDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
+    with folder.parent("new") as (directory, name):
+        create_file(directory, name, b"four", 0o600)
+        assert synced == []
+        create_file(directory, name, b"seven..", 0o600, sync=True)
+    assert synced == [7]
+
+
+def test_folders_are_opened_made_and_given_a_mode(root: Path, folder: SafeDirectory) -> None:
+    before = os.listdir("/proc/self/fd")
+    mask = os.umask(0)
+    try:
+        folder.make_directory("a/m/n/o")
+        folder.make_directory("a/m/n/o")
+    finally:
+        os.umask(mask)
+    assert {(root / p).stat().st_mode & 0o7777 for p in ("a/m", "a/m/n", "a/m/n/o")} == {0o755}
+    folder.set_mode("a/m", 0o711)
+    assert (root / "a/m").stat().st_mode & 0o7777 == 0o711
+    assert os.listdir("/proc/self/fd") == before
+    for path, name in (("", "top"), ("a", "m")):
+        directory = folder.open_directory(path)
+        try:
+            assert name in os.listdir(directory)
+        finally:
+            os.close(directory)
+    with pytest.raises(NotADirectoryError):
+        folder.open_directory("top")
+
+
+def test_the_longest_path_has_4095_bytes() -> None:
+    longest = "ä/" * 1365
+    safe_paths.check_path(f"{longest[:-1]}a")
+    with pytest.raises(OSError) as caught:
+        safe_paths.check_path(f"{longest}a")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENAMETOOLONG, f"{longest}a")
+    assert caught.value.strerror == os.strerror(errno.ENAMETOOLONG)
+
+
 def test_very_deep_folders_are_made(folder: SafeDirectory) -> None:
     path = "/".join("d" * 200)
     folder.write(path, b"deep")
@@ -230,20 +295,27 @@ def test_a_kernel_without_the_call_is_noticed() -> None:
 def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
     assert resolver() is (resolve_by_openat2 if answers() else resolve_by_component)
     assert read_safely(root, "top") == b"top"
+    assert read_safely(root, "top", 2) == b"to"
     assert safe_paths.escape_reason("a/b") is None
 
 
 @pytest.mark.parametrize("path", [
     ".git", ".git/config", "a/.GIT/hooks/x", ".git.", ".git ", ".git . .", "GIT~1/config",
     ".g\u200cit/config", ".git\ufeff", "\u202a.git", ".git::$INDEX_ALLOCATION", ".git:stream/x",
-    "..", "a/../b", "/a", "", "a//b", "a\0",
 ])  # fmt: skip
 def test_names_that_a_tree_must_not_put_on_disk(path: str) -> None:
-    assert unsafe_path_reason(path)
+    assert unsafe_path_reason(path) == "its path lies in a .git directory"
+
+
+@pytest.mark.parametrize("path", ["..", "a/../b", "/a", "", "a//b"])
+def test_nor_paths_that_lead_out(path: str) -> None:
+    assert unsafe_path_reason(path) == "its path leads out of the tree"
+    assert unsafe_path_reason("a\0") == "its name holds a NUL"
 
 
 @pytest.mark.parametrize(
-    "path", [".gitignore", ".github/x", "git", "a.git", ".gitea/x", "git~2", "x:y"]
+    "path",
+    [".gitignore", ".github/x", "git", "a.git", ".gitea/x", "git~2", "x:y", ".gitX", ".gité"],
 )
 def test_ordinary_names_that_look_alike_are_let_be(path: str) -> None:
     assert unsafe_path_reason(path) is None
