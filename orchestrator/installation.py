@@ -29,14 +29,15 @@ def _of_extra(extra: str, lines: list[str]) -> Iterator[str]:
             yield requirement.strip()
 
 
-def install_command(extra: str, package: str = "") -> str:
-    """The command that installs an extra, or one package of it, where this program is installed.
+def install_command(extra: str, *packages: str) -> str:
+    """The command that installs an extra, or packages of it, where this program is installed.
 
     The packages are named, not ``diffcourt[extra]``: no package index has Diffcourt.
     """
     found = requirements(extra)
-    wanted = [one for one in found if re.split(r"[^\w.-]", one)[0] == package or not package]
-    names = shlex.join(wanted or ([package] if package else [f".[{extra}]"]))
+    if packages:
+        found = [one for one in found if re.split(r"[^\w.-]", one)[0] in packages]
+    names = shlex.join(found or packages or [f".[{extra}]"])
     prefix = sys.prefix
     if os.path.join("pipx", "venvs", "") in prefix:
         return f"pipx inject {NAME} {names}"

@@ -53,5 +53,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt mcp": ("list", "accept tickets"),
     "diffcourt mcp list": ("", "--repo ../service"),
     "diffcourt mcp accept": ("tickets", "tickets --repo ../service"),
-    "diffcourt doctor": ("", "--call"),
+    "diffcourt doctor": ("", "--verbose --call"),
 }

@@ -32,7 +32,7 @@ COMMANDS = {
     "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
     "schema": ("schema", "print a published JSON Schema"),
     "mcp": ("mcp", "list MCP servers, or accept their tools"),
-    "doctor": ("doctor", "show the sandbox and the configured model providers"),
+    "doctor": ("doctor", "check that everything a review needs is here"),
 }
 
 

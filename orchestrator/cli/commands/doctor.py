@@ -1,4 +1,4 @@
-"""``diffcourt doctor``: show the sandbox and the configured model providers."""
+"""``diffcourt doctor``: check that everything a review needs is here."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 
 if TYPE_CHECKING:
+    from orchestrator.app.installation_checks import Check
     from orchestrator.catalog.model_config import ModelsConfig
     from orchestrator.catalog.prices import Price, Prices
     from orchestrator.sandbox.level_descriptions import SandboxReport
@@ -55,10 +56,15 @@ class ProviderStatus(Struct, frozen=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Show the sandbox level, and the configured providers with their model and price\n"
-        "for each escalation stage. Without --call none is called. Keys are not printed."
+        "Check git, the analyzers, the sandbox, the directories and the configuration.\n"
+        "The exit code is 2 when something is missing. Keys are not printed."
     )
     add_repo(parser)
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="show what the sandbox prevents, and each provider's models and prices, too",
+    )
     parser.add_argument(
         "--call",
         action="store_true",
@@ -68,24 +74,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the status; the exit code is 2 when a call failed."""
+    """Print the checks; the exit code is 2 when one failed, or a call did."""
+    import anyio
+
+    from orchestrator.app.installation_checks import check_installation
+    from orchestrator.sandbox.level_descriptions import describe_sandbox, try_program
+
+    sandbox = describe_sandbox()
+    if sandbox.level:
+        sandbox = replace(sandbox, refusal=anyio.run(try_program))
+    checks = anyio.run(check_installation, args.repo, sandbox)
+    try:
+        statuses = _providers(args)
+        checks.append(_model_check(statuses))
+    except ConfigError:  # the check of the configuration names it
+        statuses = []
+    parts = _parts(statuses, sandbox, everything=args.verbose) if args.verbose or args.call else {}
+    emit(_json(checks, statuses, sandbox) if args.json else _text(checks, parts), sys.stdout)
+    called = _code(statuses) if args.call else EXIT_OK
+    return EXIT_USAGE if any(check.status == "failed" for check in checks) else called
+
+
+def _providers(args: argparse.Namespace) -> list[ProviderStatus]:
+    """The configuration of each provider, with the result of a call where one is wanted."""
     import anyio
 
     from orchestrator.app.policy_sources import read_layers_on_disk
     from orchestrator.catalog.model_config import load_models
     from orchestrator.catalog.prices import load_prices
-    from orchestrator.sandbox.level_descriptions import describe_sandbox, try_program
 
     sources = read_layers_on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
     statuses = [_provider_status(name, config, prices, env) for name in config.providers]
-    if args.call:
-        statuses = anyio.run(_call_all, statuses, config, prices, env)
-    sandbox = describe_sandbox()
-    if sandbox.level:
-        sandbox = replace(sandbox, refusal=anyio.run(try_program))
-    emit(_json(statuses, sandbox) if args.json else _text(statuses, sandbox), sys.stdout)
-    return _code(statuses) if args.call else EXIT_OK
+    return anyio.run(_call_all, statuses, config, prices, env) if args.call else statuses
+
+
+def _model_check(statuses: list[ProviderStatus]) -> Check:
+    from orchestrator.app.installation_checks import Check
+
+    configured = [status.name for status in statuses if not status.missing]
+    missing = [status.name for status in statuses if status.missing]
+    text = f"{', '.join([OFFLINE, *configured])} ready"
+    text += f"; not configured: {', '.join(missing)}" if missing else ""
+    return Check("models", "ok", text)
 
 
 def _code(statuses: list[ProviderStatus]) -> int:
@@ -156,15 +187,38 @@ async def _call(
     return replace(status, answer=answer)
 
 
-def _text(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
-    from orchestrator.report.text_layout import render_name_list
+def _text(checks: list[Check], parts: dict[str, list[tuple[str, str]]]) -> str:
+    from orchestrator.report.terminal_escaping import escape_line
+    from orchestrator.report.text_layout import MIN_WIDTH, Page, pad, render_name_list
 
+    page = Page(max(width_of(sys.stdout), MIN_WIDTH))
+    column = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        first = f"{pad(check.name, column)}  {pad(check.status, len('failed'))}  "
+        lines += page.wrap(escape_line(check.detail), first=first, limit=4)
+    details = render_name_list(parts, page.width).splitlines() if parts else []
+    lines += ["", *details, ""] if details else [""]
+    failed = [check for check in checks if check.status == "failed"]
+    lines.append("Not ready." if failed else "Ready: run diffcourt review")
+    for check in checks:
+        if check.remedy and check.status != "ok":
+            lines.append(f"  - {check.name}: {escape_line(check.remedy)}")  # a command to copy
+    return "\n".join(lines) + "\n"
+
+
+def _parts(
+    statuses: list[ProviderStatus], sandbox: SandboxReport, *, everything: bool
+) -> dict[str, list[tuple[str, str]]]:
+    """The sandbox, the providers and their models; without ``everything`` the providers alone."""
     providers = [(OFFLINE, "ready; needs no key")]
-    parts: dict[str, list[tuple[str, str]]] = {"sandbox": _sandbox(sandbox), "providers": providers}
+    providers += [(status.name, _describe(status)) for status in statuses]
+    if not everything:
+        return {"providers": providers}
+    parts = {"sandbox": _sandbox(sandbox), "providers": providers}
     for status in statuses:
-        providers.append((status.name, _describe(status)))
         parts[f"models of {status.name}"] = [(line.stage, _cost(line)) for line in status.stages]
-    return render_name_list(parts, width_of(sys.stdout))
+    return parts
 
 
 def _sandbox(found: SandboxReport) -> list[tuple[str, str]]:
@@ -197,9 +251,11 @@ def _cost(line: StageLine) -> str:
     return f"{line.model}: {cost} ({price.source}, {price.date})"
 
 
-def _json(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
+def _json(checks: list[Check], statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
     return as_json(
         {
+            "ready": all(check.status != "failed" for check in checks),
+            "checks": to_builtins(checks),
             "sandbox": to_builtins(sandbox),
             "providers": [
                 {

@@ -93,7 +93,7 @@ class Program:
         max_files: int = MAX_FILES,
     ) -> None:
         self.name = name
-        self._package = package
+        self.package = package
         self._limits = limits
         self._search = search
         self._max_files = max_files
@@ -107,14 +107,14 @@ class Program:
         found = find_program(self.name, search)
         if found is None:
             raise SandboxError(
-                f"{self.name} is not installed; run: {install_command(ANALYZERS, self._package)}"
+                f"{self.name} is not installed; run: {install_command(ANALYZERS, self.package)}"
             )
         return found
 
     def _package_version(self, executable: str) -> str:
         """The version of the package that brought it; empty where it comes from elsewhere."""
         return (
-            _package_versions().get(self._package, "")
+            _package_versions().get(self.package, "")
             if os.path.dirname(executable) in OWN_DIRECTORIES
             else ""
         )
@@ -132,10 +132,12 @@ class Program:
         if not self._version:
             executable = self.find()
             packaged = self._package_version(executable)
-            self._version = packaged or await self._printed_version(executable)
+            self._version = packaged or await self.printed_version()
         return self._version
 
-    async def _printed_version(self, executable: str) -> str:
+    async def printed_version(self) -> str:
+        """The version that the program prints when it is run."""
+        executable = self.find()
         done = await run([executable, "--version"], permissions=Permissions(), limits=self._limits)
         version = re.search(rb"\d+(?:\.\d+)+", done.stdout)
         if done.code != 0 or version is None:

