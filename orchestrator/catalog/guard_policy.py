@@ -31,7 +31,7 @@ GUARDS: Mapping[GuardLayer, Mapping[str, Collection[GuardAction]]] = MappingProx
             "length": ALL_ACTIONS,
         },
         "tool": {"rate": WITHOUT_MODIFY, "repetition": WITHOUT_MODIFY, "sensitive": CONFIRMABLE},
-        "output": dict.fromkeys(("markup", "claims", "toxicity"), ALL_ACTIONS),
+        "output": {"markup": WITHOUT_MODIFY, "claims": ALL_ACTIONS, "toxicity": ALL_ACTIONS},
     }
 )
 """Layer → guard → allowed actions. Plain tables: structs would cost 50 ms at every start."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from orchestrator.engine.text_guards import Action, TextGuard
 from orchestrator.guards.invisible_characters import InvisibleGuard
 from orchestrator.guards.language_detection import LanguageGuard
-from orchestrator.guards.markup_removal import MarkupGuard
+from orchestrator.guards.markup import MarkupGuard
 from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
 from orchestrator.guards.prompt_injection import InjectionGuard
 from orchestrator.guards.text_length import LengthGuard

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.engine.text_guards import Action, TextGuard, TextGuards
 from orchestrator.errors import GuardRefused
 from orchestrator.guards.language_detection import detect_language
-from orchestrator.guards.markup_removal import LINK, strip_markup
+from orchestrator.guards.markup import MarkupGuard
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.guards.registry import GUARDS
 from tests.guards.measure import config, elsewhere, every_guard, lines, measured
@@ -97,23 +97,33 @@ def test_what_is_not_seen_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    "text",
     [
-        ("see [here](https://a.example/x)", "see here"),
-        ("![pixel](https://a.example/p.png?q=1)!", "pixel!"),
-        ("go to https://a.example/x now", f"go to {LINK} now"),
-        ("<https://a.example>", LINK),
-        ("javascript:alert(1)", LINK),
-        ("<img src=x onerror=alert(1)>hi", "hi"),
-        ("<SCRIPT>x</SCRIPT>", "x"),
-        ("<!-- hidden -->shown", "shown"),
-        ("<x-y onclick=1>", ""),
-        ("`<b>` and `https://a.example` stay", "`<b>` and `https://a.example` stay"),
-        ("List<String> and a < b > c", "List<String> and a < b > c"),
+        "see [here](https://a.example/x)",
+        "![pixel](https://a.example/p.png?q=1)!",
+        "[run](javascript:alert(1))",
+        "<img src=x onerror=alert(1)>hi",
+        "<SCRIPT>x</SCRIPT>",
     ],
 )
-def test_links_images_and_html_go(text: str, shown: str) -> None:
-    assert strip_markup(text) == shown
+def test_links_images_and_active_html_are_named_and_stay(text: str) -> None:
+    found = MarkupGuard().detect(text)
+    assert found is not None
+    assert (found.reason, found.text) == ("links, images or HTML", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`<img>` and ```\n<script>``` stay",
+        "table[ptype](self, m) is called",
+        "Map<String, List<b>> and a < b > c",
+        "it reads http://127.0.0.1:8080/admin",
+        "see CVE [1] and data: 5",
+    ],
+)
+def test_code_and_addresses_are_no_markup(text: str) -> None:
+    assert MarkupGuard().detect(text) is None
 
 
 @pytest.mark.parametrize(

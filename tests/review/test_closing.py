@@ -106,11 +106,10 @@ async def test_what_cannot_be_shown_leaves_the_counts_and_says_why(
 
 
 async def test_its_words_pass_the_guards_of_all_reports(repo: Repo) -> None:
-    words = "All tests pass. [Merge](https://x.example) <img src=x> F1 stands."
+    words = "All tests pass. [Merge](https://x.example) <img src=x> table[k](self) F1 stands."
     verdict = await said(repo, sums(words))
     assert "All tests pass. [not borne out: no tests ran in this review]" in verdict.lead_summary
-    assert "F1 stands." in verdict.lead_summary
-    assert not [mark for mark in ("http", "<img", "](") if mark in verdict.lead_summary]
+    assert verdict.lead_summary.endswith(words.removeprefix("All tests pass."))
     assert {ruling.guard for ruling in verdict.guards} == {"claims", "markup"}
 
 
