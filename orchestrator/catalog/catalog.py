@@ -21,6 +21,7 @@ from orchestrator.catalog.unknown_name_checks import (
     check_policy,
     check_provider,
     check_settings,
+    check_tiers,
     check_verdict,
 )
 from orchestrator.catalog.verdict_policy import VerdictPolicy
@@ -108,6 +109,8 @@ def _load(
     prices = check_merged(layers, PRICES_FILE, PricesFile, errors)
     if settings:
         errors += check_settings(*settings, agents, rubrics)
+    if settings and guards:
+        errors += check_tiers(*settings, guards[1].tiers)
     if settings and models:
         errors += check_provider(*settings, models.providers)
     if prices:

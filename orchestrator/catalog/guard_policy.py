@@ -9,6 +9,7 @@ from msgspec import Meta, field
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
+from orchestrator.errors import InputError
 
 GuardLayer = Literal["input", "tool", "output"]
 
@@ -118,6 +119,18 @@ class GuardsFile(Strict, frozen=True):
             "output": self.output,
         }
         return layers[name]
+
+    def resolve_tier(self, given: str) -> str:
+        """The tier of that name; the first where none is given.
+
+        Raises:
+            InputError: there is no such tier.
+        """
+        if given and given not in self.tiers:
+            raise InputError(
+                f"DIFFCOURT_TIER is {given!r}; config/guards.yaml has {', '.join(self.tiers)}"
+            )
+        return given or self.tiers[0]
 
     def actions(
         self, layer: GuardLayer, environment: Environment, tier: str

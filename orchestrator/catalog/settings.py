@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
+from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.agents import Budget
 from orchestrator.catalog.shared_literals import Environment
@@ -21,14 +22,34 @@ LevelName = Literal["read", "write", "admin", "irreversible"]
 PerTool = Literal["per_run", "per_minute", "failures", "pause"]
 
 
+class TierBounds(Strict, frozen=True):
+    """The bounds of a run for one tier of authors; None: as for all tiers."""
+
+    iterations: PositiveInt | None = None
+    tool_calls: PositiveInt | None = None
+    tokens: PositiveInt | None = None
+    usd: PositiveFloat | None = None
+    minutes: PositiveFloat | None = None
+
+
 class RunBounds(Strict, frozen=True):
-    """The most one run may use, all agents together."""
+    """The most one run may use, all agents together.
+
+    Attributes:
+        tiers: tier of the change's author → other bounds.
+    """
 
     iterations: PositiveInt
     tool_calls: PositiveInt
     tokens: PositiveInt
     usd: PositiveFloat
     minutes: PositiveFloat
+    tiers: dict[NonEmptyStr, TierBounds] = field(default_factory=dict)
+
+    def for_tier(self, tier: str) -> "RunBounds":
+        """The bounds that hold for an author of a tier."""
+        other = asdict(self.tiers[tier]) if tier in self.tiers else {}
+        return replace(self, **{name: most for name, most in other.items() if most is not None})
 
 
 class Limits(Strict, frozen=True):
@@ -113,8 +134,12 @@ class Settings(Strict, frozen=True, kw_only=True):
         )
 
 
-class Ceiling(Strict, frozen=True):
-    """``max_level`` is the most that any tool may do in an environment."""
+class EnvironmentTools(ToolAccess, frozen=True, kw_only=True):
+    """The tools of an environment: ``allow`` and ``deny`` hold for all agents.
+
+    Attributes:
+        max_level: the most that any tool may do.
+    """
 
     max_level: LevelName
 
@@ -122,8 +147,8 @@ class Ceiling(Strict, frozen=True):
 class Environments(Strict, frozen=True):
     """The environments: ``ci`` has no person to ask, ``local`` has one."""
 
-    ci: Ceiling
-    local: Ceiling
+    ci: EnvironmentTools
+    local: EnvironmentTools
 
     def __post_init__(self) -> None:
         if self.ci.max_level == "irreversible":
@@ -179,16 +204,13 @@ class ToolsConfig(Strict, frozen=True):
     tools: dict[str, ToolOverride]
     sensitive: tuple[NonEmptyStr, ...]
 
-    def level(self, environment: Environment) -> Level:
-        """The most that a tool may do in an environment."""
-        where = self.environments.ci if environment == "ci" else self.environments.local
-        return Level[where.max_level.upper()]
-
     def for_environment(self, environment: Environment) -> ToolPolicy:
         """The policy that holds in one environment."""
+        where = self.environments.ci if environment == "ci" else self.environments.local
         return ToolPolicy(
             environment=environment,
-            max_level=self.level(environment),
+            max_level=Level[where.max_level.upper()],
+            everyone=where,
             agents=self.agents,
             failures=self.per_tool("failures"),
             pause=self.per_tool("pause"),

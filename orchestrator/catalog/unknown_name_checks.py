@@ -37,6 +37,12 @@ def check_settings(
         yield node.error(message, "judge")
 
 
+def check_tiers(node: Node, settings: Settings, tiers: Collection[str]) -> Iterator[ConfigError]:
+    """Errors for bounds of tiers that ``config/guards.yaml`` does not have."""
+    for name in settings.bounds.tiers:
+        yield from _check_known(node, "tier", [name], tiers, "bounds", "tiers", name)
+
+
 def check_provider(
     node: Node, settings: Settings, providers: Collection[str]
 ) -> Iterator[ConfigError]:
@@ -53,6 +59,11 @@ def check_policy(
         yield from _check_known(node, "agent", [name], agents, "agents", name)
         yield from _check_known(node, "tool", access.allow or (), tools, "agents", name, "allow")
         yield from _check_known(node, "tool", access.deny, tools, "agents", name, "deny")
+    environments = {"ci": policy.environments.ci, "local": policy.environments.local}
+    for name, where in environments.items():
+        at = ("environments", name)
+        yield from _check_known(node, "tool", where.allow or (), tools, *at, "allow")
+        yield from _check_known(node, "tool", where.deny, tools, *at, "deny")
     for name in policy.tools:
         yield from _check_known(node, "tool", [name], tools, "tools", name)
 

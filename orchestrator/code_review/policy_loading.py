@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog, load_catalog
 from orchestrator.catalog.data_file_layers import Layer, locate_text
@@ -60,7 +61,9 @@ def read_policy(
     """Read and validate the policy that the layers hold."""
     catalog, rules = read_catalog(layers), load_rules(layers)
     check_references(catalog, rules, layers)
-    return Policy(layers, catalog, rules, catalog.settings, environment, author_tier)
+    bounds = catalog.settings.bounds.for_tier(catalog.guards.resolve_tier(author_tier))
+    settings = replace(catalog.settings, bounds=bounds)
+    return Policy(layers, catalog, rules, settings, environment, author_tier)
 
 
 def read_catalog(layers: Sequence[Layer]) -> Catalog:

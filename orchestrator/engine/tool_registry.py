@@ -19,7 +19,7 @@ NAVIGATION = "navigation"
 
 
 class ToolAccess(Strict, frozen=True):
-    """Which of its own tools an agent keeps. It only ever narrows what the agent's spec lists.
+    """Which of its own tools an agent, or an environment, keeps. It only ever narrows.
 
     Attributes:
         allow: the only tools that it keeps; None keeps all.
@@ -28,6 +28,10 @@ class ToolAccess(Strict, frozen=True):
 
     allow: tuple[NonEmptyStr, ...] | None = None
     deny: tuple[NonEmptyStr, ...] = ()
+
+    def permits(self, tool: str) -> bool:
+        """Whether a tool is kept."""
+        return tool not in self.deny and (self.allow is None or tool in self.allow)
 
 
 UNRESTRICTED = ToolAccess()
@@ -39,6 +43,7 @@ class ToolPolicy(Struct, frozen=True):
     Attributes:
         environment: its name, for messages.
         max_level: nothing above it runs.
+        everyone: the tools that are switched on in this environment.
         agents: agent → what it keeps of its own tools; absent: all.
         failures, pause: when a tool is disabled, see ``ToolBreaker``.
         sensitive: tags; of more tools than can be shown, those that carry one are left out first.
@@ -46,6 +51,7 @@ class ToolPolicy(Struct, frozen=True):
 
     environment: str = "local"
     max_level: Level = Level.READ
+    everyone: ToolAccess = UNRESTRICTED
     agents: Mapping[str, ToolAccess] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
     pause: Mapping[str, int] = field(default_factory=dict)
@@ -58,6 +64,8 @@ class ToolPolicy(Struct, frozen=True):
             return f"{agent.name} has no tool {name}"
         if tool.level > self.max_level:
             return f"{name} is {tool.level.name}; {self.environment} allows {self.max_level.name}"
+        if not self.everyone.permits(name):
+            return f"{name} is off in {self.environment}"
         access = self.agents.get(agent.name, UNRESTRICTED)
         if access.allow is not None and name not in access.allow:
             return f"{name} is not among the tools that {agent.name} is allowed here"

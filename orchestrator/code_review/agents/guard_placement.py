@@ -96,12 +96,7 @@ class Guards(Struct, frozen=True):
         return lambda agent, report: passed(agent, report, isinstance(report, str))
 
     def _tier(self) -> str:
-        tiers = self.file.tiers
-        if self.tier and self.tier not in tiers:
-            raise InputError(
-                f"DIFFCOURT_TIER is {self.tier!r}; config/guards.yaml has {', '.join(tiers)}"
-            )
-        return self.tier or tiers[0]
+        return self.file.resolve_tier(self.tier)
 
     def _texts(self, layer: Literal["input", "output"]) -> TextGuards:
         # Only where a model answers: they are a tenth of the start of an offline review.
