@@ -62,7 +62,7 @@ def test_an_overlay_may_widen_power_because_it_is_policy(with_files):
         {"agents/docs.md": text, "config/tools.yaml": "environments: {local: {max_level: write}}"}
     )
     assert catalog.agents["docs"].tools == ("secrets", "links")
-    assert catalog.tool_policy.level("local").name == "WRITE"
+    assert catalog.tool_policy.for_environment("local").max_level.name == "WRITE"
 
 
 def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
