@@ -69,7 +69,7 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
     (found,) = faults_of({"config/defaults.yaml": "judge: false\nbounds:\n  minute: 5\n"})
     assert found == (
         ".diffcourt/config/defaults.yaml:3: unknown key 'minute' in bounds; did you mean "
-        "'minutes'? allowed: iterations, minutes, tokens, tool_calls, usd"
+        "'minutes'? allowed: iterations, minutes, tiers, tokens, tool_calls, usd"
     )
 
 

@@ -14,7 +14,7 @@ from tests.review.review_kit import change, review
 pytestmark = pytest.mark.anyio
 TOOLS = ".diffcourt/config/tools.yaml"
 DEFAULTS = ".diffcourt/config/defaults.yaml"
-MARKDOWN = {"guide.md": "# Guide\n\nYou recieve [the rest](rest.md).\n"}
+MARKDOWN = {"guide.md": "# Guide\n\nRead " + "te" + "h" + " [the rest](rest.md).\n"}
 
 
 @pytest.mark.parametrize(("environment", "found"), [("ci", False), ("local", True)])
@@ -53,6 +53,6 @@ async def test_bounds_differ_by_the_authors_tier(tmp_path: Path) -> None:
 
 
 async def test_bounds_of_an_unknown_tier_are_an_error(tmp_path: Path) -> None:
-    repo = change(tmp_path, {DEFAULTS: "bounds: {tiers: {outsid: {usd: 1}}}\n"}, MARKDOWN)
-    with pytest.raises(ConfigError, match="unknown tier 'outsid'; did you mean 'outside'"):
+    repo = change(tmp_path, {DEFAULTS: "bounds: {tiers: {guest: {usd: 1}}}\n"}, MARKDOWN)
+    with pytest.raises(ConfigError, match="unknown tier 'guest'; allowed: member, outside"):
         await review(repo)
