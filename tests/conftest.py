@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,14 @@ settings.load_profile("suite")
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: a quarter of the time tests wait for what they started."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List each reason for skipped tests once."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -10,7 +10,7 @@ from orchestrator.errors import InputError
 from orchestrator.guards.personal_data import PersonalGuard, Span
 from tests.guards.measure import SUGGESTED, elsewhere, every_guard, lines, measured
 
-ABSENT = "PRESIDIO IS NOT INSTALLED (pip install 'diffcourt[presidio]'): NOT TESTED"
+ABSENT = "presidio is not installed: pip install -e '.[presidio]' in .venv"
 MOST_WRONG = 0.02
 
 

@@ -45,17 +45,17 @@ def offered() -> tuple[str, ...]:
 
 HOLDS = offered()
 needs_memory = pytest.mark.skipif(
-    "memory" not in HOLDS, reason="NO MEMORY CGROUPS HERE: THE LIMIT IS NOT TESTED"
+    "memory" not in HOLDS, reason="no writable cgroups with a limit on memory"
 )
 needs_pids = pytest.mark.skipif(
-    "pids" not in HOLDS, reason="NO PIDS CGROUPS HERE: THE LIMIT IS NOT TESTED"
+    "pids" not in HOLDS, reason="no writable cgroups with a limit on processes"
 )
 needs_bwrap = pytest.mark.skipif(
-    bubblewrap.find_bwrap() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+    bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed"
 )
 needs_unified = pytest.mark.skipif(
     os.geteuid() != 0 or not os.access(UNIFIED, os.W_OK) or not (UNIFIED / "cgroup.procs").exists(),
-    reason="NO WRITABLE VERSION 2 HIERARCHY HERE: MOVING INTO A LEAF IS NOT TESTED",
+    reason="no writable cgroup hierarchy of version 2",
 )
 
 # --- what the kernel says -> where groups can be made ---------------------------------------------
@@ -238,13 +238,13 @@ def test_where_there_are_no_groups_the_reason_is_said_and_nothing_else_happens()
     wrap = ["unshare", "--mount", "/bin/sh", "-c", hidden, "sh"]
     done = subprocess.run([*wrap, *python], capture_output=True, check=False)
     if done.returncode:
-        pytest.skip("NO MOUNT NAMESPACES HERE: A MACHINE WITHOUT CGROUPS IS NOT TESTED")
+        pytest.skip("no mount namespaces")
     assert done.stdout.decode().strip() == (
         "() [] 0 memory, processes, processors: this system has no such cgroups"
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not HOLDS, reason="NOT ROOT, OR NO GROUPS: NOT TESTED")
+@pytest.mark.skipif(os.geteuid() != 0 or not HOLDS, reason="not root, or no writable cgroups")
 def test_an_ordinary_user_is_told_that_the_group_is_not_its_own() -> None:
     child = os.fork()
     if child == 0:

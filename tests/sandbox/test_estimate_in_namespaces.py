@@ -12,9 +12,7 @@ from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from tests.review.review_kit import Repo, change, options
 
 FIND = bubblewrap.find_bwrap  # before the suite runs without
-pytestmark = pytest.mark.skipif(
-    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: ESTIMATES IN NAMESPACES ARE NOT TESTED"
-)
+pytestmark = pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 
 
 @pytest.fixture(autouse=True)

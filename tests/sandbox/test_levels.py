@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.skipif(not confinement.is_available(), reason="programs cannot be confined here"),
 ]
 needs_bwrap = pytest.mark.skipif(
-    bubblewrap.find_bwrap() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+    bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed"
 )
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 Shim = Callable[[str], None]

@@ -43,7 +43,7 @@ BOTH = [
     pytest.param(
         resolve_by_openat2,
         id="openat2",
-        marks=pytest.mark.skipif(not answers(), reason="openat2 NOT tested: this kernel has none"),
+        marks=pytest.mark.skipif(not answers(), reason="this kernel has no openat2"),
     ),
 ]
 

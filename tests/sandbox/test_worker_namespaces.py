@@ -18,7 +18,7 @@ pytestmark = [
 ]
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 needs_bwrap = pytest.mark.skipif(
-    bubblewrap.find_bwrap() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+    bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed"
 )
 CHECKS = """
 import os, signal

@@ -9,7 +9,7 @@ from tests.stores.postgres_server import NoServer, Server, server
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    pytest.importorskip("psycopg", reason="PostgreSQL is NOT tested: psycopg is not installed")
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
     try:
         with server() as started:
             yield started

@@ -25,7 +25,7 @@ def _program(name: str) -> str:
         (str(file) for place in PLACES for file in Path("/").glob(f"{place[1:]}/{name}")), None
     )
     if found is None:
-        raise NoServer(f"PostgreSQL is NOT tested: no {name} here; install the postgresql package")
+        raise NoServer(f"PostgreSQL has no {name} here; install the postgresql package")
     return found
 
 
@@ -55,7 +55,7 @@ class Server:
             argv, cwd=self.folder, capture_output=True, text=True, check=False, **self._as,
         )  # fmt: skip
         if done.returncode != 0:
-            raise NoServer(f"PostgreSQL is NOT tested: {argv[0]} failed: {done.stderr.strip()}")
+            raise NoServer(f"PostgreSQL: {argv[0]} failed: {done.stderr.strip()}")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -69,7 +69,7 @@ class Server:
             if self.process.poll() is None and self._answers():
                 return
             time.sleep(0.1)
-        raise NoServer(f"PostgreSQL is NOT tested: {(self.folder / 'log').read_text()[-500:]}")
+        raise NoServer(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-500:]}")
 
     def _answers(self) -> bool:
         import psycopg

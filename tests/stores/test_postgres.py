@@ -11,7 +11,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError, StoreError
 from tests.stores.postgres_server import NoServer, Server, server
 
-psycopg = pytest.importorskip("psycopg", reason="PostgreSQL is NOT tested: no psycopg")
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 from orchestrator.stores.postgres import PostgresStore  # noqa: E402
 

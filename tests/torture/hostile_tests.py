@@ -287,7 +287,7 @@ async def rounds(count: int, say: Callable[[str], None]) -> int:
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """Run so many hostile suites; returns those that got nowhere, and those that did."""
     if bubblewrap.find_bwrap() is None:
-        say("BUBBLEWRAP IS NOT INSTALLED: TESTS OF A CHANGE ARE NEVER RUN, AND NOTHING IS TRIED")
+        say("bubblewrap is not installed, so nothing is tried")
         return 0, 0
     sandbox, patch = Sandbox(TOGETHER), pytest.MonkeyPatch()
     patch.setattr(isolated_run, "SANDBOX", sandbox)

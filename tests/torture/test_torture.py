@@ -45,14 +45,12 @@ FIND = bubblewrap.find_bwrap  # before the suite runs without
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
     if module is store_faults and not available():
-        pytest.skip("store faults are NOT tested: this Python hides SQLite's functions")
+        pytest.skip("this Python hides SQLite's functions")
     said: list[str] = []
     assert (module.run(count, said.append), said) == ((count, 0), [])
 
 
-@pytest.mark.skipif(
-    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: HOSTILE TESTS OF A CHANGE ARE NOT TRIED"
-)
+@pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 def test_a_sample_of_hostile_tests_gets_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     said: list[str] = []

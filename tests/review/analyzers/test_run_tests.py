@@ -29,9 +29,7 @@ from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
 
 FIND = bubblewrap.find_bwrap  # before the suite runs without
-needs_bwrap = pytest.mark.skipif(
-    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: RUNNING CODE OF A CHANGE IS NOT TESTED"
-)
+needs_bwrap = pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 
 
 @pytest.fixture
