@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.journal_keys import TOPICS, Key
+from orchestrator.engine.journal_keys import TOPICS, Key, iteration_root
 
 NAMES = st.one_of(
     st.sampled_from(
@@ -38,6 +38,14 @@ NUMBERS = st.integers(1, 99)
 def test_a_key_is_readable_text_and_is_read_by_place(text: str, key: Key) -> None:
     assert Key.parse(text) == key
     assert str(key) == text
+
+
+def test_a_key_is_built_part_by_part() -> None:
+    work = Key("plan", 2).in_attempt(2)
+    assert iteration_root(2) == "2"
+    assert str(work.in_question(3).answer) == "2/plan/attempt2/question3/answer"
+    assert str(work.in_turn(4).tool_call(5, "ruff")) == "2/plan/attempt2/turn4/tool5/ruff"
+    assert str(work.in_turn(4).model_call) == "2/plan/attempt2/turn4/model"
 
 
 @given(NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.text(max_size=12))

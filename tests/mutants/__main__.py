@@ -25,7 +25,10 @@ import yaml
 ROOT = Path(__file__).parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 MODULES = {
-    "code_review/findings/citations.py": ["review/test_citations.py", "review/test_judgment.py"],
+    "code_review/findings/citations.py": [
+        "review/test_citations.py",
+        "review/test_quote_location.py",
+    ],
     "code_review/findings/merging.py": ["review/test_merging.py", "review/test_waivers.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],
     "code_review/verdict/decision.py": ["review/test_decision.py"],
@@ -36,6 +39,8 @@ MODULES = {
         "engine/test_journal_effects.py",
         "engine/test_journal_crash.py",
         "engine/test_journal_groups.py",
+        "engine/test_journal_records.py",
+        "engine/test_signed_head.py",
     ],
     "engine/journal_hash_chain.py": [
         "engine/test_journal_hash_chain.py",
