@@ -82,15 +82,27 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
         try:
             if compiled.is_valid(value):
                 return []
-            return [
-                f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message:.300}"
-                for error in compiled.iter_errors(value)
-            ]
+            return [_describe(error, schema) for error in compiled.iter_errors(value)]
         except (ValueError, OverflowError, RecursionError) as error:
             # Python's JSON has more than the standard's: half characters, numbers without end.
             return [f"the whole: it is not the JSON that schemas speak of: {error!s:.300}"]
 
     return errors
+
+
+def _describe(error: Any, schema: Json) -> str:
+    """Where a value does not fit, why, and for an unknown key the known ones."""
+    where = "/".join(map(str, error.instance_path)) or "the whole"
+    if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+        return f"{where}: {error.message:.300}"
+    try:
+        for step in error.schema_path[:-1]:
+            schema = schema[step]
+    except (KeyError, IndexError, TypeError):  # behind a reference
+        return f"{where}: {error.message:.300}"
+    known = ", ".join(schema.get("properties", {})) or "none"
+    unknown = ", ".join(map(repr, error.kind.unexpected))
+    return f"{where}: unknown {unknown:.300}; it has {known}"
 
 
 class Registry:

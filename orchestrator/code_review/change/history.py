@@ -1,11 +1,14 @@
 """What the agents' tools ask of history: the diff as text, a file's log, who wrote which line."""
 
+from orchestrator.code_review.change.changed_files import RENAME_LIMIT
 from orchestrator.code_review.change.git.commands import OID, PLAIN_DIFF, Git
+from orchestrator.code_review.change.numbered_diff import FileDiff, number_lines
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 
 _IDENTITY = "not committed <> 0 +0000"
 _MOST = 1000  # commits
+_MESSAGE_AT_MOST = 3000  # characters
 
 
 def _paths_of(change: Change, path: str) -> tuple[str, ...]:
@@ -19,17 +22,18 @@ def _escape_control_characters(output: bytes) -> str:
     return output.decode("utf-8", "replace")
 
 
-async def diff(change: Change, path: str | None = None) -> str:
-    """The change as a unified diff; empty when the path did not change.
+async def diff(change: Change, path: str | None = None) -> list[FileDiff]:
+    """The change as a diff by file, with line numbers; empty when the path did not change.
 
     Args:
         path: one file, by its old or new name; None for all.
     """
     only = ["--", *_paths_of(change, path)] if path is not None else []
     output = await Git.of(change).run(
-        "diff-tree", "-r", "-p", "-M", "-U3", *PLAIN_DIFF, change.base_tree, change.head_tree, *only
-    )
-    return _escape_control_characters(output)
+        "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "-U3", "--full-index", *PLAIN_DIFF,
+        change.base_tree, change.head_tree, *only,
+    )  # fmt: skip
+    return number_lines(_escape_control_characters(output))
 
 
 async def _head(git: Git, change: Change) -> str:
@@ -44,6 +48,18 @@ async def _head(git: Git, change: Change) -> str:
     return (await git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text)).decode()[:-1]
 
 
+_LOG = (
+    "log",
+    "--no-show-signature",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-mailmap",
+    "--no-decorate",
+    "--no-color",
+    "--date=short",
+)
+
+
 async def log(change: Change, path: str, limit: int = 20) -> str:
     """The newest commits that touched a file: id, date, author and subject, one a line.
 
@@ -55,15 +71,8 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
     """
     git = Git.of(change)
     output = await git.run(
-        "log",
-        "--no-show-signature",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-mailmap",
-        "--no-decorate",
-        "--no-color",
+        *_LOG,
         "--follow",
-        "--date=short",
         "--format=%h %ad %an: %s",
         f"--max-count={max(1, min(limit, _MOST))}",
         await _head(git, change),
@@ -71,6 +80,27 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
         path,
     )
     return _escape_control_characters(output)
+
+
+async def change_log(change: Change, limit: int = 20) -> str:
+    """The commits of the change, newest first: id, date, author, subject and body.
+
+    Raises:
+        InputError: there is no history, or it cannot be read.
+    """
+    if not (OID.fullmatch(change.head) and OID.fullmatch(change.base)):
+        return "the change is not committed yet"
+    output = await Git.of(change).run(
+        *_LOG,
+        "-z",
+        "--format=%h %ad %an: %s%n%b",
+        f"--max-count={max(1, min(limit, _MOST))}",
+        change.head,
+        f"^{change.base}",
+        "--",
+    )
+    entries = _escape_control_characters(output).split("\0")
+    return "\n\n".join(entry.strip()[:_MESSAGE_AT_MOST] for entry in entries if entry.strip())
 
 
 async def blame(change: Change, path: str, start: int, end: int) -> str:

@@ -6,7 +6,7 @@ plan does not mention are added when the plan is read.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
@@ -16,6 +16,12 @@ from orchestrator.engine.types import Json, Observation, ToolSpec
 
 NOTHING: Mapping[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}
 LISTED_AT_MOST = 200
+LINES_OF_RISK = 200  # more lines add no risk
+KINDS_OF_RISK: Mapping[str, tuple[int, str]] = {
+    "ci": (150, "it runs in CI"),
+    "code": (100, "it is code"),
+    "other": (50, "it is neither test nor documentation"),
+}
 
 SENSITIVE = (
     "auth",
@@ -63,10 +69,12 @@ class ChangeSummary:
             "files": [
                 {
                     "path": file.path,
+                    **({"old_path": file.old_path} if moved(file) else {}),
                     "status": file.status,
                     "kind": kind_of(file.path),
                     "added": len(file.added),
                     "removed": len(file.removed),
+                    "risks": [why for _, why in risks(file)],
                     "left_out": workspace.left_out(file),
                 }
                 for file in files[:LISTED_AT_MOST]
@@ -78,11 +86,27 @@ class ChangeSummary:
         return Observation(json.dumps(content))
 
 
+def moved(file: ChangedFile) -> bool:
+    """Whether a file has another name in base."""
+    return file.old_path is not None and file.old_path != file.path
+
+
 def risk(file: ChangedFile) -> int:
-    """How much a file deserves to be looked at first: size, kind, and telling names."""
-    size = min(len(file.added) + len(file.removed), 200)
-    telling = 100 * any(word in file.path.lower() for word in SENSITIVE)
-    return size + telling + {"ci": 150, "code": 100, "other": 50}.get(kind_of(file.path), 0)
+    """How much a file deserves to be looked at first."""
+    return sum(weight for weight, _ in risks(file))
+
+
+def risks(file: ChangedFile) -> Iterator[tuple[int, str]]:
+    """What makes a file risky: weights and reasons."""
+    size = len(file.added) + len(file.removed)
+    if size:
+        yield min(size, LINES_OF_RISK), f"{size} changed lines"
+    telling = [word for word in SENSITIVE if word in file.path.lower()]
+    if telling:
+        yield 100, f"its path names {', '.join(telling)}"
+    kind = kind_of(file.path)
+    if kind in KINDS_OF_RISK:
+        yield KINDS_OF_RISK[kind]
 
 
 class ProposePlan:

@@ -1,13 +1,17 @@
 """Looking around: files, names, text and history. For agents that reason; bounded and read-only."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import Struct
 
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
+from orchestrator.code_review.change.numbered_diff import FileDiff, show_page
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.tools.plan_tools import risk
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -19,6 +23,11 @@ LINES_AT_MOST = 400
 NAMES_AT_MOST = 500
 MATCHES_AT_MOST = 200
 SEARCHED_FILES_AT_MOST = 20_000
+MATCH_CHARACTERS = 400  # of one line
+CONTEXT_AT_MOST = 10
+PAGE_CHARACTERS = 18_000
+DIFF_CHARACTERS = 55_000
+"""Below the limits of ``config/tools.yaml``, so that a page says how to continue."""
 RIPGREP = Program("rg", "ripgrep")
 
 _TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 1000}
@@ -62,23 +71,42 @@ SPECS: tuple[ToolSpec, ...] = tuple(
         ),
         (
             "glob",
-            "Paths of the tree that match a pattern such as src/*.py (* also crosses /).",
+            (
+                "Paths that match a pattern as in .gitignore, or with braces: *.py in any "
+                "directory, src/*.py in src, src/**/*.{js,ts} at any depth, docs/ and all below it."
+            ),
             _schema(("pattern",), pattern=_TEXT, side=_SIDE),
         ),
         (
             "search",
-            "Lines of head that match a regular expression (ripgrep syntax).",
-            _schema(("pattern",), pattern=_TEXT, glob=_TEXT),
+            (
+                "Lines that match a regular expression (ripgrep syntax), in the files that match "
+                "glob; context adds lines before and after each."
+            ),
+            _schema(
+                ("pattern",),
+                pattern=_TEXT,
+                glob=_TEXT,
+                side=_SIDE,
+                context={"type": "integer", "minimum": 0, "maximum": CONTEXT_AT_MOST},
+            ),
         ),
         (
             "git_diff",
-            "The change as a unified diff, of one file or of all.",
-            _schema((), path=_PATH),
+            (
+                "The change as a unified diff, of one file or of all, riskiest first. Before each "
+                "line stand its number in base and its number in head. A large diff comes in "
+                "pages: offset is the number that the page before names."
+            ),
+            _schema((), path=_PATH, offset=_LINE),
         ),
         (
             "git_log",
-            "The last commits that touched a file, up to head.",
-            _schema(("path",), path=_PATH, limit={**_LINE, "maximum": 50}),
+            (
+                "The last commits that touched a file, up to head; without a path the commits of "
+                "the change, with their messages."
+            ),
+            _schema((), path=_PATH, limit={**_LINE, "maximum": 50}),
         ),
         (
             "git_blame",
@@ -111,33 +139,42 @@ class Navigation:
         lines = decode(data).split("\n")
         start = arguments.get("start", 1)
         end = min(arguments.get("end", len(lines)), start + LINES_AT_MOST - 1, len(lines))
-        shown = [f"{number}: {lines[number - 1]}" for number in range(start, end + 1)]
-        return "\n".join([f"{path} ({side}), lines {start} to {end} of {len(lines)}", *shown])
+        shown, size = list[str](), 0
+        for number in range(start, end + 1):
+            shown.append(f"{number}: {lines[number - 1]}")
+            size += len(shown[-1]) + 1
+            if size > PAGE_CHARACTERS and number < end and len(shown) > 1:
+                shown.pop()
+                break
+        last = start + len(shown) - 1
+        more = f"; continue with start {last + 1}" if shown and last < len(lines) else ""
+        head = f"{path} ({side}), lines {start} to {last} of {len(lines)}{more}"
+        return "\n".join([head, *shown])
 
     async def glob(self, arguments: Mapping[str, Json]) -> str:
         """Paths that match."""
         tree = await self._workspace.contents.paths(arguments.get("side", "head"))
-        found = sorted(path for path in tree if fnmatchcase(path, arguments["pattern"]))
+        found = sorted(filter(path_matcher(arguments["pattern"]), tree))
         more = len(found) - NAMES_AT_MOST
         tail = [f"and {more} more; narrow the pattern"] if more > 0 else []
         return "\n".join([*found[:NAMES_AT_MOST], *tail]) or "nothing matches"
 
     async def search(self, arguments: Mapping[str, Json]) -> str:
         """Matching lines, by ripgrep over the exported tree."""
-        workspace, glob = self._workspace, arguments.get("glob", "*")
-        tree = await workspace.contents.paths("head")
-        paths = [
-            path
-            for path, (mode, _) in tree.items()
-            if mode.startswith("100") and fnmatchcase(path, glob)
-        ]
+        workspace, name = self._workspace, arguments.get("side", "head")
+        matches = path_matcher(arguments.get("glob", "*"))
+        tree = await workspace.contents.paths(name)
+        paths = [p for p, (mode, _) in tree.items() if mode.startswith("100") and matches(p)]
         if len(paths) > SEARCHED_FILES_AT_MOST:
             raise InputError(f"{len(paths)} files are too many to search; narrow them with glob")
-        side, _ = await workspace.side("head", paths)
+        if not paths:
+            raise InputError(f"no file of {name} matches the glob {arguments.get('glob', '*')!r}")
+        side, _ = await workspace.side(name, paths)
         done = await run(
             [
                 RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", "--json",
-                "--max-columns=400", f"--max-count={MATCHES_AT_MOST}", "-e", arguments["pattern"],
+                f"--max-count={MATCHES_AT_MOST}",
+                f"--context={arguments.get('context', 0)}", "-e", arguments["pattern"],
                 "--", ".",
             ],
             permissions=Permissions((side.root,)),
@@ -147,20 +184,29 @@ class Navigation:
         )  # fmt: skip
         if done.code not in {0, 1}:
             raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
-        found = [line for line in map(_match, done.stdout.splitlines()) if line]
-        found = sorted(line for line in found if fnmatchcase(line.split(":", 1)[0], glob))
-        more = len(found) - MATCHES_AT_MOST
-        tail = [f"and {more} more; narrow the pattern"] if more > 0 else []
-        return "\n".join([*found[:MATCHES_AT_MOST], *tail]) or "nothing matches"
+        found = [line for line in map(_parse_line, done.stdout.splitlines()) if line]
+        return _show_lines([line for line in found if matches(line.path)])
 
     async def git_diff(self, arguments: Mapping[str, Json]) -> str:
         """The change as text."""
-        return await history.diff(self._workspace.change, arguments.get("path"))
+        change, path = self._workspace.change, arguments.get("path")
+        parts = await history.diff(change, path)
+        if not parts and path is not None:
+            return f"{path} did not change"
+        risks = {(file.old_blob or "", file.new_blob or ""): risk(file) for file in change.files}
+
+        def order(part: FileDiff) -> int:
+            old, new = part.blobs or ("", "")
+            return -risks.get((old.strip("0") and old, new.strip("0") and new), 0)
+
+        return show_page(sorted(parts, key=order), arguments.get("offset", 1), DIFF_CHARACTERS)
 
     async def git_log(self, arguments: Mapping[str, Json]) -> str:
-        """The history of a file."""
+        """The history of a file, or of the change."""
         self._needs_history()
         limit = arguments.get("limit", 10)
+        if "path" not in arguments:
+            return await history.change_log(self._workspace.change, limit)
         return await history.log(self._workspace.change, arguments["path"], limit)
 
     async def git_blame(self, arguments: Mapping[str, Json]) -> str:
@@ -175,10 +221,43 @@ class Navigation:
             raise InputError("a patch without a repository has no history")
 
 
-def _match(line: bytes) -> str:
+class _Line(Struct, frozen=True):
+    """A line that a search found, or one beside it."""
+
+    path: str
+    number: int
+    matched: bool
+    text: str
+
+
+def _parse_line(line: bytes) -> _Line | None:
     event = json.loads(line)
-    if event["type"] != "match" or "text" not in event["data"]["path"]:
-        return ""
+    if event["type"] not in {"match", "context"} or "text" not in event["data"]["path"]:
+        return None
     data = event["data"]
-    text = data["lines"].get("text", "").rstrip("\n")
-    return f"{data['path']['text'].removeprefix('./')}:{data['line_number']}: {text}"
+    path, text = data["path"]["text"].removeprefix("./"), data["lines"].get("text", "")
+    return _Line(
+        path, data["line_number"], event["type"] == "match", text.rstrip("\n")[:MATCH_CHARACTERS]
+    )
+
+
+def _show_lines(found: Sequence[_Line]) -> str:
+    """By path and number; a context line has a dash where a match has a colon."""
+    shown, size, matches = list[str](), 0, 0
+    before: _Line | None = None
+    ordered = sorted(found, key=lambda line: (line.path, line.number))
+    for at, line in enumerate(ordered):
+        mark = ":" if line.matched else "-"
+        text = f"{line.path}{mark}{line.number}{mark} {line.text}"
+        apart = before and (line.path, line.number) != (before.path, before.number + 1)
+        if apart and any(not one.matched for one in found):
+            shown.append("--")
+        size += len(text) + 1
+        matches += line.matched
+        if matches > MATCHES_AT_MOST or (shown and size > PAGE_CHARACTERS):
+            more = sum(one.matched for one in ordered[at:])
+            shown.append(f"and {more} more; narrow the pattern or the glob")
+            break
+        shown.append(text)
+        before = line
+    return "\n".join(shown) or "nothing matches"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.change import history
+from orchestrator.code_review.change.types import Change, ChangedFile
 
 GIT_ENV = {
     "PATH": os.environ["PATH"],
@@ -32,6 +33,11 @@ def old_blob(file: ChangedFile) -> str:
 def new_blob(file: ChangedFile) -> str:
     assert file.new_blob is not None
     return file.new_blob
+
+
+async def diff_text(change: Change, path: str | None = None) -> str:
+    """The change as the tool shows it."""
+    return "\n".join(line for part in await history.diff(change, path) for line in part.lines)
 
 
 class Repo:

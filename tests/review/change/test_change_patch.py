@@ -9,7 +9,7 @@ from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.errors import InputError
-from tests.review.change.conftest import new_blob, old_blob
+from tests.review.change.conftest import diff_text, new_blob, old_blob
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +119,7 @@ async def test_alone_it_has_the_lines_it_tells_of(full, tmp_path):
             await contents.export("head", {"new.py": new_blob(alone["new.py"])}, tmp_path / "o")
             == {}
         )
-    assert "+thirty" in await history.diff(change, "m.py")
+    assert "+thirty" in await diff_text(change, "m.py")
     for ask in (history.log(change, "m.py"), history.blame(change, "m.py", 1, 1)):
         with pytest.raises(InputError, match="has no history"):
             await ask

@@ -1,0 +1,98 @@
+"""A unified diff with the line numbers of both sides, in pages of whole files."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+LINE_AT_MOST = 2000
+"""Characters of one line that are shown."""
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)")
+
+
+class FileDiff(Struct, frozen=True):
+    """One file's part of a diff.
+
+    Attributes:
+        blobs: object ids in base and head; empty when the contents are equal.
+        lines: the text to show.
+    """
+
+    blobs: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def number_lines(text: str) -> list[FileDiff]:
+    """Split a diff of git into files, and put the numbers in base and head before each line."""
+    lines = text.split("\n")
+    starts = [at for at, line in enumerate(lines) if line.startswith("diff --git ")]
+    return [_number_file(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+
+
+def _number_file(lines: Sequence[str]) -> FileDiff:
+    blobs: tuple[str, ...] = ()
+    shown = list[str]()
+    old = new = old_end = new_end = 0
+    for line in lines:
+        hunk = _HUNK.match(line)
+        if hunk:
+            old, new = int(hunk[1]), int(hunk[3])
+            old_end, new_end = old + int(hunk[2] or 1), new + int(hunk[4] or 1)
+            shown.append(line)
+        elif old < old_end or new < new_end:
+            kind = line[:1] or " "  # git may leave the space of an empty line out
+            left, right = old if kind in " -" else "", new if kind in " +" else ""
+            shown.append(f"{left:>5} {right:>5} {_shorten(line)}")
+            old += kind in " -"
+            new += kind in " +"
+        elif index := _INDEX.match(line):
+            blobs = index.groups()
+        elif line:
+            shown.append(line)
+    return FileDiff(blobs, tuple(shown))
+
+
+def _shorten(line: str) -> str:
+    if len(line) <= LINE_AT_MOST:
+        return line
+    more = len(line) - LINE_AT_MOST
+    return f"{line[:LINE_AT_MOST]} [cut: {more} more characters of this line]"
+
+
+def show_page(files: Iterable[FileDiff], offset: int, most: int) -> str:
+    """Return the lines from a number on, at most so many characters.
+
+    A page ends with a file. A file that is larger than a page is split between lines.
+
+    Args:
+        offset: number of the first line, from 1, as the page before names it.
+    """
+    parts = list(files)
+    lines = [line for part in parts for line in part.lines]
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part.lines))
+    first = offset - 1
+    end, size = first, 0
+    while end < len(lines) and size + len(lines[end]) < most:
+        size += len(lines[end]) + 1
+        end += 1
+    if end < len(lines):
+        whole = [start for start in starts if first < start <= end]
+        end = whole[-1] if whole else end
+    if first >= len(lines):
+        return f"the diff has {len(lines)} lines; offset {offset} is behind them" if lines else ""
+    shown = lines[first:end]
+    if first not in starts:
+        name = lines[max(start for start in starts if start < first)]
+        shown.insert(0, f"[continued: {name}]")
+    if end < len(lines):
+        left = sum(1 for start in starts[:-1] if start >= end)
+        shown.append(
+            f"[lines {offset} to {end} of {len(lines)}; {left} files follow as a whole; "
+            f"continue with offset {end + 1}]"
+        )
+    return "\n".join(shown)

@@ -1,0 +1,157 @@
+"""What the tools for looking around show a model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.code_review.tools import repository_navigation
+from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.tools.plan_tools import ChangeSummary
+from orchestrator.code_review.tools.repository_navigation import SPECS, Navigation
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.tool_registry import validator
+from orchestrator.errors import InputError
+from tests.review.review_kit import Repo, change, workspace_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", "a.py src/b.py src/deep/c.py"),
+        ("src/*.py", "src/b.py"),
+        ("src/**/*.py", "src/b.py src/deep/c.py"),
+        ("**/c.py", "src/deep/c.py"),
+        ("**", "a.py src/b.py src/deep/c.py src/deep/d.ts"),
+        ("src/deep/", "src/deep/c.py src/deep/d.ts"),
+        ("src/**/*.{py,ts}", "src/b.py src/deep/c.py src/deep/d.ts"),
+        ("{a,src/{b,deep/c}}.py", "a.py src/b.py src/deep/c.py"),
+        ("/*.py", "a.py"),
+    ],
+)
+def test_a_glob_matches_as_in_gitignore_and_with_braces(pattern: str, found: str) -> None:
+    paths = ["a.py", "src/b.py", "src/deep/c.py", "src/deep/d.ts"]
+    assert list(filter(path_matcher(pattern), paths)) == found.split()
+
+
+@pytest.mark.parametrize("pattern", ["!a", "#a", "{a,b}" * 20])
+def test_a_glob_that_cannot_match_is_an_error_and_not_an_empty_answer(pattern: str) -> None:
+    with pytest.raises(InputError, match="pattern"):
+        path_matcher(pattern)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    lines = [f"line {number}" for number in range(1, 121)]
+    changed = [line for line in lines if line != "line 50"]
+    changed[9:10] = ["line ten", "and more"]
+    moved = "".join(f"{number}\n" for number in range(50))
+    made = change(
+        tmp_path / "repo",
+        {"app.py": "\n".join(lines) + "\n", "old name.txt": moved, "gone.txt": "needle\n"},
+        {
+            "app.py": "\n".join(changed) + "\n",
+            "old name.txt": None,
+            "new name.txt": moved + "50\n",
+            "gone.txt": None,
+            "auth/login.py": "check = True\n",
+        },
+    )
+    made.git("commit", "-q", "--amend", "-m", "Check logins\n\nThe body says why.")
+    return made
+
+
+async def test_a_diff_shows_both_numbers_of_each_line_and_the_riskiest_file_first(repo):
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        whole = await look.git_diff({})
+        one = await look.git_diff({"path": "app.py"})
+        assert await look.git_diff({"path": "README.md"}) == "README.md did not change"
+    files = [line for line in whole.split("\n") if line.startswith("diff --git")]
+    assert [line.rpartition(" b/")[2] for line in files] == [
+        "auth/login.py", "app.py", "gone.txt", "new name.txt",
+    ]  # fmt: skip
+    assert "rename from old name.txt" in whole
+    head = repo.git("show", "HEAD:app.py").split("\n")
+    base = repo.git("show", "HEAD~1:app.py").split("\n")
+    numbered = [line for line in one.split("\n") if line[5:6] == " " and line[12:13] in set(" +-")]
+    assert len(numbered) > 10
+    for line in numbered:
+        old, new, text = line[:5].strip(), line[6:11].strip(), line[13:]
+        assert not old or base[int(old) - 1] == text
+        assert not new or head[int(new) - 1] == text
+        assert line[12] == (" " if old and new else "-" if old else "+")
+
+
+async def test_a_large_diff_is_read_page_by_page_without_a_loss(repo, monkeypatch):
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        whole = (await look.git_diff({})).split("\n")
+        monkeypatch.setattr(repository_navigation, "DIFF_CHARACTERS", 250)
+        read, offset, pages = list[str](), 1, 0
+        while offset:
+            page = (await look.git_diff({"offset": offset})).split("\n")
+            offset = 0
+            if page[-1].startswith("[lines"):
+                offset = int(page.pop().rpartition(" ")[2].rstrip("]"))
+            read += page[1:] if page[0].startswith("[continued: diff --git") else page
+            pages += 1
+        assert "behind them" in await look.git_diff({"offset": 9999})
+    assert read == whole
+    assert pages > 3
+
+
+async def test_a_search_sorts_by_number_shows_context_and_reads_base(repo):
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        found = await look.search({"pattern": r"line (9|11|1\d\d)$", "glob": "*.{py,js}"})
+        numbers = [int(line.split(":")[1]) for line in found.split("\n")]
+        assert numbers == sorted(numbers)
+        near = await look.search({"pattern": "line ten", "context": 1})
+        assert near == "app.py-9- line 9\napp.py:10: line ten\napp.py-11- and more"
+        assert await look.search({"pattern": "needle"}) == "nothing matches"
+        assert await look.search({"pattern": "needle", "side": "base"}) == "gone.txt:1: needle"
+        apart = await look.search({"pattern": "line (20|30)", "context": 1})
+        assert apart.count("--\n") == 1
+        with pytest.raises(InputError, match=r"no file of head matches the glob '\*.rb'"):
+            await look.search({"pattern": "x", "glob": "*.rb"})
+
+
+async def test_the_log_without_a_path_holds_the_messages_of_the_change(repo):
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        log = await look.git_log({})
+        assert log.endswith("Check logins\nThe body says why.")
+        assert len(log.split("\n\n")) == 1
+        assert "Check logins" in await look.git_log({"path": "app.py"})
+
+
+async def test_a_file_with_long_lines_says_where_to_continue(tmp_path):
+    text = "".join(f"{'x' * 300} {number}\n" for number in range(100))
+    async with workspace_of(change(tmp_path, {}, {"a.txt": text})) as workspace:
+        page = await Navigation(workspace).read_file({"path": "a.txt"})
+        head, *lines = page.split("\n")
+        assert len(page) < 20_000
+        assert head.endswith(f"; continue with start {len(lines) + 1}")
+        rest = await Navigation(workspace).read_file({"path": "a.txt", "start": len(lines) + 1})
+        assert rest.split("\n")[1].startswith(f"{len(lines) + 1}: ")
+
+
+async def test_the_summary_names_what_makes_a_file_risky_and_its_former_name(repo):
+    async with workspace_of(repo) as workspace:
+        context = CallContext("key", "lead", 10.0)
+        seen = await ChangeSummary(workspace).run({}, context)
+    files = {file["path"]: file for file in json.loads(seen.content)["files"]}
+    assert files["auth/login.py"]["risks"] == [
+        "1 changed lines", "its path names auth, login", "it is code",
+    ]  # fmt: skip
+    assert files["new name.txt"]["old_path"] == "old name.txt"
+    assert "old_path" not in files["app.py"]
+
+
+def test_an_argument_that_a_tool_does_not_have_is_answered_with_what_it_has() -> None:
+    spec = next(spec for spec in SPECS if spec.name == "read_file")
+    (error,) = validator(spec.schema)({"path": "a.py", "line": 4})
+    assert error == "the whole: unknown 'line'; it has path, start, end, side"
