@@ -7,6 +7,7 @@ from typing import TypeVar
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
+from orchestrator.catalog import plugins
 from orchestrator.catalog.agents import KnownNames, load_agent
 from orchestrator.catalog.data_file_layers import Layer, check_merged, find_files, find_unused_files
 from orchestrator.catalog.guard_policy import GuardsFile
@@ -91,7 +92,11 @@ def _load(
 ) -> Catalog | None:
     errors += find_unused_files(layers)
     mcp = check_merged(layers, MCP, McpFile, errors)
-    own, tools = tools, tools | frozenset(mcp[1].names() if mcp else ())
+    policy = check_merged(layers, TOOLS, ToolsConfig, errors)
+    if policy:
+        errors += plugins.find_problems(policy[0], plugins.TOOL_PLUGINS, policy[1].plugins, tools)
+    own = tools
+    tools = tools.union(mcp[1].names() if mcp else (), policy[1].plugins if policy else ())
     skill_files = find_files(layers, "skills_catalog/*/SKILL.md")
     agent_files = find_files(layers, "agents/*.md")
     rubric_files = find_files(layers, "rubrics/*.yaml")
@@ -102,7 +107,6 @@ def _load(
     agents = {file.stem: load_agent(file, known, errors) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, errors) for file in rubric_files.values()}
     settings = check_merged(layers, SETTINGS, Settings, errors)
-    policy = check_merged(layers, TOOLS, ToolsConfig, errors)
     verdict = check_merged(layers, VERDICT, VerdictPolicy, errors)
     guards = check_merged(layers, GUARDS, GuardsFile, errors)
     errors += model_errors

@@ -100,6 +100,7 @@ class GuardsFile(Strict, frozen=True):
 
     Attributes:
         tiers: the tiers of authors; the first is the default.
+        plugins: guards of other installed packages, by the names of their entry points.
     """
 
     tiers: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
@@ -110,6 +111,7 @@ class GuardsFile(Strict, frozen=True):
     presidio: Presidio
     claims: tuple[Claim, ...]
     toxic: tuple[NonEmptyStr, ...]
+    plugins: tuple[NonEmptyStr, ...] = ()
 
     def layer(self, name: GuardLayer) -> Mapping[str, GuardActions]:
         """The guards of a layer in the order in which they run."""

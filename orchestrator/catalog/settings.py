@@ -196,6 +196,7 @@ class ToolsConfig(Strict, frozen=True):
 
     Attributes:
         sensitive: tags; a call of a tool with one of them needs a person's approval.
+        plugins: tools of other installed packages, by the names of their entry points.
     """
 
     environments: Environments
@@ -203,6 +204,7 @@ class ToolsConfig(Strict, frozen=True):
     limits: CallLimits
     tools: dict[str, ToolOverride]
     sensitive: tuple[NonEmptyStr, ...]
+    plugins: tuple[NonEmptyStr, ...] = ()
 
     def for_environment(self, environment: Environment) -> ToolPolicy:
         """The policy that holds in one environment."""

@@ -1,14 +1,18 @@
 """Names in the config that do not exist: a rule for a misspelled tool protects nothing."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from orchestrator.catalog.guard_policy import (
+    ALL_ACTIONS,
+    CONFIRMABLE,
     GUARDS,
+    GuardAction,
     GuardActions,
     GuardLayer,
     GuardsFile,
     TierOverride,
 )
+from orchestrator.catalog.plugins import GUARD_PLUGINS, find_problems
 from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
@@ -70,8 +74,17 @@ def check_policy(
 
 def check_guard(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
     """Errors for guards, tiers and tools that do not exist, and for actions of the wrong guard."""
-    for layer, known in GUARDS.items():
+    shipped = {name for guards in GUARDS.values() for name in guards}
+    yield from find_problems(node, GUARD_PLUGINS, file.plugins, shipped)
+    placed = {name for layer in GUARDS for name in file.layer(layer)}
+    for at, name in enumerate(file.plugins):
+        if name not in placed:
+            yield node.error(
+                f"the plugin {name!r} has no action; add it to input, tool or output", "plugins", at
+            )
+    for layer, ours in GUARDS.items():
         guards = file.layer(layer)
+        known = {**ours, **_actions_of_plugins(file, layer)}
         yield from _check_known(node, "guard", sorted(guards.keys() - known.keys()), known, layer)
         for name in sorted(known.keys() - guards.keys()):
             yield node.error(f"the guard {name!r} is missing in {layer}", layer)
@@ -81,10 +94,19 @@ def check_guard(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterato
         yield from _check_known(node, "tool", claim.tools, tools, "claims", at, "tools")
 
 
+def _actions_of_plugins(
+    file: GuardsFile, layer: GuardLayer
+) -> Mapping[str, Collection[GuardAction]]:
+    """The actions that may be set for the plugins that stand in a layer."""
+    allowed = CONFIRMABLE if layer == "tool" else ALL_ACTIONS
+    return dict.fromkeys((name for name in file.plugins if name in file.layer(layer)), allowed)
+
+
 def _check_actions(
     node: Node, file: GuardsFile, layer: GuardLayer, name: str
 ) -> Iterator[ConfigError]:
-    guard, allowed = file.layer(layer)[name], GUARDS[layer][name]
+    known = {**GUARDS[layer], **_actions_of_plugins(file, layer)}
+    guard, allowed = file.layer(layer)[name], known[name]
     yield from _check_known(node, "tier", guard.tiers, file.tiers, layer, name)
     places: list[GuardActions | TierOverride] = [guard, *guard.tiers.values()]
     for where in places:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from orchestrator.catalog.plugins import GUARD_PLUGINS, load_plugin
 from orchestrator.engine.text_guards import Action, TextGuard
 from orchestrator.guards.invisible_characters import InvisibleGuard
 from orchestrator.guards.language_detection import LanguageGuard
@@ -69,5 +70,10 @@ def make_guards(
     Raises:
         ImportError: the libraries of one are not installed; its ``name`` says which.
         InputError: the settings of one are invalid.
+        ConfigError: a plugin cannot be loaded.
     """
-    return [(GUARDS[name](settings), act) for name, act in actions.items() if act != "off"]
+    return [
+        (GUARDS[name](settings) if name in GUARDS else load_plugin(GUARD_PLUGINS, name), act)
+        for name, act in actions.items()
+        if act != "off"
+    ]

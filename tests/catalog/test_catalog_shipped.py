@@ -57,8 +57,8 @@ def test_each_tool_that_a_required_check_needs_is_some_specialists(catalog):
 
 
 def test_no_environment_allows_more_than_reading(catalog):
-    assert catalog.tool_policy.level("ci") is Level.READ
-    assert catalog.tool_policy.level("local") is Level.READ
+    assert catalog.tool_policy.for_environment("ci").max_level is Level.READ
+    assert catalog.tool_policy.for_environment("local").max_level is Level.READ
 
 
 def test_settings_reach_the_engine_in_its_units(catalog):

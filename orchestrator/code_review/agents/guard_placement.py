@@ -13,6 +13,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.guard_policy import GuardsFile
+from orchestrator.catalog.plugins import GUARD_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
@@ -72,6 +73,11 @@ class Guards(Struct, frozen=True):
             SensitiveGuard(frozenset(policy.sensitive)),
         ]
         actions = self.file.actions("tool", self.environment, self._tier())
+        known += [
+            load_plugin(GUARD_PLUGINS, name)
+            for name in self.file.plugins
+            if actions.get(name, "off") != "off"
+        ]
         return [
             guard if action == "block" else SofterGuard(guard, action)
             for guard in known

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import Tests, ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data_files import added_file_patterns, contents_digest
@@ -40,11 +41,12 @@ from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
-from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
+from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
-from orchestrator.engine.ports import Tool
+from orchestrator.engine.ports import CallContext, Tool
+from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 AROUND_TESTS = 120.0
@@ -349,7 +351,11 @@ TOOLS: Mapping[str, str] = {
 
 
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
-    """All tools over one workspace, with the limits that the tool policy gives them."""
+    """All tools over one workspace and those of plugins, with the limits of the tool policy.
+
+    Raises:
+        ConfigError: a plugin cannot be loaded.
+    """
     workspace = inputs.workspace
     tools: list[Tool] = [
         _analyzer(name, entry, inputs, topic)
@@ -361,16 +367,33 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ChangeSummary(workspace),
         ProposePlan(workspace, inputs.specialists, inputs.focus, inputs.required_checks),
     ]
-    for tool in tools:
-        own = policy.tools.get(tool.spec.name)
-        if own is not None:
-            spec = tool.spec
-            tool.spec = replace(
-                spec,
-                timeout=own.timeout or spec.timeout,
-                max_output=own.max_output or spec.max_output,
-            )
-    return tools
+    tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
+    return [_with_limits(tool, policy) for tool in tools]
+
+
+class LimitedTool(Struct):
+    """A tool with limits of the tool policy."""
+
+    spec: ToolSpec
+    tool: Tool
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Run the tool."""
+        return await self.tool.run(arguments, context)
+
+
+def _with_limits(tool: Tool, policy: ToolsConfig) -> Tool:
+    own, spec = policy.tools.get(tool.spec.name), tool.spec
+    if own is None:
+        return tool
+    limits = {
+        "timeout": own.timeout or spec.timeout,
+        "max_output": own.max_output or spec.max_output,
+    }
+    if isinstance(tool, Analysis):  # others look for it by its class
+        tool.spec = replace(spec, **limits)
+        return tool
+    return LimitedTool(replace(spec, **limits), tool)
 
 
 def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs, topic: str) -> Tool:
