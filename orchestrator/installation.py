@@ -29,6 +29,15 @@ def _of_extra(extra: str, lines: list[str]) -> Iterator[str]:
             yield requirement.strip()
 
 
+def minimum_version(extra: str, package: str) -> str:
+    """The oldest version of a package that an extra allows; empty when it allows any."""
+    for one in requirements(extra):
+        found = re.search(r">=([\d.]+)", one)
+        if found and re.split(r"[^\w.-]", one)[0] == package:
+            return found[1]
+    return ""
+
+
 def install_command(extra: str, *packages: str) -> str:
     """The command that installs an extra, or packages of it, where this program is installed.
 

@@ -22,7 +22,7 @@ from orchestrator.code_review.change.git.commands import Git, check_git_version
 from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
 from orchestrator.code_review.tools.repository_navigation import RIPGREP
 from orchestrator.errors import DiffcourtError, SandboxError
-from orchestrator.installation import ANALYZERS, install_command
+from orchestrator.installation import ANALYZERS, install_command, minimum_version
 from orchestrator.resources import user_directory
 from orchestrator.sandbox.level_descriptions import SandboxReport
 from orchestrator.stores.result_cache import NAME as CACHE_FILE
@@ -76,18 +76,29 @@ async def _check_git() -> Check:
 
 async def _check_analyzers() -> Check:
     programs = [make(()).program for make in (Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos)]
-    found, problems, broken = [], [], []
+    found, missing, old = [], [], []
     for program in (*programs, RIPGREP):
         try:
             program.find()
-            found.append(f"{program.name} {await program.printed_version()}")
+            version = await program.printed_version()
         except SandboxError as error:
-            problems.append(str(error).partition("; ")[0])
-            broken.append(program.package)
+            missing.append((program.package, str(error).partition("; ")[0]))
+            continue
+        needed = minimum_version(ANALYZERS, program.package)
+        if _numbers(version) < _numbers(needed):
+            old.append((program.package, f"{program.name} {version} is older than {needed}"))
+        else:
+            found.append(f"{program.name} {version}")
+    problems = [*missing, *old]
+    detail = ", ".join([*(text for _, text in problems), *found])
     if not problems:
-        return Check("analyzers", "ok", ", ".join(found))
-    remedy = install_command(ANALYZERS, *broken)
-    return Check("analyzers", "failed", ", ".join([*problems, *found]), f"run: {remedy}")
+        return Check("analyzers", "ok", detail)
+    remedy = f"run: {install_command(ANALYZERS, *(package for package, _ in problems))}"
+    return Check("analyzers", "failed" if missing else "note", detail, remedy)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part]
 
 
 def _check_sandbox(report: SandboxReport) -> Check:

@@ -71,6 +71,18 @@ def test_missing_analyzers_are_named_with_one_command(doctor, monkeypatch, tmp_p
     assert f"\nNot ready.\n  - analyzers: {found['analyzers']['remedy']}\n" in out
 
 
+def test_an_analyzer_that_is_too_old_is_a_note(doctor, monkeypatch):
+    needed = {"ruff": "999.1"}
+    monkeypatch.setattr(
+        "orchestrator.app.installation_checks.minimum_version",
+        lambda extra, package: needed.get(package, ""),
+    )
+    code, ready, found = checks(doctor)
+    assert (code, ready) == (0, True)
+    assert found["analyzers"]["status"] == "note"
+    assert " is older than 999.1, oxlint " in found["analyzers"]["detail"]
+
+
 def test_a_missing_git_is_a_failed_check_and_no_traceback(doctor, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     code, ready, found = checks(doctor)

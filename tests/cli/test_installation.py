@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from orchestrator import installation
-from orchestrator.installation import install_command
+from orchestrator.installation import install_command, minimum_version
 
 EXTRAS = [
     *("agents", "cryptography", "langgraph", "mcp", "numpy", "phonenumbers", "presidio_analyzer"),
@@ -76,4 +76,6 @@ def test_one_package_of_an_extra_is_named_with_its_version(monkeypatch):
     lines = ["rich>=14", "ruff>=0.17; extra == 'analyzers'", "typos>=1.5; extra == 'analyzers'"]
     monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
     assert install_command("analyzers", "ruff").endswith(" install 'ruff>=0.17'")
+    assert minimum_version("analyzers", "ruff") == "0.17"
+    assert minimum_version("analyzers", "rich") == ""
     assert install_command("analyzers").endswith(" install 'ruff>=0.17' 'typos>=1.5'")
