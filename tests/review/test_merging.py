@@ -167,11 +167,23 @@ def test_an_agent_that_takes_a_finding_up_words_it_and_its_confidence_counts() -
     )
 
 
+def test_of_agents_that_take_a_finding_up_the_report_that_weighs_most_words_it() -> None:
+    name = tool().finding.fingerprint
+    sure, unsure = (
+        agent(by, refers_to=name, cwe=(), title=title, confidence=confidence)
+        for by, title, confidence in (("a", "Sure", 0.9), ("b", "Unsure", 0.4))
+    )
+    for reports in ((tool(), sure, unsure), (unsure, sure, tool())):
+        (found,) = merged(*reports)
+        assert found.title == "Sure"
+
+
 @pytest.mark.parametrize(
     ("other", "count"),
     [
         ({"quote": "run(x,  shell=True)"}, 1),
         ({"quote": "subprocess.run(x, shell=True)"}, 1),
+        ({"quote": "a.run(x, shell=True)"}, 1),
         ({"quote": "run(x, shell=True)", "cwe": (400,)}, 2),
         ({"quote": "run(y)"}, 2),
         ({"quote": "run(x, shell=True)", "start_line": 6, "end_line": 6}, 2),
@@ -372,10 +384,13 @@ def test_findings_are_reported_by_severity_place_confidence_and_rule() -> None:
 def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
     words: dict[str, Any] = {
         "detail": "It runs what it is given.", "fix_suggestion": "Pass a list.", "start_column": 7,
-        "end_line": 6, "because_of": Cause("app.py", 2), "cwe": (78, 20),
+        "end_line": 6, "side": "base", "because_of": Cause("app.py", 2), "cwe": (78, 20),
     }  # fmt: skip
     objection = Objection("qa", "no", ("file a: b",), "")
-    shell, other = tool(**words), agent(severity="low", confidence=0.7, detail="Perhaps.")
+    shell, other = (
+        tool(**words),
+        agent(severity="low", confidence=0.7, detail="Perhaps.", side="base"),
+    )
     (merging,) = merge([other, shell], POLICY)
     expected = Finding(
         id="",
@@ -391,7 +406,7 @@ def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
         start_line=5,
         end_line=6,
         start_column=7,
-        evidence=Evidence(quote="q", tool_calls=("1/ruff",)),
+        evidence=Evidence(quote="q", tool_calls=("1/ruff",), side="base"),
         fix_suggestion="Pass a list.",
         reported_by=("qa", "ruff", "security"),
         because_of=Cause("app.py", 2),
