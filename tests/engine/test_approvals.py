@@ -3,12 +3,18 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import anyio
 import pytest
 
 from orchestrator.engine.agent_loop import AgentRuntime
-from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
+from orchestrator.engine.approvals import (
+    Decision,
+    RecordedApprovals,
+    pending_approvals,
+    record_decision,
+)
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
@@ -88,6 +94,74 @@ async def test_it_waits_says_how_to_go_on_and_costs_nothing(desk: Desk) -> None:
         assert journal.spent().tool_calls == 0
 
 
+async def test_what_waits_is_recorded_and_named_in_full(desk: Desk) -> None:
+    call = "1/act/a/turn1/tool1/deploy"
+    request = sha256(b'["deploy",{"text":"v1"},"head-1"]').hexdigest()
+    for _ in range(2):
+        with pytest.raises(ApprovalPending) as waits:
+            await desk.ask()
+    async with desk.sit() as (journal, _):
+        assert pending_approvals(journal) == {
+            call: {
+                "agent": "a",
+                "tool": "deploy",
+                "arguments": {"text": "v1"},
+                "level": "IRREVERSIBLE",
+                "world": "head-1",
+                "request": request,
+            }
+        }
+        assert list(journal.notes("asked")) == [f"asked/1/{call}"]
+    short = sha256(f'["run1","{call}","{request}"]'.encode()).hexdigest()[:12]
+    assert (waits.value.run_id, waits.value.approval) == ("run1", short)
+    assert (waits.value.tool, waits.value.call) == ("deploy", call)
+    assert "deploy needs a person's approval, and nobody has decided yet; " in str(waits.value)
+
+
+async def test_a_decision_is_recorded_for_calls_that_wait_only(desk: Desk) -> None:
+    with pytest.raises(InputError, match=r"^no call x waits for a person here; waiting: none$"):
+        await _decide_again(desk, "x")
+    for key in ("k1", "k2"):
+        with pytest.raises(ApprovalPending):
+            await desk.ask(key=key)
+    with pytest.raises(InputError, match=r"^no call x waits for a person here; waiting: k1, k2$"):
+        await _decide_again(desk, "x")
+    first, second = await _decide_again(desk, "k1"), await _decide_again(desk, "k1")
+    assert (first.who, first.at, first.until, first.approved) == ("x", 1.0, 3.0, True)
+    assert len(first.id) == len(second.id) == 32
+    assert first.id != second.id
+
+
+async def test_an_approval_that_is_claimed_elsewhere_is_used_up(desk: Desk) -> None:
+    claimed: list[str] = []
+
+    class Used:
+        async def claim(self, approval: str) -> bool:
+            claimed.append(approval)
+            return len(claimed) == 1
+
+    async def ask(key: str) -> ToolResult:
+        async with open_memory_journal(desk.store) as journal:
+            approver = RecordedApprovals(journal, desk.clock, desk.where, Used())
+            runtime = make_runtime(journal, NOBODY, desk.tool, policy=ANY, approver=approver)
+            wish = ToolCall("c", "deploy", {"text": "v1"})
+            return await runtime.executor.call(spec("a", "deploy"), wish, key, account())
+
+    for key in ("k1", "k2"):
+        with pytest.raises(ApprovalPending):
+            await ask(key)
+    ids = [(await _decide_again(desk, key, desk.clock.now())).id for key in ("k1", "k2")]
+    assert (await ask("k1")).ok
+    why = (
+        "and the approval was already used, so the call may have happened: find out, and "
+        "approve it again only if it did not; "
+    )
+    with pytest.raises(ApprovalPending, match=why):
+        await ask("k2")
+    assert claimed == ids
+    assert desk.tool.started == ["v1"]
+
+
 async def test_approved_it_happens_once_and_never_again(desk: Desk) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()
@@ -99,11 +173,11 @@ async def test_approved_it_happens_once_and_never_again(desk: Desk) -> None:
         await _decide_again(desk)
 
 
-async def _decide_again(desk: Desk) -> None:
+async def _decide_again(
+    desk: Desk, call: str = "1/act/a/turn1/tool1/deploy", now: float = 1.0
+) -> Decision:
     async with desk.sit() as (journal, _):
-        record_decision(
-            journal, "1/act/a/turn1/tool1/deploy", approved=True, who="x", now=0.0, seconds=1.0
-        )
+        return record_decision(journal, call, approved=True, who="x", now=now, seconds=2.0)
 
 
 async def test_denied_it_is_a_refusal_that_the_model_sees(desk: Desk) -> None:
@@ -121,7 +195,7 @@ async def test_an_approval_ends_with_its_time(desk: Desk) -> None:
         await desk.ask()
     await desk.say(approved=True, seconds=60)
     desk.clock.at += 61
-    with pytest.raises(ApprovalPending, match="no longer valid"):
+    with pytest.raises(ApprovalPending, match="the approval is no longer valid: it has expired;"):
         await desk.ask()
     await desk.say(approved=True, seconds=60)
     assert (await desk.ask()).ok
@@ -140,7 +214,8 @@ async def test_another_head_needs_another_approval(desk: Desk) -> None:
         await desk.ask()
     await desk.say(approved=True)
     desk.world = "head-2"
-    with pytest.raises(ApprovalPending, match="no longer valid"):
+    about = "and the decision is no longer valid: it was about another request;"
+    with pytest.raises(ApprovalPending, match=about):
         await desk.ask()
     assert desk.tool.started == []
 

@@ -125,7 +125,7 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
         ),
         # A line that occurs often counts like any other.
         (
-            [replace(WANTING, score=s, output="same\n" * 300) for s in (0.1, 0.5)],
+            [replace(WANTING, score=s, output=f"{s}\n" + "same\n" * 300) for s in (0.1, 0.5)],
             "stagnation",
             "the last two iterations say nearly the same",
         ),
