@@ -10,6 +10,7 @@ import time
 import anyio
 
 from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal_hash_chain import (
     GENESIS,
     SIGNED_HEAD,
@@ -196,7 +197,18 @@ class JournalLog:
         batch, self._writing = list(self._pending), True
         self._since = time.monotonic()  # of those that are added meanwhile
         try:
-            await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
+            # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
+            # then waits here until the store is done.
+            async with task_group() as group:
+                group.start_soon(self._append_whole, batch)
+        finally:
+            self._writing = False
+            self._wake()
+
+    async def _append_whole(self, batch: list[Row]) -> None:
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
             self._last = batch[-1] if batch else self._last
             del self._pending[: len(batch)]
         except StoreError as error:
@@ -206,9 +218,6 @@ class JournalLog:
             # Written or not, nobody knows: a row after these might leave a hole.
             self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
             raise
-        finally:
-            self._writing = False
-            self._wake()
 
     def _wake(self) -> None:
         """Wake those whose rows are on disk, and of the others one, who writes for all of them."""

@@ -189,6 +189,37 @@ def test_an_interrupt_ends_everything_and_the_run_can_be_resumed(
     assert json.loads(resumed.stdout)["digest"] == whole["digest"]
 
 
+INTERRUPTED_AT_ITS_COMMITS = """
+import signal, sys
+from orchestrator.cli.main import main
+from orchestrator.stores.sqlite_journal import SqliteStore
+
+append, due = SqliteStore.append, 0
+
+async def interrupted(store, *arguments):
+    global due
+    due -= 1
+    if due == 0:
+        signal.raise_signal(signal.SIGINT)
+    await append(store, *arguments)
+
+SqliteStore.append = interrupted
+for due in map(int, sys.argv[1:]):
+    print(main(["review", "--no-cache", "--quiet", "--json", "/dev/null"]), flush=True)
+"""
+
+
+def test_an_interrupt_while_the_journal_writes_is_130_at_any_commit(repo: Repo) -> None:
+    commits = ["1", "3", "5", "8", "13"]
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT_ITS_COMMITS, *commits],
+        cwd=repo.path, capture_output=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.stdout.decode().splitlines() == ["130"] * len(commits)
+    assert done.stderr.count(b"diffcourt resume") == len(commits)
+    assert diffcourt("resume", "latest", "--quiet", cwd=repo.path).returncode == 1
+
+
 def test_what_a_script_runs_in_the_background_can_be_ended_too(repo: Repo) -> None:
     _, err = interrupted(repo, signal.SIGTERM, "sh", "-c", 'trap "" INT; exec "$@"', "sh")
     assert b"diffcourt resume" in err

@@ -128,3 +128,38 @@ async def test_all_who_wait_are_told_that_a_write_failed() -> None:
                 await settle()
             store.let(200)
     assert sorted(told) == ["first", "second", "third"]
+
+
+class Interrupts(MemoryStore):
+    """Cancels a task in the middle of an append, as Ctrl-C does with the main task of asyncio."""
+
+    main_task: asyncio.Task[None] | None = None
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        if self.main_task:
+            self.main_task.cancel()
+            self.main_task = None
+        await checkpoint()
+        await super().append(run_id, fence, rows, ttl)
+
+
+def test_an_interrupt_while_rows_are_written_is_no_store_error_and_leaves_them_durable() -> None:
+    keys = list[str]()
+
+    async def interrupted(store: Interrupts) -> None:
+        async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+            store.main_task = asyncio.current_task()
+            try:
+                await durable(journal, "before", [])
+            finally:
+                journal.note("teardown", {})
+
+    async def main() -> None:
+        store = Interrupts(SystemClock())
+        await store.create(RUN, 0.0, {})
+        with pytest.raises(asyncio.CancelledError):
+            await interrupted(store)
+        keys.extend(row.key for row in await store.rows(RUN))
+
+    asyncio.run(main())
+    assert keys == ["session/1", "before", "teardown"]

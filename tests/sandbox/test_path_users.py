@@ -12,7 +12,7 @@ from orchestrator.checks.check_io import Gap
 from orchestrator.checks.check_io import read as read_bytes
 from orchestrator.checks.python.parsed_sources import NotParsedError, read_text
 from orchestrator.code_review.change.file_export import write_files
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, StoreError
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_runs_own_folder_is_no_link_either(tmp_path: Path, outside: Path) -> N
     (tmp_path / "runs").symlink_to(outside)
     (outside / "run1").mkdir()
     state_directory.remove_scratch_dir(tmp_path, "run1")
-    with pytest.raises(OSError):
+    with pytest.raises(StoreError, match="remove any link in its path"):
         state_directory.make_scratch_dir(tmp_path, "run1")
     assert sorted(os.listdir(outside)) == ["run1", "secret.py"]
 
