@@ -43,7 +43,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 _Header = ctypes.c_uint32 * 2
 _Sets = ctypes.c_uint32 * 6
-_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
 class _Ruleset(ctypes.Structure):
@@ -67,7 +66,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def _prctl(option: int, *arguments: int) -> int:
-    given = (*arguments, 0, 0, 0, 0)[:4]
+    given = map(ctypes.c_ulong, (*arguments, 0, 0, 0, 0)[:4])
     return _checked(_libc.prctl(option, *given), f"prctl {option}")
 
 
@@ -127,13 +126,15 @@ def hide_from_other_processes() -> None:
 
 
 def become_subreaper() -> None:
-    """Become the parent of descendants whose own parent exits."""
-    _prctl(_SUBREAPER, 1)
+    """Become the parent of descendants whose own parent exits; only Linux can."""
+    if sys.platform == "linux":
+        _prctl(_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends."""
-    _prctl(_PARENT_DEATH, 9)
+    """Have the kernel kill this process when the thread that started it ends; only Linux can."""
+    if sys.platform == "linux":
+        _prctl(_PARENT_DEATH, 9)
 
 
 def enter_cgroups(procs_files: str) -> int:
