@@ -191,11 +191,27 @@ class ToolOverride(Strict, frozen=True):
     max_output: PositiveInt | None = None
 
 
+HttpHost = Annotated[str, Meta(pattern=r"^(https?://)?[A-Za-z0-9.\[\]:-]+$")]
+
+
+class HttpHosts(Strict, frozen=True):
+    """What the tool ``http_get`` may read.
+
+    Attributes:
+        hosts: ``docs.python.org`` (https), ``https://host:8443``, ``http://host``; none: it is off.
+        private: names of listed hosts that may have a private or loopback address.
+    """
+
+    hosts: tuple[HttpHost, ...] = ()
+    private: tuple[NonEmptyStr, ...] = ()
+
+
 class ToolsConfig(Strict, frozen=True):
     """Who may call what, where, and how often (``config/tools.yaml``).
 
     Attributes:
         sensitive: tags; a call of a tool with one of them needs a person's approval.
+        http: what ``http_get`` may read.
         plugins: tools of other installed packages, by the names of their entry points.
     """
 
@@ -205,6 +221,7 @@ class ToolsConfig(Strict, frozen=True):
     tools: dict[str, ToolOverride]
     sensitive: tuple[NonEmptyStr, ...]
     plugins: tuple[NonEmptyStr, ...] = ()
+    http: HttpHosts = HttpHosts()
 
     def for_environment(self, environment: Environment) -> ToolPolicy:
         """The policy that holds in one environment."""

@@ -42,6 +42,7 @@ from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, U
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
+from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
@@ -340,7 +341,8 @@ TOPICS = {"security": SECURITY, "qa": QA, "docs": DOCS, "architecture": ARCHITEC
 ANALYZERS: Mapping[str, OfSide | OfChange] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
 
 OTHERS: Mapping[str, str] = {
-    tool.name: tool.description for tool in (ChangeSummary.spec, ProposePlan.spec, *NAVIGATION)
+    tool.name: tool.description
+    for tool in (ChangeSummary.spec, ProposePlan.spec, HttpGet.spec, *NAVIGATION)
 }
 
 TOOLS: Mapping[str, str] = {
@@ -367,6 +369,8 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ChangeSummary(workspace),
         ProposePlan(workspace, inputs.specialists, inputs.focus, inputs.required_checks),
     ]
+    if policy.http.hosts:
+        tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
     return [_with_limits(tool, policy) for tool in tools]
 
