@@ -11,6 +11,8 @@ from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
+from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.agents.opening import open_for_models
 from orchestrator.code_review.cost_estimate import Estimate, estimate
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.engine.journal import open_journal
@@ -48,4 +50,6 @@ async def _estimate(options: ReviewOptions) -> Estimate:
             )
             model = OpenModel(OfflineModel(), choose, notes)  # it is never called
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:
+                if has_model(state.settings):
+                    await open_for_models(state, analyze=False)
                 return estimate(state)

@@ -13,7 +13,7 @@ from functools import wraps
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.agents import escalation_stages, judging, planning
+from orchestrator.code_review.agents import escalation_stages, judging, opening, planning
 from orchestrator.code_review.agents.analysis_without_agent import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
@@ -63,8 +63,10 @@ def may_ask(handler: Handler) -> Handler:
 
 
 async def intake(state: ReviewState) -> str:
-    """Look at what the change is. An empty one needs no review."""
+    """Look at what the change is; for models, run the analyzers. An empty one needs no review."""
     if state.workspace.change.files:
+        if judging.has_model(state.settings):
+            await opening.open_for_models(state)
         return "Plan"
     state.stop = Stop("done", "the change is empty; there is nothing to review")
     return "Done"

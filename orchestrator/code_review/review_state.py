@@ -8,6 +8,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.agent_report_contracts import Plan
 from orchestrator.code_review.findings.evidence_from_journal import (
+    BY_CODE,
     Call,
     Work,
     analyzer_calls,
@@ -116,7 +117,7 @@ class ReviewState:
                 done.number,
                 [
                     *(task.key for task in done.tasks),
-                    *(done.key("analysis", agent) for agent in self.examiners),
+                    *(done.key("analysis", agent) for agent in (BY_CODE, *self.examiners)),
                 ],
                 ANALYZERS.keys(),
             )
@@ -129,6 +130,7 @@ class ReviewState:
             judge: what it answered the judge, too.
         """
         tasks = [task.key for done in self.rounds for task in done.tasks]
+        tasks += [Key("analysis", 1, BY_CODE)]
         if judge:
             tasks += [done.key("judge") for done in self.rounds]
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)

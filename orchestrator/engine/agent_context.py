@@ -84,6 +84,10 @@ class Context:
     Args:
         spec: the agent, equipped.
         rules: what every agent of the run is told.
+        opening: with it, the first message begins, for all agents in the same bytes; the role
+            follows it, and the system prompt has the rules alone. So agents of one model share a
+            prefix that the provider caches.
+        common_tools: names of the tools that are shown then.
     """
 
     def __init__(
@@ -95,17 +99,21 @@ class Context:
         journal: Journal,
         *,
         rules: str,
+        opening: str = "",
+        common_tools: Sequence[str] = (),
     ) -> None:
         self._journal = journal
         self._skills = {skill.name: skill for skill in spec.skills}
         self._spec, self._executor = spec, executor
         self._open: str | None = None
         self._called: set[str] = set()
+        self._common_tools = common_tools if opening else ()
+        system = _system(spec, choice, rules)
         self._window, self._nonce = choice.window, executor.nonce
         self._standing = Request(
             agent=spec.name,
             model=choice.model,
-            system=_system(spec, choice, rules),
+            system=system[-1:] if opening else system,
             messages=(),
             output_schema=spec.contract,
             max_tokens=choice.max_tokens,
@@ -122,7 +130,10 @@ class Context:
         self._choose_tools()
         self.messages: list[Message] = []
         self._digest = ""
-        self.add("user", Text(brief))
+        if opening:
+            self.add("user", Text(opening), Text(_role_text(spec, system[:-1], brief)))
+        else:
+            self.add("user", Text(brief))
 
     def request(self) -> Request:
         """The next call of the model."""
@@ -193,7 +204,10 @@ class Context:
     def _choose_tools(self) -> None:
         """The tools of the next turn: for the open playbook, or else for all of them in turn."""
         spec, executor = self._spec, self._executor
-        tools = tools_shown(spec, executor, self._open, self._called)
+        specs = executor.registry.specs()
+        tools = tuple(specs[name] for name in self._common_tools) or tools_shown(
+            spec, executor, self._open, self._called
+        )
         if tools != self._standing.tools or "tools" not in self._asked:
             self._standing = replace(self._standing, tools=tools)
             described = [[tool.name, tool.description, dict(tool.schema)] for tool in tools]
@@ -219,6 +233,23 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, 
     strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     told = [Section("rules", "harness", rules)] if rules else []
     return (Section("role", spec.name, spec.prompt), *skills, *strategy, *told)
+
+
+def _role_text(spec: AgentSpec, sections: Sequence[Section], brief: str) -> str:
+    """What differs between the agents of a run: role, skills, bounds and task."""
+    bounds = spec.bounds
+    limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
+    told = ", ".join(f"{value:g} {name}" for name, value in limits.items() if value < float("inf"))
+    texts = [
+        f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text
+        for section in sections
+    ]
+    yours = (
+        f"You have at most {told}. Some of the tools shown may be another agent's; yours are: "
+        f"{', '.join(spec.tools)}."
+    )
+    parts = [f"Agent: {spec.name}", *texts, yours, brief]
+    return "\n\n".join(parts)
 
 
 def _describe_block(block: Block) -> Json:

@@ -87,6 +87,9 @@ class AgentRuntime(Struct, frozen=True):
     """What the agents of a run share: model, executor, journal, policies.
 
     Attributes:
+        opening: what every agent's first message begins with, the same bytes for all.
+        common_tools: what every agent is shown where there is an opening; a call that an agent may
+            not make is refused by the executor.
         outgoing: an agent's name and report to the report as it counts; raises ``GuardRefused``.
         check_report: an agent's name, its report and the one that was sent back before it (None:
             none was) to the report that counts and the errors to send back.
@@ -97,6 +100,8 @@ class AgentRuntime(Struct, frozen=True):
     journal: Journal
     observer: Observer
     rules: str = ""
+    opening: str = ""
+    common_tools: tuple[str, ...] = ()
     choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
     loops: LoopPolicy = DEFAULT_LOOP_POLICY
     outgoing: Callable[[str, Json], Json] = report_unchanged
@@ -114,7 +119,18 @@ def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentS
     """The agent as it works, and what its model is sent."""
     choice, executor = runtime.choose_model(spec), runtime.executor
     able = add_skill_tool(spec, choice, executor)
-    context = Context(able, brief, choice, executor, runtime.journal, rules=runtime.rules)
+    # An agent without tools, asked for one answer, shares no prefix with the others.
+    opening = runtime.opening if spec.tools else ""
+    context = Context(
+        able,
+        brief,
+        choice,
+        executor,
+        runtime.journal,
+        rules=runtime.rules,
+        opening=opening,
+        common_tools=runtime.common_tools if opening else (),
+    )
     return able, context
 
 

@@ -1,9 +1,11 @@
 """Agents side by side: a cap on how many at once, and a failure that stays one agent's own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import NO_COST, Account
@@ -11,6 +13,7 @@ from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.observer_events import Event
+from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import (
     AnswerPending,
     ApprovalPending,
@@ -46,10 +49,12 @@ async def run_team(
     asking: dict[str, str] = {}
     limiter = anyio.CapacityLimiter(concurrency)
 
+    cached = _PrefixCache(runtime)
+
     async def one(position: int, task: Task) -> None:
-        async with limiter:
+        async with limiter, cached.wait_for_first(task.spec) as shared:
             try:
-                results[position] = await run_task(task, runtime, budget)
+                results[position] = await run_task(task, shared, budget)
                 if on_result is not None:
                     on_result(results[position])
             except ApprovalPending as pending:
@@ -65,6 +70,40 @@ async def run_team(
     if asking:
         raise AnswerPending(runtime.journal.run_id, asking)
     return [results[position] for position in sorted(results)]
+
+
+class _PrefixCache:
+    """Lets the first agent of each model have its first reply before the others begin.
+
+    A provider's cache holds what a reply was given to: agents that begin at once would each pay for
+    the opening that they share. Without an opening nobody waits.
+    """
+
+    def __init__(self, runtime: AgentRuntime) -> None:
+        self._runtime = runtime
+        self._replied: dict[str, anyio.Event] = {}
+
+    @asynccontextmanager
+    async def wait_for_first(self, spec: AgentSpec) -> AsyncIterator[AgentRuntime]:
+        """The runtime for an agent, once there is a reply to the first agent of its model."""
+        runtime = self._runtime
+        model = runtime.choose_model(spec).model
+        if not runtime.opening or model in self._replied:
+            if runtime.opening:
+                await self._replied[model].wait()
+            yield runtime
+            return
+        replied = self._replied[model] = anyio.Event()
+
+        def observe(event: Event) -> None:
+            if event.kind == "model_finished":
+                replied.set()
+            runtime.observer(event)
+
+        try:
+            yield replace(runtime, observer=observe)
+        finally:
+            replied.set()
 
 
 async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentResult:

@@ -78,9 +78,10 @@ _TOOL_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 class AnthropicModel(ApiModel):
     """A model behind the Messages API.
 
-    Cache breakpoints stand after the system prompt and after each of the last two user messages;
-    the next request hits the last one. An aside is a system message that expires by itself: it
-    stays in place, since reasoning is signed over everything before it.
+    Cache breakpoints stand after the system prompt, after the opening that agents share, and after
+    each of the last two user messages; the next request hits the last one. An aside is a system
+    message that expires by itself: it stays in place, since reasoning is signed over everything
+    before it.
     """
 
     sdk: ClassVar[Any] = anthropic
@@ -250,6 +251,8 @@ def _check_types(model: BaseModel) -> None:
 def _set_cache_breakpoints(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> None:
     system[-1]["cache_control"] = _CACHE_CONTROL
     user_messages = [message for message in messages if message["role"] == "user"]
+    if user_messages and len(user_messages[0]["content"]) > 1:  # the opening that agents share
+        user_messages[0]["content"][0]["cache_control"] = _CACHE_CONTROL
     for message in user_messages[-2:]:
         message["content"][-1]["cache_control"] = _CACHE_CONTROL
 

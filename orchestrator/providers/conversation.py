@@ -122,7 +122,10 @@ def render_system_parts(request: Request, can: Capabilities) -> list[str]:
         for section in request.system
     ]
     first, *others = texts or [""]
-    parts = [f"Agent: {request.agent}\n\n{first}".strip(), *others]
+    # Without a role here, it stands in the first message, behind what the team's agents share.
+    if not request.system or request.system[0].kind == "role":
+        first = f"Agent: {request.agent}\n\n{first}".strip()
+    parts = [first, *others]
     if request.output_schema is not None and strict_output_schema(request, can) is None:
         parts.append(
             "Your final report is one JSON object with nothing around it. It is valid under this "

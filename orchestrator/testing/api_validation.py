@@ -12,6 +12,7 @@ from orchestrator.engine.types import Json
 
 NAME = "^[a-zA-Z0-9_-]{1,64}$"
 _AGENT_LINE = re.compile(r"Agent: (\S+)")
+_AGENT_LINES = re.compile(r"^Agent: (\S+)$", re.MULTILINE)
 
 STRICT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const"}
@@ -160,16 +161,30 @@ def _check_closed_object(schema: dict[str, Json], where: str, *, all_required: b
         check_strict_schema(below, f"{where}.{name}", all_required=all_required)
 
 
-def parse_agent_name(system: str) -> str:
-    """Parse the agent's name from the first line of its system prompt.
+def parse_agent_name(system: str, first_message: str) -> str:
+    """Parse the agent's name from the line ``Agent: NAME``.
+
+    It is the first line of the system prompt; where agents share that, it stands in the first
+    message, behind what they share.
 
     Raises:
-        RequestRejectedError: the line does not name an agent.
+        RequestRejectedError: no line names an agent.
     """
     found = _AGENT_LINE.match(system)
-    if not found:
-        raise RequestRejectedError("the system prompt does not begin with a line 'Agent: NAME'")
-    return found[1]
+    names = [found[1]] if found else _AGENT_LINES.findall(first_message)
+    if not names:
+        raise RequestRejectedError(
+            "no line 'Agent: NAME' begins the system prompt or stands in the first message"
+        )
+    return str(names[-1])
+
+
+def join_texts(content: Json) -> str:
+    """The text of a message's content, which is a string or a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
 
 
 def split_in_half(text: str) -> tuple[str, str]:

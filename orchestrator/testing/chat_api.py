@@ -166,7 +166,9 @@ class ChatApi:
         system = str(body["messages"][0].get("content"))
         marks = _MARK.findall(system)
         self._mark = marks[-1] if marks else "tool_call"
-        return api_validation.parse_agent_name(system)
+        return api_validation.parse_agent_name(
+            system, api_validation.join_texts(body["messages"][1].get("content"))
+        )
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema, from the parameter or the system prompt; None without one."""

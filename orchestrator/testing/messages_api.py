@@ -173,7 +173,9 @@ class MessagesApi:
     def agent(self, body: dict[str, Json]) -> str:
         """Parse the agent's name."""
         system = body.get("system") or [{"text": ""}]
-        return api_validation.parse_agent_name(system[0]["text"])
+        return api_validation.parse_agent_name(
+            system[0]["text"], api_validation.join_texts(body["messages"][0]["content"])
+        )
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema of a request, None without one."""
@@ -183,7 +185,9 @@ class MessagesApi:
     def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
         """Return the prompt without cache breakpoints, and whether it is cached."""
         marked = '"cache_control"' in json.dumps(body)
-        parts = [body.get("tools"), body.get("system"), _read_messages(body["messages"])]
+        # Another output format is another prompt from its beginning.
+        form = body.get("output_config", {}).get("format")
+        parts = [body.get("tools"), form, body.get("system"), _read_messages(body["messages"])]
         return json.dumps(_without_cache_control(parts)), marked
 
     def document(

@@ -52,13 +52,14 @@ Api = MessagesApi | ResponsesApi | ChatApi
 
 
 class RecordedRequest(Struct, frozen=True):
-    """A received request, with the status of its reply."""
+    """A received request, with the status of its reply and the usage that was counted for it."""
 
     agent: str
     path: str
     headers: Mapping[str, str]
     body: dict[str, Json]
     status: int
+    usage: Usage | None = None
 
 
 class ModelServer:
@@ -90,7 +91,8 @@ class ModelServer:
             responses_api.PATH: ResponsesApi(key, seals),
             chat_api.PATH: ChatApi(key, lacks),
         }
-        self._prompts: dict[tuple[str, str], str] = {}
+        self._prompts: dict[str, list[str]] = {}
+        self._counted: dict[int, Usage] = {}
         self.url = ""
         self.requests: list[RecordedRequest] = []
         self.rejected: list[str] = []
@@ -124,7 +126,14 @@ class ModelServer:
             status = error.status if isinstance(error, RequestRejectedError) else 400
             reply = _json_reply(status, api.error(status, str(error)))
         self.requests.append(
-            RecordedRequest(agent, request.path, request.headers, body, reply.status)
+            RecordedRequest(
+                agent,
+                request.path,
+                request.headers,
+                body,
+                reply.status,
+                self._counted.pop(id(body), None),
+            )
         )
         return reply
 
@@ -164,22 +173,25 @@ class ModelServer:
                 response = line(body)
         usage = response.usage
         if usage == Usage():
-            usage = self._count(api, agent, response, body)
+            usage = self._count(api, response, body)
         document = api.document(response, usage, len(self.requests) + 1, body)
         if body.get("stream"):
             return _stream_reply(api.events(document, body))
         return _json_reply(200, document)
 
-    def _count(self, api: Api, agent: str, response: Response, body: dict[str, Json]) -> Usage:
-        """Count tokens by length; a common prefix with the last prompt counts as cached."""
+    def _count(self, api: Api, response: Response, body: dict[str, Json]) -> Usage:
+        """Count tokens by length; a common prefix with an earlier prompt of the model is cached."""
         prompt, cached = api.prompt(body)
-        key = (agent, str(body["model"]))
-        before = self._prompts.get(key, "") if cached else ""
-        cached_length = _common_prefix_length(before, prompt)
-        self._prompts[key] = prompt
+        earlier = self._prompts.setdefault(str(body["model"]), [])
+        cached_length = max(
+            (_common_prefix_length(before, prompt) for before in earlier if cached), default=0
+        )
+        earlier.append(prompt)
         text = "".join(repr(block) for block in response.blocks)
         per = BYTES_PER_TOKEN
-        return Usage(len(prompt) // per, len(text) // per + 1, cached_length // per)
+        used = Usage(len(prompt) // per, len(text) // per + 1, cached_length // per)
+        self._counted[id(body)] = used
+        return used
 
 
 @asynccontextmanager

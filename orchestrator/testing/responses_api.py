@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
@@ -148,7 +149,9 @@ class ResponsesApi:
 
     def agent(self, body: dict[str, Json]) -> str:
         """Parse the agent's name."""
-        return api_validation.parse_agent_name(body.get("instructions", ""))
+        return api_validation.parse_agent_name(
+            body.get("instructions", ""), _first_texts(body["input"])
+        )
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema of a request, None without one."""
@@ -276,3 +279,9 @@ def _without_content(item: dict[str, Json]) -> dict[str, Json]:
     if item["type"] == "message":
         return {**item, "content": [], "status": "in_progress"}
     return {**item, "arguments": ""} if item["type"] == "function_call" else item
+
+
+def _first_texts(items: list[Any]) -> str:
+    """The text of the user's messages before anything else."""
+    first = takewhile(lambda item: item.get("role") == "user", items)
+    return "\n".join(api_validation.join_texts(item.get("content")) for item in first)

@@ -126,7 +126,7 @@ def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says: S
         arguments = [sys.executable, "-m", "orchestrator", *REVIEW, "--repo", str(repo)]
         started.append(subprocess.Popen(arguments))
         assert started[0].wait(60) == -signal.SIGKILL
-        assert command(repo, "resume", "latest", "--quiet") == 0
+        assert command(repo, "resume", "latest", "--quiet") == 1
         server.finish()
     asked = [seen.body["max_tokens"] for seen in server.requests if seen.agent == "generalist"]
     assert len(asked) == 4
@@ -147,7 +147,7 @@ def test_a_key_that_is_refused_in_the_middle_is_one_line_and_the_run_goes_on_wit
         run_id = json.loads((command(repo, "runs", "--json"), capsys.readouterr().out)[1])[0]
         assert line.endswith(f"then go on with: diffcourt resume {run_id['run_id']} --repo {repo}")
         assert (out, run_id["state"]) == ("", "interrupted")
-        assert command(repo, "resume", "latest", "--json", "-") == 0
+        assert command(repo, "resume", "latest", "--json", "-") == 1
         verdict = json.loads(capsys.readouterr().out)
         server.finish()
     assert [agent["status"] for agent in verdict["agents"]] == ["ok", "ok"]

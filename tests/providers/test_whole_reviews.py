@@ -76,11 +76,12 @@ def test_a_team_reviews(
     assert {(agent.agent, agent.status) for agent in verdict.agents} == {
         (agent, "ok") for agent in ("lead", *TEAM, "judge")
     }
-    assert [(found.title, found.reported_by) for found in verdict.findings] == [
-        (FINDING["title"], ("security",))
-    ]
+    assert {(found.title, found.reported_by) for found in verdict.findings} == {
+        (FINDING["title"], ("security",)),
+        ("Text evaluated as code", ("ruff",)),
+    }
     assert (verdict.stop.reason, verdict.usage.model_calls) == ("done", len(server.requests))
-    assert verdict.checked[0].by == ("ruff_bugs",)
+    assert {"ruff_bugs", "secrets"} <= set(verdict.checked[0].by)
     assert verdict.lead_summary == SUMMARY
     used = verdict.usage
     assert 0 < used.usd < 0.3
@@ -111,7 +112,7 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escal
         assert set(status.values()) == {"ok"}
         ((agent, stage),) = [(step.agent, step.to_stage) for step in verdict.escalations]
         assert (agent, stage) == ("architecture", "fast-retry")
-        assert verdict.findings[0].title == FINDING["title"]
+        assert FINDING["title"] in {found.title for found in verdict.findings}
         assert verdict.usage.model_calls == len(server.requests) - 2
         assert verdict.usage.notes == (
             "tries whose reply was lost and may have been billed, each at its worst: 1",
@@ -135,8 +136,8 @@ def test_a_specialist_reads_the_playbook_that_it_opens(
     playbook = "# Skill: test-strength"
     assert [text.count(playbook) for text in (first, second, third)] == [0, 1, 2]
     prompts = [json.dumps(seen.body["system"]) for seen in server.requests[:3]]
-    assert "- test-strength: " in prompts[0]
     assert prompts[0] == prompts[1] == prompts[2]
+    assert "- test-strength: " in first
     timeline = [entry.key for entry in show_run(repo, verdict.run_id).timeline]
     assert "1/act/generalist/turn1/tool1/use_skill" in timeline
 
@@ -159,7 +160,7 @@ def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     assert (verdict.stop.reason, verdict.status) == ("budget", "incomplete")
     assert "usd would reach" in verdict.stop.detail
     assert verdict.exit_code == 3
-    assert verdict.checked[0].by == ("ruff_bugs",), "what was found before stays"
+    assert "ruff_bugs" in verdict.checked[0].by, "what was found before stays"
     assert 0.5 * most < verdict.usage.usd <= most
 
 

@@ -84,6 +84,6 @@ def seen_findings(request: Request) -> dict[int, dict[str, Json]]:
 
 def facts(request: Request) -> dict[str, Json]:
     """What an agent's brief says, beside its words."""
-    (text,) = request.messages[0].blocks
+    *_, text = request.messages[0].blocks
     assert isinstance(text, Text)
     return dict(parse_framed(text.text, request.nonce))

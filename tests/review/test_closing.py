@@ -114,9 +114,12 @@ async def test_its_words_pass_the_guards_of_all_reports(repo: Repo) -> None:
 
 
 async def test_it_cannot_say_that_a_check_passed_which_did_not(repo: Repo) -> None:
+    tools = ".diffcourt/config/tools.yaml"
+    repo.git("checkout", "-q", "-b", "topic", "HEAD~1")
+    repo.commit({tools: "agents: {security: {deny: [secrets]}}\n"})
+    repo.commit({"app.py": 'NAME = "app"\n'})
     model = closed(sums("All checks passed. F1 stands."))
-    lines = model._script["security"]
-    lines[0] = looks("invisible_characters", "ruff_security", "taint")
+    model._script["security"][0] = looks("invisible_characters", "ruff_security", "taint")
     verdict = await review(repo, model, adjust=once)
     assert {c.name: c.status for c in verdict.required_checks}["no-secrets"] == "not_run"
     assert verdict.lead_summary == (

@@ -65,6 +65,7 @@ SLIPS = {
     "back quotes": (f"`{TOKEN.strip()}`", 5, (5, 5)),
     "the prefix of a diff": (f"+{TOKEN}\n+    if token ==", 5, (5, 6)),
     "line numbers": (f"5: {TOKEN}\n6:     if token ==", 5, (5, 6)),
+    "a numbered diff": (f"          5 +{TOKEN}\n          6 +    if token ==", 5, (5, 6)),
     "an escaped character": ('if token == "s3cr\\u202eet-Value":', 6, (6, 6)),
     "escaped quotes": ('if token == \\"s3cr', 6, (6, 6)),
     "HTML entities": ("if token == &quot;s3cr", 6, (6, 6)),

@@ -29,6 +29,11 @@ def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
     return [catalog.agents[name] for name in names]
 
 
+def has_model(settings: Settings) -> bool:
+    """Whether models think in the review."""
+    return settings.provider != OFFLINE
+
+
 def has_model_lead(settings: Settings) -> bool:
     """Whether a model leads the review, and so can write its summary."""
     return settings.pattern == "team" and settings.provider != OFFLINE

@@ -15,6 +15,9 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 from orchestrator.engine.untrusted_text import unframe
 
+BY_CODE = "analyzers"
+"""The name under which code itself calls analyzers, before any agent works."""
+
 
 class Call(Struct, frozen=True):
     """One analyzer's call by a specialist.
@@ -127,7 +130,7 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
 
 def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:
     """What a further iteration might mend, in the order of agents and tools."""
-    last = {(call.agent, call.tool): call.why for call in entries}
+    last = {(call.agent, call.tool): call.why for call in entries if call.agent != BY_CODE}
     for name, entry in latest(team).items():
         if entry.result.status != "ok":
             last[name, ""] = f"{entry.result.status}: {entry.result.detail}"

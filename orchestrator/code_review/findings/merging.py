@@ -36,6 +36,7 @@ class FindingReport(Struct, frozen=True):
         from_analyzer: an analyzer reports it; False: an agent does.
         call_refs: journal keys of the tool calls that showed it.
         called_by: the agents that made these calls.
+        shown_to_all: code made the calls, and every agent was shown what they found.
         refers_to: fingerprint of the finding that an agent takes up; empty: it reports its own.
     """
 
@@ -44,6 +45,7 @@ class FindingReport(Struct, frozen=True):
     from_analyzer: bool
     call_refs: tuple[str, ...] = ()
     called_by: frozenset[str] = frozenset()
+    shown_to_all: bool = False
     refers_to: str = ""
 
 
@@ -108,12 +110,13 @@ def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingRep
     """
     agreeing = list(agreeing)
     callers = frozenset[str]().union(*(one.called_by for one in agreeing))
+    shown = any(one.shown_to_all for one in agreeing)
     order = SEVERITIES.index(report.finding.severity)
     as_severe = [one for one in agreeing if SEVERITIES.index(one.finding.severity) <= order]
     return {
         one.reporter
         for one in as_severe
-        if one.from_analyzer or not (one.refers_to or one.reporter in callers)
+        if one.from_analyzer or not (shown or one.refers_to or one.reporter in callers)
     }
 
 

@@ -22,6 +22,7 @@ NEAR_LINES = 30
 
 _FENCE = re.compile(r"\A\s*```[^\n]*\n|\n?\s*```\s*\Z")
 _LINE_NUMBER = re.compile(r"^[ \t]*\d+[ \t]*[:|][ \t]?", re.MULTILINE)
+_DIFF_NUMBERS = re.compile(r"^[ \t]*(?:\d+[ \t]+){1,2}[ +-]?", re.MULTILINE)
 _DIFF_PREFIX = re.compile(r"^[+-](?![+-]{2} )", re.MULTILINE)
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 _ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTILINE)
@@ -110,13 +111,8 @@ def _forms(quote: str) -> Iterator[str]:
     seen: set[str] = set()
     unfenced = _FENCE.sub("", quote)
     for text in (quote, unfenced, unfenced.strip().strip("`")):
-        unnumbered = _LINE_NUMBER.sub("", text)
-        for bare in (
-            text,
-            unnumbered,
-            _DIFF_PREFIX.sub("", text),
-            _DIFF_PREFIX.sub("", unnumbered),
-        ):
+        plain = [text, *(prefix.sub("", text) for prefix in (_LINE_NUMBER, _DIFF_NUMBERS))]
+        for bare in (*plain, *(_DIFF_PREFIX.sub("", each) for each in plain)):
             for form in (bare, _unescape(bare), html.unescape(bare)):
                 if form not in seen:
                     seen.add(form)

@@ -16,7 +16,7 @@ from orchestrator.code_review.findings.agent_reports import (
     read_reports,
 )
 from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
-from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
@@ -93,7 +93,8 @@ def _analyzer_reports(found: Iterable[tuple[Call, LocatedFinding]]) -> dict[str,
             finding,
             from_analyzer=True,
             call_refs=tuple(call.ref for call in calls[fingerprint]),
-            called_by=frozenset(call.agent for call in calls[fingerprint]),
+            called_by=frozenset(call.agent for call in calls[fingerprint]) - {BY_CODE},
+            shown_to_all=any(call.agent == BY_CODE for call in calls[fingerprint]),
         )
         for fingerprint, (analyzer, finding) in first.items()
     }

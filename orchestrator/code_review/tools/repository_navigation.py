@@ -9,6 +9,7 @@ from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.numbered_diff import FileDiff, show_page
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.plan_tools import risk
@@ -117,6 +118,17 @@ SPECS: tuple[ToolSpec, ...] = tuple(
 )
 
 
+def riskiest_first(change: Change, parts: Sequence[FileDiff]) -> list[FileDiff]:
+    """The diffs of a change's files, in the order in which they deserve to be read."""
+    risks = {(file.old_blob or "", file.new_blob or ""): risk(file) for file in change.files}
+
+    def order(part: FileDiff) -> int:
+        old, new = part.blobs or ("", "")
+        return -risks.get((old.strip("0") and old, new.strip("0") and new), 0)
+
+    return sorted(parts, key=order)
+
+
 class Navigation:
     """The functions behind the tools, over one workspace; each is named like its tool."""
 
@@ -193,13 +205,8 @@ class Navigation:
         parts = await history.diff(change, path)
         if not parts and path is not None:
             return f"{path} did not change"
-        risks = {(file.old_blob or "", file.new_blob or ""): risk(file) for file in change.files}
-
-        def order(part: FileDiff) -> int:
-            old, new = part.blobs or ("", "")
-            return -risks.get((old.strip("0") and old, new.strip("0") and new), 0)
-
-        return show_page(sorted(parts, key=order), arguments.get("offset", 1), DIFF_CHARACTERS)
+        ordered = riskiest_first(change, parts)
+        return show_page(ordered, arguments.get("offset", 1), DIFF_CHARACTERS)
 
     async def git_log(self, arguments: Mapping[str, Json]) -> str:
         """The history of a file, or of the change."""

@@ -1,0 +1,167 @@
+"""What code does before any model thinks: run every analyzer, and write the agents' opening.
+
+The opening is one text for the whole team, the same bytes in front of what differs between agents,
+so that a provider's cache serves it to all: the change, what analyzers found, and the diff.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from orchestrator.code_review.change import history
+from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, analyzer_calls
+from orchestrator.code_review.findings.merging import report_order
+from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.analyzer_tools import Analysis
+from orchestrator.code_review.tools.plan_tools import kind_of, risk
+from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.code_review.tools.repository_navigation import riskiest_first
+from orchestrator.engine.concurrent_tasks import task_group
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.skills import USE_SKILL
+from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
+from orchestrator.engine.untrusted_text import frame
+
+DIFF_CHARACTERS = 45_000
+"""Of all files together, some 15,000 tokens; what is beyond, agents read with ``git_diff``."""
+
+SHOWN_FINDINGS = 60
+SHOWN_FILES = 200
+MAX_DETAIL = 400
+
+ATTEMPTS = 2
+"""How often an analyzer that fails is called."""
+
+HEAD = """\
+This is the change that the team reviews. Every analyzer that reads its files has run on all of
+them; what they found stands below and need not be looked for again. A hit is a lead: read the lines
+before you rely on it. Lines of the diff carry their numbers in base and head.
+"""
+
+
+async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
+    """Run the analyzers, and give all agents of the run their common opening and tools.
+
+    Args:
+        analyze: False for an estimate, where only the size of the opening matters.
+    """
+    if analyze:
+        await _run_analyzers(state)
+    text = await _write_opening(state)
+    state.runtime = replace(state.runtime, opening=text, common_tools=_common_tools(state))
+
+
+async def _run_analyzers(state: ReviewState) -> None:
+    """Call, through the executor, what looks into a changed file and some agent may call."""
+    executor = state.runtime.executor
+    names = [name for name in ANALYZERS if name in executor.registry.specs()]
+    spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(names), bounds=Bounds())
+
+    examiners = [state.catalog.agents[name] for name in state.examiners]
+
+    def useful(name: str) -> bool:
+        tool = executor.registry.get(name)
+        able = any(executor.policy.refusal(agent, tool.spec) is None for agent in examiners)
+        concerned = isinstance(tool, Analysis) and any(map(tool.concerns, state.workspace.files))
+        return able and concerned
+
+    async def call(name: str, position: int) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            key = Key("analysis", 1, BY_CODE).in_turn(attempt).tool_call(position, name)
+            asked = ToolCall(str(key), name, {})
+            if (await executor.call(spec, asked, key, state.budget)).ok:
+                return
+
+    async with task_group() as group:
+        for position, name in enumerate(filter(useful, names), 1):
+            group.start_soon(call, name, position)
+
+
+def _common_tools(state: ReviewState) -> tuple[str, ...]:
+    """The tools that all agents are shown: all that the team has but analyzers, which have run.
+
+    A provider's cache holds for equal tools. Who may call what is the executor's to say.
+    """
+    names = [state.settings.lead, *state.examiners, "judge"]
+    agents = [state.catalog.agents[name] for name in names if name in state.catalog.agents]
+    wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys() | {USE_SKILL}
+    return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
+
+
+async def _write_opening(state: ReviewState) -> str:
+    change = state.workspace.change
+    calls = list(analyzer_calls(state.journal, 1, [Key("analysis", 1, BY_CODE)], ANALYZERS.keys()))
+    added, removed = (
+        sum(len(getattr(file, side)) for file in change.files) for side in ("added", "removed")
+    )
+    parts = [
+        f"Change {change.base} to {change.head}: {len(change.files)} files, +{added} -{removed}",
+        *change.notes,
+        *await _list_commits(state),
+        *_list_files(state),
+        *_list_findings(calls),
+        *await _show_diff(state),
+    ]
+    return HEAD + frame("\n".join(parts), state.runtime.executor.nonce)
+
+
+def _list_files(state: ReviewState) -> list[str]:
+    files = sorted(state.workspace.change.files, key=lambda file: (-risk(file), file.path))
+    lines = ["", "Files, riskiest first:"]
+    for file in files[:SHOWN_FILES]:
+        left_out = state.workspace.left_out(file)
+        lines.append(
+            f"- {file.path}: {file.status}, {kind_of(file.path)}, "
+            f"+{len(file.added)} -{len(file.removed)}"
+            + (f", from {file.old_path}" if file.old_path not in {None, file.path} else "")
+            + (f", not analyzed: {left_out}" if left_out else "")
+        )
+    more = len(files) - SHOWN_FILES
+    return [*lines, f"and {more} more; glob lists them"] if more > 0 else lines
+
+
+def _list_findings(calls: Sequence[Call]) -> list[str]:
+    """What analyzers found, each once, and what they could not do."""
+    found = {one.fingerprint: one for call in calls for one in call.result.findings}
+    ordered = sorted(found.values(), key=report_order)
+    lines = ["", f"Findings of analyzers ({len(ordered)}):"]
+    lines += [line for one in ordered[:SHOWN_FINDINGS] for line in _finding_lines(one)]
+    if len(ordered) > SHOWN_FINDINGS:
+        lines.append(f"and {len(ordered) - SHOWN_FINDINGS} less severe ones")
+    last = {call.tool: call for call in calls}
+    lines += [f"- {call.tool} failed: {call.why}" for call in last.values() if call.why]
+    return lines
+
+
+def _finding_lines(finding: LocatedFinding) -> list[str]:
+    detail = finding.detail.replace("\n", " ")[:MAX_DETAIL]
+    return [
+        (
+            f"- fingerprint {finding.fingerprint}: {finding.severity}, "
+            f"confidence {finding.confidence:.2f}, {finding.path}:{finding.start_line}, "
+            f"{finding.rule}: {finding.title}"
+        ),
+        f"  {detail}",
+    ]
+
+
+async def _show_diff(state: ReviewState) -> list[str]:
+    """The diffs of the riskiest files, whole, as long as there is room; then the others' names."""
+    lines, room, left = ["", "Diff:"], DIFF_CHARACTERS, list[str]()
+    change = state.workspace.change
+    for part in riskiest_first(change, await history.diff(change)):
+        size = sum(len(line) + 1 for line in part.lines)
+        if size > room:
+            left.append(f"- {part.lines[0].removeprefix('diff --git ')}: {len(part.lines)} lines")
+        else:
+            room -= size
+            lines += part.lines
+    return [*lines, "Too long to be shown here; read them with git_diff:", *left] if left else lines
+
+
+async def _list_commits(state: ReviewState) -> list[str]:
+    change = state.workspace.change
+    if not change.has_tree:
+        return []
+    return ["", "Commits, newest first:", await history.change_log(change)]

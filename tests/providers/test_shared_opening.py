@@ -1,0 +1,104 @@
+"""What all agents of a run are sent first: written by code, the same for all, cached for all."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from orchestrator.testing.model_server import RecordedRequest
+from orchestrator.testing.scripted_model import tool_call_reply
+from tests.providers.whole_kit import HEAD, POLICY, plans, reports, review, serving, sums_up
+from tests.review.review_kit import change
+
+TEAM = ("security", "qa", "docs", "architecture")
+LONG = HEAD["app.py"] + "".join(f"\n\ndef f{n}(x):\n    return x + {n}\n" for n in range(300))
+CHECKED = ".diffcourt/config/verdict.yaml"
+
+
+@pytest.fixture
+def portal() -> Iterator[BlockingPortal]:
+    with start_blocking_portal("asyncio") as opened:
+        yield opened
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    policy = {name: text for name, text in POLICY.items() if name != CHECKED}
+    return change(tmp_path, {"app.py": "X = 1\n", **policy}, {"app.py": LONG}).path
+
+
+def first_text(request: RecordedRequest) -> str:
+    content: Any = request.body["messages"][0]["content"]
+    return str(content[0]["text"])
+
+
+def silent() -> dict[str, Any]:
+    """A team whose members only say that all is well, and call nothing."""
+    return {
+        "lead": [plans(), sums_up("It adds functions.")],
+        **{name: [reports(summary="LGTM")] for name in TEAM},
+    }
+
+
+def test_the_analyzers_and_required_checks_run_whatever_the_models_do(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
+        verdict = review(repo, "anthropic")
+    assert len(server.requests) >= 6
+    assert {check.status for check in verdict.required_checks} <= {"passed", "not_applicable"}
+    assert "passed" in {check.status for check in verdict.required_checks}
+    assert "Text evaluated as code" in {finding.title for finding in verdict.findings}
+    assert verdict.verdict == "needs_changes"
+
+
+def test_every_agent_begins_with_the_same_bytes(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
+        review(repo, "anthropic")
+    requests = {seen.agent: seen for seen in server.requests if seen.body.get("tools")}
+    assert {"lead", *TEAM} <= requests.keys()
+    shared = {
+        json.dumps([seen.body["tools"], seen.body["system"], first_text(seen)])
+        for seen in requests.values()
+    }
+    assert len(shared) == 1
+    opening = first_text(requests["qa"])
+    assert f"+{LONG.count(chr(10)) - 1} -0" in opening
+    assert "return eval(text)" in opening
+    assert "Text evaluated as code" in opening
+    names = {tool["name"] for tool in requests["qa"].body["tools"]}
+    assert {"read_file", "search", "git_diff", "use_skill"} <= names
+    assert len(names) <= 20
+
+
+def test_later_agents_of_a_model_read_the_opening_from_the_cache(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
+        review(repo, "anthropic")
+    by_model: dict[str, list[RecordedRequest]] = {}
+    for seen in server.requests:
+        if seen.agent in TEAM:
+            by_model.setdefault(str(seen.body["model"]), []).append(seen)
+    later = [seen for requests in by_model.values() for seen in requests[1:]]
+    assert len(later) >= 2
+    for seen in later:
+        used = seen.usage
+        assert used is not None
+        assert used.cached_tokens >= 0.8 * used.input_tokens
+
+
+def test_a_call_of_another_agents_tool_is_refused_and_no_gap(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    script = {**silent(), "judge": []}
+    script["docs"] = [tool_call_reply(("propose_plan", {})), reports(summary="LGTM")]
+    with serving(portal, monkeypatch, "anthropic", script):
+        verdict = review(repo, "anthropic")
+    assert {agent.status for agent in verdict.agents if agent.agent == "docs"} == {"ok"}
+    assert "propose_plan" not in {skip.tool for skip in verdict.skipped}
