@@ -168,6 +168,7 @@ class PricedModel:
         ({"least": 16}, 5, 115, INF, 0),
         ({"least": 16}, 50, 116, INF, 16),
         ({"least": 16}, 50, 120, INF, 20),
+        ({"least": 16}, 1000, INF, 225.5, 900),
         # Floating point: 6 tokens cost 0.6000000000000001.
         ({"base": 0.0, "price": 0.1}, 90, INF, 0.6, 5),
     ],

@@ -126,11 +126,11 @@ def main() -> int:
 
 
 def read_survivors() -> dict[str, dict[Mutant, Known]]:
-    """The listed survivors of each module."""
+    """The listed survivors of each module; an empty change stands for all of a function."""
     listed = yaml.safe_load(SURVIVORS.read_text()) or {}
     return {
         module: {
-            Mutant(entry["in"], *split_diff(entry["diff"].splitlines())): Known(
+            Mutant(entry["in"], *split_diff(entry.get("diff", "").splitlines())): Known(
                 "equivalent" in entry, entry.get("equivalent") or entry["accepted"]
             )
             for entry in entries
@@ -178,12 +178,13 @@ def run_mutmut(work: Path, module: str, sample: int | None, seed: int, seconds: 
         ).stdout.split()
         names = random.Random(seed).sample(names, min(sample, len(names)))
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1", *names]
-    log = work / "mutmut.log"
+    log, temporary = work / "mutmut.log", work / "tmp"
+    temporary.mkdir()
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             cwd=work,
-            env={**os.environ, "PYTHONPATH": str(work / "mutants")},
+            env={**os.environ, "PYTHONPATH": str(work / "mutants"), "TMPDIR": str(temporary)},
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -215,8 +216,11 @@ def report(work: Path, module: str, known: dict[Mutant, Known]) -> bool:
     ]
     noticed = sum(code is not None and code not in UNNOTICED for code in codes.values())
     counted = [(name, mutant) for name, mutant in survived if not mutant.changes_only_case]
-    unlisted = [(name, mutant) for name, mutant in counted if mutant not in known]
-    equivalent = sum(mutant in known and known[mutant].equivalent for _, mutant in counted)
+    listed = [
+        known.get(mutant) or known.get(Mutant(mutant.function, "", "")) for _, mutant in counted
+    ]
+    unlisted = [each for each, found in zip(counted, listed, strict=True) if not found]
+    equivalent = sum(found is not None and found.equivalent for found in listed)
     for name, mutant in unlisted:
         print(f"survived: {name.rpartition('.')[2]}\n- in: {mutant.function}\n  diff: |")
         print("\n".join(f"    {line}" for line in diff_lines(mutant)))
