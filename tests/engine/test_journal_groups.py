@@ -118,7 +118,7 @@ async def test_all_who_wait_are_told_that_a_write_failed() -> None:
             await durable(journal, key, [])
         told.append(key)
 
-    with pytest.raises(StoreError, match="disk full"):
+    with pytest.raises(StoreError, match="disk full") as caught:
         async with (
             open_journal(RUN, store, SystemClock(), holder="a test") as journal,
             anyio.create_task_group() as group,
@@ -128,6 +128,7 @@ async def test_all_who_wait_are_told_that_a_write_failed() -> None:
                 await settle()
             store.let(200)
     assert sorted(told) == ["first", "second", "third"]
+    assert str(caught.value) == "disk full"
 
 
 class Interrupts(MemoryStore):

@@ -122,4 +122,13 @@ async def test_elapsed_counts_the_sessions_and_not_the_time_between() -> None:
         clock.at += 7
         journal.note("b", {})
         assert journal.elapsed() == 17
-    assert seconds_worked(await store.rows(RUN)) == 17
+    clock.at += 5000
+    async with open_journal(RUN, store, clock, holder="a") as journal:
+        clock.at += 3
+        journal.note("c", {})
+        assert journal.elapsed() == 20
+    rows = await store.rows(RUN)
+    assert [row.key for row in rows] == ["session/1", "a", "session/2", "b", "session/3", "c"]
+    assert seconds_worked(rows) == 20
+    assert seconds_worked(rows[1:2]) == 0
+    assert seconds_worked([]) == 0

@@ -48,8 +48,9 @@ MODULES = {
     ],
     "engine/journal_keys.py": ["engine/test_journal_keys.py"],
     "engine/journal_rows.py": [
-        "engine/test_journal_hash_chain.py",
         "engine/test_journal_groups.py",
+        "engine/test_journal_hash_chain.py",
+        "engine/test_signed_head.py",
     ],
     "engine/journal_verification.py": ["engine/test_signed_head.py"],
     "engine/secret_redaction.py": ["engine/test_redaction.py"],
