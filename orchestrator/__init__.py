@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from orchestrator.errors import Interrupted as Interrupted
     from orchestrator.errors import InvalidArguments as InvalidArguments
     from orchestrator.errors import ModelError as ModelError
+    from orchestrator.errors import NotOffered as NotOffered
     from orchestrator.errors import NotPermitted as NotPermitted
     from orchestrator.errors import NotRegistered as NotRegistered
     from orchestrator.errors import ProviderRefused as ProviderRefused
@@ -107,6 +108,7 @@ _PUBLIC = {
         "Interrupted",
         "InvalidArguments",
         "ModelError",
+        "NotOffered",
         "NotPermitted",
         "NotRegistered",
         "ProviderRefused",

@@ -21,6 +21,7 @@
     └── Refused                     the executor did not perform a call
         ├── NotRegistered           no such tool
         ├── NotPermitted            not for this agent, or not in this environment
+        │   └── NotOffered          the agent does not have this tool
         ├── InvalidArguments        the arguments do not match the tool's schema
         ├── GuardRefused            a guard refused it
         ├── ToolDown                the tool failed too often and is disabled for a while
@@ -248,6 +249,12 @@ class NotPermitted(Refused):
     code = "not_permitted"
 
 
+class NotOffered(NotPermitted):
+    """The tool exists, but the agent's list of tools does not have it."""
+
+    code = "not_offered"
+
+
 class InvalidArguments(Refused):
     """The arguments do not match the tool's JSON Schema."""
 
@@ -306,5 +313,6 @@ def refused(code: str, reason: str, guard: str = "") -> Refused:
     """
     if guard:
         return GuardRefused(guard, reason)
-    kinds: dict[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
+    known: list[type[Refused]] = [*Refused.__subclasses__(), NotOffered]
+    kinds = {kind.code: kind for kind in known}
     return kinds.get(code, Refused)(reason)

@@ -56,6 +56,10 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "end_line", self.line)
 
 
+NOTHING_TO_COMPARE = "nothing_to_compare"
+"""The fact that says why a check that compares both sides had nothing to compare."""
+
+
 class CheckReply(Struct, frozen=True, forbid_unknown_fields=True):
     """What one run of a check reports; it crosses the process boundary as JSON.
 
@@ -69,6 +73,11 @@ class CheckReply(Struct, frozen=True, forbid_unknown_fields=True):
     examined: list[str] = []
     gaps: dict[str, str] = {}
     facts: dict[str, Any] = {}
+
+
+def nothing_to_compare(why: str) -> CheckReply:
+    """Return the reply of a check that does not apply to a change; it has examined nothing."""
+    return CheckReply(facts={NOTHING_TO_COMPARE: why})
 
 
 class Gap(Exception):

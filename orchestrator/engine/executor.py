@@ -48,7 +48,7 @@ from orchestrator.engine.types import (
     ToolSpec,
 )
 from orchestrator.engine.untrusted_text import escape_markers, frame
-from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refused
+from orchestrator.errors import ApprovalRequired, InputError, NotOffered, NotPermitted, Refused
 
 
 def fingerprint(call: ToolCall) -> str:
@@ -167,7 +167,7 @@ class Executor:
         tool = self.registry.get(call.name)
         denied = self.policy.refusal(agent, tool.spec)
         if denied and not self._observe_only:
-            raise NotPermitted(denied)
+            raise NotPermitted(denied) if call.name in agent.tools else NotOffered(denied)
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
         guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))

@@ -60,7 +60,7 @@ async def test_a_permitted_call_runs_and_its_text_is_framed() -> None:
     ("wish", "code"),
     [
         (call("nosuch"), "not_registered"),
-        (call("foreign"), "not_permitted"),
+        (call("foreign"), "not_offered"),
         (call("other"), "not_permitted"),
         (call(text=3), "invalid_arguments"),
         (call(text="x", more="y"), "invalid_arguments"),

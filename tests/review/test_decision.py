@@ -32,8 +32,10 @@ def finding(number: int = 1, severity: Severity = "medium", confidence: float = 
     )  # fmt: skip
 
 
-def health(error: str = "", gaps: str = "", given: str = "a b", own_tests: str = "") -> ToolHealth:
-    return ToolHealth(error, frozenset(gaps.split()), frozenset(given.split()), own_tests)
+def health(
+    error: str = "", gaps: str = "", given: str = "a b", own_tests: str = "", nothing: str = ""
+) -> ToolHealth:
+    return ToolHealth(error, frozenset(gaps.split()), frozenset(given.split()), own_tests, nothing)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,12 @@ def test_a_check_is_required_of_the_files_that_one_of_its_patterns_fits() -> Non
             "its own; new ones",
         ),
         ({"ruff": health("x", own_tests="y"), "taint": health()}, "failed", "ruff: x"),
+        (
+            {"ruff": health(nothing="no tests"), "taint": health(nothing="no log")},
+            "not_applicable",
+            "ruff: no tests; taint: no log",
+        ),
+        ({"ruff": health(nothing="no tests"), "taint": health()}, "passed", "ruff, taint"),
     ],
 )
 def test_a_required_check_passes_when_each_tool_looked_at_each_file(

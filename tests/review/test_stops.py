@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.types import Request, Response, Usage
+from orchestrator.engine.types import Request, Response, ToolResult, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
-from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
+from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scores, script, sums
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +179,22 @@ async def test_an_unexpected_call_fails_the_agent_that_made_it(repo: Repo) -> No
     model = ScriptedModel(script(lead=[plan(*TEAM), plan("docs")], docs=[too_much, too_much]))
     verdict = await review(repo, model)
     assert verdict.status == "incomplete"
+
+
+async def test_a_call_of_a_tool_that_was_not_offered_leaves_no_gap(repo: Repo) -> None:
+    lines = script()
+    lines["security"].insert(0, looks("zizmor", "run_tests", "complexity", "no_such_tool"))
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model)
+    model.finish()
+    last = next(r for r in reversed(model.requests) if r.agent == "security")
+    results = [b for m in last.messages for b in m.blocks if isinstance(b, ToolResult)]
+    assert [result.ok for result in results] == [False] * 4 + [True] * 4
+    assert [skip for skip in verdict.skipped if skip.gap] == []
+    assert (verdict.stop.reason, verdict.status, len(verdict.iterations)) == ("done", "complete", 1)
+    (api,) = [check for check in verdict.required_checks if check.name == "public-api"]
+    assert api.status == "not_applicable"
+    assert api.detail.startswith("api_breakage: no changed file is a public module")
 
 
 async def test_a_judge_scores_what_only_a_reader_can_weigh(repo: Repo) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.checks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
-from orchestrator.checks.check_io import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding, nothing_to_compare
 from orchestrator.checks.path_kinds import is_product, is_public_module
 from orchestrator.checks.python.parsed_sources import (
     Job,
@@ -41,24 +41,31 @@ def run(job: Job) -> CheckReply:
     for pair in read_pairs(job, gaps, suffixes=(".py", ".pyi")):
         with gap_on_error(gaps, pair.path):
             try:
-                findings += _compare(pair, base_tree, head_tree)
+                found = _compare(pair, base_tree, head_tree)
             except griffe.GriffeError as error:
                 raise NotParsedError(f"griffe cannot read it: {error}") from None
-            examined.append(pair.path)
+            if found is not None:
+                findings += found
+                examined.append(pair.path)
+    if not examined and not gaps:
+        return nothing_to_compare("no changed file is a public module of a library in base")
     return CheckReply(findings, examined, gaps)
 
 
-def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[RawFinding]:
+def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[RawFinding] | None:
+    """What one module breaks; None when it has no public surface in base."""
     old = pair.old_path
     if old is None or pair.status == "copied" or not is_product(old):
-        return []
+        return None
     if not base_tree.is_library(old) or (base := pair.base()) is None:
-        return []
+        return None
     dotted = base_tree.index.dotted(old)
     twin = head_tree.twin(base_tree, old)
     if twin is None:
         if old.endswith(".pyi") and head_tree.twin(base_tree, old[:-1]):
             return []  # only the stub is gone
+        if not is_public_module(old):
+            return None
         return list(_module_removed(base, dotted, base_tree, head_tree))
     head = pair.head if pair.head and twin == pair.path else head_tree.source(twin)
     if head is None:
@@ -69,7 +76,7 @@ def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[R
         still = head_tree.exposed(twin)
         exposed = {name: known for name, known in offered.items() if still.get(name) == known}
         if not exposed:
-            return []
+            return None
     was, now = ModuleApi(base, dotted, exposed), ModuleApi(head, dotted, exposed)
     if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
         was.body = ModuleApi(body, dotted)

@@ -2,7 +2,14 @@
 
 import re
 
-from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.check_io import (
+    CheckReply,
+    Gap,
+    RawFinding,
+    Source,
+    nothing_to_compare,
+    read,
+)
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.parsed_sources import Job
 
@@ -18,29 +25,31 @@ _FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|ne
 def run(job: Job) -> CheckReply:
     """Report the heading under which an entry is missed."""
     files = job["files"]
-    examined = [file["path"] for file in files if file["status"] != "deleted"]
-    nothing = CheckReply(examined=examined)
+    both = set(job["base_tree"]) & set(job["head_tree"])
     new = set(job["head_tree"]) - set(job["base_tree"])
+    examined = [file["path"] for file in files if file["status"] != "deleted"]
     if any(_LOG.fullmatch(_name(f["path"])) for f in files) or any(map(_FRAGMENTS.search, new)):
-        return nothing
+        return CheckReply(examined=examined)
+    logs = sorted(path for path in both if _LOG.fullmatch(path) and path not in job["head_links"])
+    if not logs:
+        return nothing_to_compare("the project keeps no changelog in its root directory")
     changed = sum(
         len(file["added"]) + len(file["removed"])
         for file in files
         if file["path"].endswith(".py") and is_product(file["path"])
     )
     if changed < CHANGED_LINES:
-        return nothing
-    for path in sorted(set(job["base_tree"]) & set(job["head_tree"]), key=lambda p: p.count("/")):
-        if "/" not in path and path not in job["head_links"] and _LOG.fullmatch(path):
-            try:
-                line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
-            except Gap as why:
-                return CheckReply(examined=examined, gaps={path: str(why)})
-            if line:
-                message = f"{changed} lines of source changed, and {path} says nothing of it"
-                found = RawFinding("missing", path, line, message, key=path)
-                return CheckReply([found], examined)
-    return nothing
+        return CheckReply(examined=examined)
+    for path in logs:
+        try:
+            line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+        except Gap as why:
+            return CheckReply(examined=examined, gaps={path: str(why)})
+        if line:
+            message = f"{changed} lines of source changed, and {path} says nothing of it"
+            found = RawFinding("missing", path, line, message, key=path)
+            return CheckReply([found], examined)
+    return nothing_to_compare(f"{logs[0]} has no heading for what is not released yet")
 
 
 def _name(path: str) -> str:

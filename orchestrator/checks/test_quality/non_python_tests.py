@@ -111,6 +111,11 @@ def compare_non_python_tests(job: Job) -> CheckReply:
     return CheckReply(findings, examined, gaps)
 
 
+def holds_non_python_tests(path: str) -> bool:
+    """Whether a file of this name holds tests in one of the languages that are read here."""
+    return _language(path) is not None
+
+
 def _language(path: str) -> _Language | None:
     name = path.rpartition("/")[2]
     return next(

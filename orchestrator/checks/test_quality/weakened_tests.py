@@ -4,10 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding, nothing_to_compare
 from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.parsed_sources import (
     Job,
@@ -18,13 +19,19 @@ from orchestrator.checks.python.parsed_sources import (
     read_pairs,
     read_text,
 )
-from orchestrator.checks.test_quality.non_python_tests import compare_non_python_tests
+from orchestrator.checks.test_quality.non_python_tests import (
+    compare_non_python_tests,
+    holds_non_python_tests,
+)
 from orchestrator.checks.test_quality.python_tests import Case, Suite, read_suite
 from orchestrator.checks.test_quality.untested_change import UntestedCode
 
 
 def run(job: Job) -> CheckReply:
     """Report what weakens the tests; Python is parsed, other languages are read by pattern."""
+    tree = chain(job["base_tree"], job["head_tree"])
+    if not any(is_test(path) or holds_non_python_tests(path) for path in tree):
+        return nothing_to_compare("the project has no tests")
     gaps: dict[str, str] = {}
     findings: list[RawFinding] = []
     examined: list[str] = []

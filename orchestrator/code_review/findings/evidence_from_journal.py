@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from orchestrator.checks.check_io import NOTHING_TO_COMPARE
 from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.verdict.decision import ToolHealth
 from orchestrator.engine.agent_loop import AgentResult
@@ -14,6 +15,10 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 from orchestrator.engine.untrusted_text import unframe
+from orchestrator.errors import NotOffered, NotRegistered
+
+NOT_OFFERED = frozenset({NotOffered.code, NotRegistered.code})
+"""Codes of refusals of tools that an agent does not have."""
 
 BY_CODE = "analyzers"
 """The name under which code itself calls analyzers, before any agent works."""
@@ -63,10 +68,14 @@ def analyzer_calls(
 ) -> Iterator[Call]:
     """The calls of analyzers in one iteration, by agent, attempt, turn and place.
 
-    Looking around is no evidence and its failures are no gaps, so other tools are left out.
+    Looking around is no evidence and its failures are no gaps, so other tools are left out. A call
+    of a tool that the agent was not offered is a slip of the agent, which saw the refusal: what the
+    tool would have looked at is somebody else's to look at, or a required check that has not run.
     """
     for task in sorted(tasks, key=str):
         for call in calls_under(journal, task):
+            if call.refusal and call.code in NOT_OFFERED:
+                continue
             if call.tool in analyzers and (call.completed or call.refusal):
                 result = AnalysisResult.from_json(call.data)
                 why = _failure(call, result)
@@ -123,9 +132,16 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
             frozenset(path for name, path in open_gaps if name == tool),
             frozenset(p for one in entries if one.tool == tool for p in one.result.given),
             str(call.result.facts.get("own_tests", "")),
+            _nothing_to_compare([one.result for one in entries if one.tool == tool]),
         )
         for tool, call in last.items()
     }
+
+
+def _nothing_to_compare(results: Sequence[AnalysisResult]) -> str:
+    """Why none of a tool's calls compared anything; empty when one did."""
+    reasons = [str(result.facts.get(NOTHING_TO_COMPARE, "")) for result in results]
+    return reasons[-1] if all(reasons) else ""
 
 
 def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:

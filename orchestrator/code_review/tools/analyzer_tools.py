@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import anyio
 from msgspec import Struct, field
 
+from orchestrator.checks.check_io import NOTHING_TO_COMPARE
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
     ChangeAnalyzer,
@@ -86,7 +87,11 @@ def as_observation(
         for finding in found.findings[:SHOWN_FINDINGS]
     ]
     left = len(found.findings) - len(shown)
-    summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
+    if report.examined or found.findings:
+        summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
+    else:
+        why = report.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")
+        summary = f"{report.tool}: looked at no file: {why}"
     content: dict[str, Json] = {
         "summary": summary + (f", {left} of them not shown here" if left else ""),
         "findings": shown,

@@ -54,12 +54,14 @@ class ToolHealth(Struct, frozen=True):
     Attributes:
         error: its last error, empty when the last call was well.
         own_tests: why only tests of the change itself passed in it; empty where that is not so.
+        nothing: why it had nothing to compare; empty where it had.
     """
 
     error: str
     gaps: frozenset[str]
     given: frozenset[str] = frozenset()
     own_tests: str = ""
+    nothing: str = ""
 
 
 def check(
@@ -90,6 +92,9 @@ def check(
         seen = "; ".join([*broken, *(f"did not look at {path}" for path in missed[:3])])
         more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
         return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
+    if all(tools[name].nothing for name in rule.tools):
+        why = "; ".join(f"{name}: {tools[name].nothing}" for name in rule.tools)
+        return RequiredCheck(name=rule.name, status="not_applicable", detail=why)
     own = "; ".join(tools[name].own_tests for name in rule.tools if tools[name].own_tests)
     if own:
         return RequiredCheck(name=rule.name, status="passed_by_own_tests", detail=own)
