@@ -32,6 +32,15 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 at this verdict or a worse one: merge, needs_changes, block or never; "
         "default: fail_on in the configuration of the base commit, needs_changes if unset",
     )
+    amount = group.add_mutually_exclusive_group()
+    amount.add_argument(
+        "--full", action="store_true", help="print every finding whole, not at most 100 lines"
+    )
+    amount.add_argument(
+        "--verbose",
+        action="store_true",
+        help="print also agents, criteria, guards, passed checks and usage, as diffcourt show does",
+    )
     group.add_argument(
         "--quiet", action="store_true", help="print no progress; with --json -, no report either"
     )
@@ -68,7 +77,11 @@ def deliver(
     if not (on_stdout and args.quiet):
         stream = sys.stderr if on_stdout else sys.stdout
         text = render_verdict(
-            verdict, width=width_of(stream), color=use_color(stream), repo=args.repo
+            replace(verdict, exit_code=code),
+            width=width_of(stream),
+            color=use_color(stream),
+            repo=args.repo,
+            detail="verbose" if args.verbose else "full" if args.full else "brief",
         )
         emit(text, stream)
     return code

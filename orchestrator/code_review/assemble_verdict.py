@@ -344,7 +344,7 @@ def next_human_action(
     if waiting:
         name = waiting[0].name if len(waiting) > 1 else ""
         command = answer_command(state.journal.run_id, name)
-        return f"{waiting[0].question} Answer, and go on with: {command}"
+        return f"{waiting[0].question} Answer with: {command}"
     if state.approvals:
         run, call = state.journal.run_id, state.approvals[0]
         return (
@@ -352,25 +352,28 @@ def next_human_action(
             f"{approve_command(run, call.approval)} (or deny), then: {resume_command(run)}"
         )
     if stop.reason == "human":
-        return f"See to this, then review again: {stop.detail}"
+        return f"Resolve this, then review again: {stop.detail}"
     if stop.reason == "budget":
         command = resume_command(state.journal.run_id)
-        return f"Go on with a higher limit ({command} --max-...), or review the rest by hand."
+        return f"Continue with a higher limit ({command} --max-...), or review the rest by hand."
     gaps = [skip for skip in state.synthesis.skipped if skip.gap]
     if gaps and not complete:
         first = gaps[0]
-        return f"Look by hand at what was not reviewed; first {first.path}: {first.why}"
+        where = "the whole change" if first.path == "*" else first.path
+        return f"Review by hand what was not reviewed, first {where}: {first.why}"
     if outcome == "merge":
-        return "Merge it if you agree; nothing found stands against it."
+        reviewed = len({entry.path for entry in state.synthesis.checked})
+        files = len(state.workspace.change.files)
+        return f"No blocking findings in the files that were reviewed ({reviewed} of {files})."
     first_finding = state.synthesis.findings[0] if state.synthesis.findings else None
     if first_finding is None:
-        return "See the reasons, then review again."
+        return "Resolve the reasons, then review again."
     where = f"{first_finding.path}:{first_finding.start_line}"
     return f"Start with {first_finding.id} at {where}: {first_finding.title}"
 
 
 def next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    """How to mend what was found, the gravest first."""
+    """How to fix what was found, the most severe first."""
     return tuple(
         f"{finding.id} {finding.path}:{finding.start_line}: {finding.fix_suggestion}"
         for finding in findings[:LISTED_ACTIONS]

@@ -218,6 +218,7 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
     return Iteration(
         score=scored.total,
         accepted=scored.accepted,
+        judged=scored.is_judged,
         gates=(*signatures, *unheard),
         missing=(*signatures, *unheard, *scored.missing_of("judged"), *escalated),
         failures=frozenset(signatures),
@@ -232,10 +233,11 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
 
 
 def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
-    """What was not looked at, a line per tool and reason."""
+    """What was not reviewed, a line per tool and reason."""
     found = Counter((skip.tool, skip.why) for skip in synthesis.skipped if skip.gap)
     return tuple(
-        f"{tool or 'no tool'} did not look at {count} {'part' if count == 1 else 'parts'}: {why}"
+        f"{f'not reviewed by {tool}' if tool else 'not reviewed'} "
+        f"({count} {'part' if count == 1 else 'parts'}): {why}"
         for (tool, why), count in found.items()
     )
 

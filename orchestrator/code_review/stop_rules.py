@@ -1,7 +1,7 @@
 """Iterate, or stop and why. Four layers, asked in order; all of it is plain code over plain facts.
 
 1. budget: a hard limit was met.
-2. gates: what must be there is there, and the judge accepts: done.
+2. gates: all planned checks ran, and the score is accepted: done.
 3. stagnation: going on would not help.
 4. human: only a person can go on.
 
@@ -26,7 +26,8 @@ class Iteration(Struct, frozen=True):
 
     Attributes:
         score: the judge's total, None when nothing could be scored.
-        accepted: the judge accepts (threshold met, no blocker).
+        accepted: the score meets the threshold, and no criterion blocks.
+        judged: a judge took part in the score.
         gates: deterministic gates that do not hold, in words.
         missing: what another iteration could get, in words.
         failures: signatures of what failed, equal for the same failure.
@@ -40,6 +41,7 @@ class Iteration(Struct, frozen=True):
 
     score: float | None
     accepted: bool
+    judged: bool = False
     gates: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     failures: frozenset[str] = frozenset()
@@ -69,7 +71,8 @@ def decide(
     if last.human:
         return Stop("human", last.human)
     if not last.gates and last.accepted:
-        return Stop("done", "nothing is left to get, and the judge accepts the review")
+        accepts = ", and the judge accepts the review" if last.judged else ""
+        return Stop("done", f"all planned checks ran{accepts}")
     if not last.missing:
         return Stop("stagnation", "nothing is missing that another iteration could get")
     if stuck := _stagnation(history, policy):

@@ -132,6 +132,14 @@ class Scorecard(Struct, frozen=True):
             self.total is not None and self.total >= self.rubric.threshold and not self.blocked_by
         )
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judge scored a criterion."""
+        return any(
+            criterion.kind == "judged" and self.marks[criterion.id].score is not None
+            for criterion in self.rubric.criteria
+        )
+
     def missing_of(self, kind: Literal["measured", "judged"]) -> tuple[str, ...]:
         """The evidence that is missing by criteria of one kind, in their order, each once."""
         return tuple(

@@ -1,28 +1,36 @@
-"""Findings as text: open ones by severity with evidence, then waived and rejected ones."""
+"""Findings as text: open ones by weight and cause with evidence, then waived and rejected ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from textwrap import dedent
+from typing import TypeVar
+
+from rich.cells import chop_cells
 
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.verdict.model import Finding, Verdict, severity_counts
-from orchestrator.report.terminal_escaping import (
-    escape_code_lines,
-    escape_line,
-    escape_unprintable,
-    quote_path,
-)
-from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun, render_omitted, truncate
+from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
+from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
+from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, Page, count_noun
 
-MAX_FINDINGS = 50
-MAX_OTHERS = 10
 QUOTE_LINES = 6
+ROWS_PER_LINE = 3
+"""Rows of the terminal that one long line of a quotation may take."""
+PLACES = 12
+"""Further places of a cause that are listed in a short report."""
+GRAVE = ("critical", "high")
 _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
+
+T = TypeVar("T")
+Cause = Sequence[Finding]
+"""Findings with the same cause; the weightiest is first."""
 
 
 def sort_open_findings(verdict: Verdict) -> list[Finding]:
-    """Open findings, most severe first, otherwise in the verdict's order."""
-    counted = [finding for finding in verdict.findings if finding.state == "open"]
-    return sorted(counted, key=lambda finding: SEVERITIES.index(finding.severity))
+    """Open findings by weight: severity, then confidence, then the verdict's order."""
+    return _by_weight(finding for finding in verdict.findings if finding.state == "open")
+
+
+def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), -one.confidence))
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
@@ -33,20 +41,42 @@ def count_by_severity(findings: Iterable[Finding]) -> str:
 
 def format_location(finding: Finding) -> str:
     """``path:line``, which editors and terminals recognize, and whether it is a line of base."""
-    removed = " (removed)" if finding.evidence.side == "base" else ""
-    return f"{quote_path(finding.path)}:{finding.start_line}{removed}"
+    return _format_place(finding.path, finding.start_line, finding.evidence.side == "base")
+
+
+def _format_place(path: str, line: int, removed: bool) -> str:
+    return f"{quote_path(path)}:{line}{' (removed)' if removed else ''}"
+
+
+def _group_by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Items with the same key, in the order in which each key first occurs."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _cause_of(finding: Finding) -> Hashable:
+    """Equal for findings that differ only in their place; a disputed one stands alone."""
+    if finding.objections or finding.waiver:
+        return finding.id
+    return finding.severity, finding.rule, finding.title
 
 
 def _render_quote(page: Page, finding: Finding) -> list[str]:
     if not finding.evidence.quote.strip():
         return []
     quoted = escape_code_lines(finding.evidence.quote)
-    shown = dedent("\n".join(quoted[:QUOTE_LINES])).split("\n")
+    shown = dedent("\n".join(quoted[: page.cut(QUOTE_LINES)])).split("\n")
     digits = len(str(finding.start_line + len(shown) - 1))
-    lines = [
-        page.paint(f"      {number:>{digits}} | ", "dim") + truncate(line, page.width - digits - 9)
-        for number, line in enumerate(shown, finding.start_line)
-    ]
+    room = page.width - digits - 9
+    lines: list[str] = []
+    for number, line in enumerate(shown, finding.start_line):
+        rows = chop_cells(line[: 2 * room * ROWS_PER_LINE], room) or [""]
+        lines.append(page.paint(f"      {number:>{digits}} | ", "dim") + rows[0])
+        lines += [f"{DEEP_INDENT}{'':>{digits}} {row}" for row in rows[1:ROWS_PER_LINE]]
+        if len(rows) > ROWS_PER_LINE:
+            lines[-1] = lines[-1][:-3] + "..."
     if len(quoted) > len(shown):
         left = count_noun(len(quoted) - len(shown), "more line")
         lines.append(page.paint(f"      {'':>{digits}} | ({left})", "dim"))
@@ -63,32 +93,72 @@ def _describe_source(finding: Finding) -> str:
     return escape_line(f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}")
 
 
-def _render_finding(page: Page, finding: Finding) -> list[str]:
+def _render_title(page: Page, finding: Finding, limit: int) -> list[str]:
     where = format_location(finding)
     first, *others = page.wrap(
-        escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, limit=4
+        escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, limit=limit
     )
-    lines = ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
-    lines += _render_quote(page, finding)
+    if len(first) < 2 + len(where):  # a narrow page breaks a long path
+        return [first, *others]
+    return ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
+
+
+def _render_entry(page: Page, cause: Cause) -> list[str]:
+    """A finding with its evidence, and the other places of the same cause."""
+    finding, *others = cause
+    whole = page.cut(12 if finding.severity in GRAVE else 4)
+    lines = _render_title(page, finding, page.cut(4)) + _render_quote(page, finding)
+    if finding.because_of is not None:
+        named = finding.because_of
+        place = _format_place(named.path, named.line, named.removed)
+        lines += page.wrap(f"because of {place}", first="      ", rest=DEEP_INDENT, limit=2)
     if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
-        lines += page.wrap(
-            escape_line(finding.detail), first="      why: ", rest=DEEP_INDENT, limit=4
-        )
+        lines += _render_text(page, "why", finding.detail, whole)
     if finding.fix_suggestion:
-        lines += page.wrap(
-            escape_line(finding.fix_suggestion), first="      fix: ", rest=DEEP_INDENT, limit=4
-        )
-    lines += _render_contradictions(page, finding)
+        lines += _render_text(page, "fix", finding.fix_suggestion, page.cut(4))
+    for prefix, text in dict.fromkeys((*_agents_words(finding), *_contradictions(finding))):
+        lines += _render_text(page, prefix, text, whole)
     waiver = [escape_line(finding.waiver)] if finding.waiver else []
     for text in (*waiver, _describe_source(finding)):
         lines += [
             page.paint(line, "dim")
             for line in page.wrap(text, first="      ", rest=DEEP_INDENT, limit=3)
         ]
-    return lines
+    return lines + _render_places(page, others)
 
 
-def _render_contradictions(page: Page, finding: Finding) -> list[str]:
+def _render_text(page: Page, prefix: str, text: str, limit: int) -> list[str]:
+    return page.wrap(escape_line(text), first=f"      {prefix}: ", rest=DEEP_INDENT, limit=limit)
+
+
+def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:
+    """The other places of a cause with their ids."""
+    shown = others[: page.cut(PLACES)]
+    if not shown:
+        return []
+    text = ", ".join(f"{format_location(one)} [{escape_line(one.id)}]" for one in shown)
+    if len(others) > len(shown):
+        text += f" and {len(others) - len(shown):,} more"
+    return page.wrap(text, first="      also at ", rest=DEEP_INDENT, limit=UNBOUNDED)
+
+
+def _agents_words(finding: Finding) -> list[tuple[str, str]]:
+    """What agents say of it in words of their own, where an analyzer's title is shown."""
+    return [
+        (f"{escape_line(report.by)} adds", ". ".join(words))
+        for report in finding.reports
+        if not report.proved
+        and (
+            words := [
+                text.rstrip(".")
+                for text in (report.title, report.detail)
+                if text and text not in {finding.title, finding.detail}
+            ]
+        )
+    ]
+
+
+def _contradictions(finding: Finding) -> list[tuple[str, str]]:
     """Reporters who rate it differently or dispute it."""
     if not finding.contested:
         return []
@@ -101,68 +171,92 @@ def _render_contradictions(page: Page, finding: Finding) -> list[str]:
         f"{objection.by} disputes it: {objection.reason} (kept: {objection.why_not})"
         for objection in finding.objections
     ]
-    lines: list[str] = []
-    for text in dict.fromkeys(texts):
-        lines += page.wrap(escape_line(text), first="      but: ", rest=DEEP_INDENT, limit=4)
-    return lines
+    return [("but", text) for text in texts]
 
 
-def render_open(page: Page, verdict: Verdict) -> list[str]:
-    """Open findings up to a maximum, grouped by severity."""
-    counted = sort_open_findings(verdict)
+def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str]:
+    """Open findings by severity and cause.
+
+    Args:
+        room: lines that they may take. What does not fit is shown by its title, the rest counted.
+    """
+    causes = _group_by(sort_open_findings(verdict), _cause_of)
+    counts = severity_counts(verdict.findings)
     lines: list[str] = []
-    for severity in SEVERITIES:
-        group = [finding for finding in counted[:MAX_FINDINGS] if finding.severity == severity]
-        if not group:
-            continue
-        total = sum(finding.severity == severity for finding in counted)
-        lines += ["", page.heading(f"{severity.capitalize()} ({total:,})", _STYLE[severity])]
-        for number, finding in enumerate(group):
-            lines += ([""] if number else []) + _render_finding(page, finding)
-    left = counted[MAX_FINDINGS:]
-    if left:
-        text = f"and {len(left):,} more in the JSON ({count_by_severity(left)})"
-        lines += ["", f"  {text}"]
+    severity = ""
+    shortened = False
+    for number, cause in enumerate(causes):
+        first = cause[0].severity
+        head = ["", page.heading(f"{first.capitalize()} ({counts[first]:,})", _STYLE[first])]
+        head = head if first != severity else []
+        gap = [] if head or shortened else [""]
+        left = len(causes) - number - 1
+        reserved = min(left, room // (6 if first in GRAVE else 3)) + 6
+        entry = [] if shortened else _render_entry(page, cause)
+        if not entry or (number and len(lines) + len(head) + len(entry) + 1 + reserved > room):
+            shortened, entry = True, _render_short_entry(page, cause)
+            if len(lines) + len(head) + len(entry) + 4 > room:
+                lines += _render_left_out(page, [one for rest in causes[number:] for one in rest])
+                return lines[1:]
+        lines += head + gap + entry
+        severity = first
+    if shortened:
+        lines += ["", *page.wrap(f"Evidence, reasons and fixes: {page.more}", first="  ")]
     return lines[1:]
+
+
+def _render_short_entry(page: Page, cause: Cause) -> list[str]:
+    places = f" and {len(cause) - 1:,} more places" if len(cause) > 1 else ""
+    first = f"  {format_location(cause[0])}  [{escape_line(cause[0].id)}]{places} "
+    return page.wrap(escape_line(cause[0].title), first=first, rest=DEEP_INDENT, limit=1)
+
+
+def _render_left_out(page: Page, findings: Sequence[Finding]) -> list[str]:
+    text = f"and {len(findings):,} more ({count_by_severity(findings)}): {page.more}"
+    return ["", *page.wrap(text, first="  ")]
 
 
 def render_waived(page: Page, verdict: Verdict) -> list[str]:
     """Findings that a waiver accepts: shown, and not counted."""
-    accepted = [finding for finding in verdict.findings if finding.state == "waived"]
+    accepted = _by_weight(finding for finding in verdict.findings if finding.state == "waived")
     if not accepted:
         return []
     lines = [page.heading(f"Waived ({len(accepted):,}): accepted, not counted")]
-    for finding in accepted[:MAX_OTHERS]:
-        text = f"{finding.severity}: {finding.title} [{finding.rule}]; {finding.waiver}"
+    for finding in accepted[: page.items]:
+        text = f"{finding.severity}: {finding.title} [{finding.rule}]"
+        text += f"; {finding.waiver}" if finding.waiver else ""
         lines += page.wrap(
-            escape_line(text), first=f"  {format_location(finding)}  ", rest=DEEP_INDENT, limit=2
+            escape_line(text),
+            first=f"  {format_location(finding)}  ",
+            rest=DEEP_INDENT,
+            limit=page.cut(2),
         )
-    return lines + render_omitted(len(accepted), MAX_OTHERS)
+    return lines + page.omitted(len(accepted))
 
 
 def render_rejected(page: Page, verdict: Verdict) -> list[str]:
-    """Reported findings that are not counted, by reason."""
-    by_reason: dict[str, list[Finding]] = {}
-    for entry in verdict.rejected:
-        by_reason.setdefault(entry.reason, []).append(entry.finding)
+    """Reported findings that are not counted, by weight and cause, each with its reason."""
     listed = {entry.finding.id for entry in verdict.rejected}
-    for finding in verdict.findings:
-        if finding.state == "rejected" and finding.id not in listed:
-            by_reason.setdefault("marked as rejected", []).append(finding)
-    total = sum(map(len, by_reason.values()))
-    if not total:
-        return []
-    lines = [page.heading(f"Rejected ({total:,}): reported, not counted")]
-    for reason, group in list(by_reason.items())[:MAX_OTHERS]:
-        lines += page.wrap(
-            escape_line(reason), first=f"  {len(group):>4,}  ", rest=DEEP_INDENT, limit=3
-        )
-        lines += page.wrap(_list_examples(group), first=DEEP_INDENT, limit=3)
-    return lines + render_omitted(len(by_reason), MAX_OTHERS, "reasons")
-
-
-def _list_examples(group: Sequence[Finding]) -> str:
-    shown = ", ".join(
-        f"{format_location(finding)} [{escape_unprintable(finding.rule)}]" for finding in group[:2]
+    marked = [
+        Rejected(finding=finding, reason="marked as rejected")
+        for finding in verdict.findings
+        if finding.state == "rejected" and finding.id not in listed
+    ]
+    entries = sorted(
+        (*verdict.rejected, *marked),
+        key=lambda one: (SEVERITIES.index(one.finding.severity), -one.finding.confidence),
     )
-    return shown + (", ..." if len(group) > 2 else "")
+    if not entries:
+        return []
+    groups = _group_by(
+        entries, lambda one: (one.finding.severity, one.finding.rule, one.finding.title, one.reason)
+    )
+    lines = [page.heading(f"Rejected ({len(entries):,}): reported, not counted")]
+    for group in groups[: page.items]:
+        finding = group[0].finding
+        first = f"  {format_location(finding)}  {finding.severity}: "
+        title = f"{finding.title} [{finding.id}]"
+        lines += page.wrap(escape_line(title), first=first, rest=DEEP_INDENT, limit=page.cut(2))
+        lines += page.wrap(escape_line(group[0].reason), first=DEEP_INDENT, limit=page.cut(2))
+        lines += _render_places(page, [one.finding for one in group[1:]])
+    return lines + page.omitted(len(groups))

@@ -120,7 +120,8 @@ def _describe_budget(progress: RunProgress) -> str:
         ("usd", "USD"),
     ):
         used, maximum = progress.used.get(name, 0), progress.limits.get(name)
-        if used or maximum is not None:
+        # Offline, nothing of these two is ever used.
+        if used or (maximum is not None and name not in {"tokens", "usd"}):
             limit = f" of {_format_amount(maximum)}" if maximum is not None else ""
             parts.append(f"{label} {_format_amount(used)}{limit}")
     return "  ".join(parts)

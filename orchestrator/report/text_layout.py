@@ -9,6 +9,7 @@ from orchestrator.report.terminal_escaping import escape_line, escape_unprintabl
 
 MIN_WIDTH = 40
 NAME_WIDTH = 24
+UNBOUNDED = 1_000_000_000
 DEEP_INDENT = " " * 8
 """Deeper than any line of a report, so that wrapped external text never looks like one."""
 _STYLES = {
@@ -69,10 +70,24 @@ class Page(Struct, frozen=True):
     Attributes:
         width: columns of the terminal.
         color: use ANSI codes, applied after layout.
+        items: entries that are shown of each list; None: everything, and no text is cut.
+        more: the command that prints what is left out.
     """
 
     width: int = 80
     color: bool = False
+    items: int | None = None
+    more: str = ""
+
+    def cut(self, lines: int) -> int:
+        """The most lines of one text; without a bound where everything is shown."""
+        return lines if self.items is not None else UNBOUNDED
+
+    def omitted(self, total: int, what: str = "") -> list[str]:
+        """The line that counts what ``items`` leaves out and says how to see it."""
+        if self.items is None or total <= self.items:
+            return []
+        return self.wrap(f"and {total - self.items:,} more{what}: {self.more}", first="  ")
 
     def paint(self, text: str, style: str) -> str:
         """The text in a style, unchanged without color."""
@@ -94,8 +109,9 @@ class Page(Struct, frozen=True):
             limit: maximum number of lines; truncation is marked by three dots.
         """
         rest = " " * cell_len(first) if rest is None else rest
-        if len(text) > self.width * limit:
-            text = text[: self.width * limit] + "..."
+        cut = len(text) > self.width * limit
+        if cut:
+            text = text[: self.width * limit]
         lines, line, fresh = [], first, True
         for word in _split_words(text, max(self.width - cell_len(rest), 8)):
             joined = line + ("" if fresh else " ") + word
@@ -105,8 +121,9 @@ class Page(Struct, frozen=True):
                 joined = rest + word
             line, fresh = joined, False
         lines.append(line.rstrip())
-        if len(lines) > limit:
-            lines = [*lines[: limit - 1], truncate(lines[limit - 1], self.width - 4) + " ..."]
+        if cut or len(lines) > limit:
+            last = lines[:limit][-1].rstrip(" .")
+            lines = [*lines[: limit - 1], truncate(last, self.width - 4).rstrip(" .") + " ..."]
         return lines
 
     def bullet_list(

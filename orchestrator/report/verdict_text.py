@@ -1,41 +1,48 @@
-"""The verdict as plain text: the decision first, then its reasons, findings, gaps and usage."""
+"""The verdict as plain text: the outcome first, then its reasons, findings and gaps."""
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
-from math import inf, isfinite
 from pathlib import Path
+from typing import Literal
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from orchestrator.catalog.shared_literals import Outcome
-from orchestrator.code_review.verdict.model import Skipped, Usage, Verdict
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import answer_command, approve_command, resume_command
-from orchestrator.report import findings_text
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
+from orchestrator.report import coverage_text, findings_text
+from orchestrator.report.review_details_text import describe_cost, render_details
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import (
-    DEEP_INDENT,
     MIN_WIDTH,
+    UNBOUNDED,
     Page,
     count_noun,
     format_duration,
-    pad,
-    render_omitted,
     truncate,
 )
 
-MAX_ROWS = 30
-NAME_WIDTH = 28
-GROUPED_FROM = 4
-"""Files with the same reason from which they are shown as one entry."""
-MAX_SKIPPED_ENTRIES = 20
-EXAMPLES = 3
+Detail = Literal["brief", "full", "verbose"]
+"""At most 100 lines; all that concerns the change; also how the review went."""
+
+MAX_LINES = 100
+ROOM_FOR_FINDINGS = 45
+"""Lines that a short report keeps for its findings, before other lists."""
+ITEMS = (8, 4, 2, 1)
+"""Entries of each other list, the most that leave this room."""
+
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def render_verdict(
-    verdict: Verdict, *, width: int = 80, color: bool = False, repo: Path | None = None
+    verdict: Verdict,
+    *,
+    width: int = 80,
+    color: bool = False,
+    repo: Path | None = None,
+    detail: Detail = "brief",
 ) -> str:
     """The whole report, ending in a newline.
 
@@ -45,66 +52,138 @@ def render_verdict(
     Args:
         repo: the ``--repo`` that the user gave; repeated in suggested commands.
     """
-    page = Page(max(width, MIN_WIDTH), color)
-    sections = [
-        _render_header(page, verdict),
-        _render_reasons(page, verdict),
-        _render_approvals(page, verdict, repo),
-        _render_questions(page, verdict, repo),
-        findings_text.render_open(page, verdict),
-        _render_skipped(page, verdict),
-        _render_required_checks(page, verdict),
-        findings_text.render_waived(page, verdict),
-        findings_text.render_rejected(page, verdict),
-        _render_score(page, verdict),
-        _render_agents(page, verdict),
-        _render_escalations(page, verdict),
-        _render_iterations(page, verdict),
-        _render_guards(page, verdict),
-        _render_stop_reason(page, verdict),
-        _render_next_steps(page, verdict),
-        _render_footer(page, verdict, repo),
-    ]
+    where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
+    show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
+    page = Page(max(width, MIN_WIDTH), color, None, show)
+    if detail != "brief":
+        top, bottom = _sections(page, verdict, repo)
+        findings = findings_text.render_open(page, verdict)
+        details = render_details(page, verdict) if detail == "verbose" else []
+        return _join([*top, findings, *bottom, *details, _render_closing(page, verdict)])
+    page = replace(page, items=ITEMS[0])
+    if _is_clean(verdict):
+        return _join([_render_clean(page, verdict)])
+    for items in ITEMS:
+        page = replace(page, items=items)
+        top, bottom = _sections(page, verdict, repo)
+        bottom.append(_render_closing(page, verdict))
+        room = MAX_LINES - _join([*top, *bottom]).count("\n") - 1
+        if room >= ROOM_FOR_FINDINGS:
+            break
+    findings = findings_text.render_open(page, verdict, max(room, 1))
+    return _join([*top, findings, *bottom])
+
+
+def _join(sections: list[list[str]]) -> str:
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
+def _sections(
+    page: Page, verdict: Verdict, repo: Path | None
+) -> tuple[list[list[str]], list[list[str]]]:
+    """What stands above the findings, and what below."""
+    top = [
+        _render_header(page, verdict),
+        _render_approvals(page, verdict, repo),
+        _render_questions(page, verdict, repo),
+        _render_questions_to_author(page, verdict),
+    ]
+    bottom = [
+        coverage_text.render_skipped(page, verdict),
+        coverage_text.render_required_checks(page, verdict),
+        findings_text.render_rejected(page, verdict),
+        findings_text.render_waived(page, verdict),
+        coverage_text.render_agents_gaps(page, verdict),
+        coverage_text.render_uncertain(page, verdict),
+        _render_answers(page, verdict),
+        _render_next_step(page, verdict),
+    ]
+    return top, bottom
+
+
+def _is_clean(verdict: Verdict) -> bool:
+    """Whether there is nothing that a person has to look at."""
+    return (
+        verdict.verdict == "merge"
+        and not verdict.findings
+        and not verdict.rejected
+        and not any(entry.gap for entry in verdict.skipped)
+        and not verdict.stop.uncertain
+        and not verdict.questions
+        and not verdict.approvals
+        and all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks)
+        and all(agent.status == "ok" and not agent.gaps for agent in verdict.agents)
+    )
+
+
+def _render_clean(page: Page, verdict: Verdict) -> list[str]:
+    """A review without anything to do, in a few lines."""
+    lines = _render_outcome(page, verdict) + _render_change(page, verdict)
+    if verdict.lead_summary:
+        text = escape_line(verdict.lead_summary)
+        lines += page.wrap(text, first="Lead     ", limit=UNBOUNDED)
+    ended = verdict.stop.detail.rstrip(".")
+    lines += page.wrap(escape_line(f"Finished: {ended}."), limit=1)
+    if excluded := coverage_text.describe_excluded(verdict):
+        lines += page.wrap(escape_line(excluded), first="Not reviewed, by policy: ", limit=1)
+    lines += _render_notes(replace(page, items=1), verdict, rows=1)
+    if verdict.used_model:
+        lines += _render_cost(page, verdict)
+    return lines + page.wrap(page.more, first="Agents, checks and usage: ")
+
+
+def _describe_outcome(verdict: Verdict) -> str:
+    return verdict.verdict.replace("_", " ").upper()
+
+
+def _count_findings(verdict: Verdict) -> str:
+    return findings_text.count_by_severity(verdict.findings) or "no findings"
+
+
 def _render_header(page: Page, verdict: Verdict) -> list[str]:
-    counted = findings_text.sort_open_findings(verdict)
-    outcome = verdict.verdict.replace("_", " ").upper()
+    lines = _render_outcome(page, verdict) + _render_change(page, verdict)
+    reasons = [reason.rstrip(".") for reason in verdict.reasons]
+    if verdict.stop.reason != "done":
+        reasons.append(f"the review stopped early ({verdict.stop.reason}): {verdict.stop.detail}")
+    if reasons:
+        text = escape_line("; ".join(reasons))
+        lines += page.wrap(text, first="Why      ", limit=page.cut(3))
+    if verdict.lead_summary:
+        text = escape_line(verdict.lead_summary)
+        lines += page.wrap(text, first="Lead     ", limit=UNBOUNDED)
+    return lines + _render_notes(page, verdict)
+
+
+def _render_outcome(page: Page, verdict: Verdict) -> list[str]:
+    """Outcome, status, numbers of findings, and who stands behind it."""
     gaps = sum(entry.gap for entry in verdict.skipped)
     status = "review complete"
     if verdict.status == "incomplete":
         status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
-    first, *others = page.inline_list(
-        (outcome, status, findings_text.count_by_severity(counted) or "no findings")
-    )
-    lines = [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]
-    lines += page.inline_list(_describe_change(verdict), first="Change   ")
-    lines += page.inline_list(_describe_score(verdict), first="Score    ")
-    for note in verdict.change.notes[:10]:
-        lines += page.wrap(escape_line(note), first="Note     ", limit=4)
-    if verdict.lead_summary:
-        lines += page.wrap(escape_line(verdict.lead_summary), first="Lead     ", limit=6)
-    if verdict.summary:
-        lines += page.wrap(escape_line(verdict.summary), first="Summary  ", limit=8)
-    return lines
+    reliance = f"confidence {verdict.confidence:.2f}" if verdict.used_model else "analyzers only"
+    outcome = _describe_outcome(verdict)
+    first, *others = page.inline_list((outcome, status, _count_findings(verdict), reliance))
+    return [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]
 
 
-def _describe_change(verdict: Verdict) -> list[str]:
+def _render_change(page: Page, verdict: Verdict) -> list[str]:
     change = verdict.change
     reviewed = len({entry.path for entry in verdict.checked})
     files = count_noun(change.files, "file")
     if reviewed != change.files:
         files += f" ({reviewed:,} reviewed)"
     sides = f"{_format_revision(change.base)}..{_format_revision(change.head)}"
-    return [sides, files, f"+{change.added_lines:,} -{change.removed_lines:,}"]
+    lines = f"+{change.added_lines:,} -{change.removed_lines:,}"
+    return page.inline_list((sides, files, lines), first="Change   ")
 
 
-def _describe_score(verdict: Verdict) -> list[str]:
-    total = "not scored"
-    if verdict.score.total is not None:
-        total = f"{verdict.score.total:.2f} (threshold {verdict.score.threshold:.2f})"
-    return [total, f"confidence {verdict.confidence:.2f}"]
+def _render_notes(page: Page, verdict: Verdict, rows: int = 2) -> list[str]:
+    """What the checkout or the accounting says about the review."""
+    notes = (*verdict.change.notes, *verdict.usage.notes)
+    lines: list[str] = []
+    for note in notes[: page.items]:
+        lines += page.wrap(escape_line(note), first="Note     ", limit=page.cut(rows))
+    return lines + page.omitted(len(notes), " notes")
 
 
 def _format_revision(name: str) -> str:
@@ -112,279 +191,74 @@ def _format_revision(name: str) -> str:
     return name[:12] if _OBJECT_ID.fullmatch(name) else truncate(escape_unprintable(name), 40)
 
 
-def _render_reasons(page: Page, verdict: Verdict) -> list[str]:
-    if not verdict.reasons:
-        return []
-    return [
-        page.heading("Why"),
-        *page.bullet_list(verdict.reasons, limit=12, rest="more in the JSON"),
-    ]
-
-
-def _render_footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
-    where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
-    show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
-    lines = _render_usage(page, verdict.usage)
-    origin = verdict.provenance
-    by = ", ".join(
-        (f"diffcourt {origin.version}", f"provider {origin.provider}", *origin.models[:4])
-    )
-    lines += [page.paint(line, "dim") for line in page.wrap(escape_line(by), first="By       ")]
-    if verdict.artifacts:
-        count = len(verdict.artifacts)
-        files = "1 file" if count == 1 else f"{count} files"
-        lines.append(f"Output   {files} of what programs printed, in the run's directory")
-    return [*lines, f"Run      {show}   (--json for everything)"]
-
-
 def _render_approvals(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
     """Calls that wait for a person, each with the commands that decide it."""
     if not verdict.approvals:
         return []
     lines = [page.heading("Waiting for your approval")]
-    for call in verdict.approvals:
+    for call in verdict.approvals[: page.items]:
         text = f"{call.agent} requests {call.tool} {call.arguments}"
-        lines += page.wrap(escape_line(text), first="  ", limit=8)
+        lines += page.wrap(escape_line(text), first="  ", limit=page.cut(8))
         command = approve_command(verdict.run_id, call.approval, repo)
         lines.append(f"    {escape_unprintable(command)}   (or deny)")
     command = resume_command(verdict.run_id, repo)
+    lines += page.omitted(len(verdict.approvals))
     return [*lines, f"  Then: {escape_unprintable(command)}"]
 
 
 def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
-    """Open questions, each with the command that answers it; then the answered ones."""
+    """Open questions that the run waits for, each with the command that answers it."""
     waiting = [question for question in verdict.questions if not question.answer]
     lines = [page.heading("Waiting for your answer")] if waiting else []
-    for question in waiting:
+    for question in waiting[: page.items]:
         name = question.name if len(waiting) > 1 else ""
         command = answer_command(verdict.run_id, name, repo)
-        lines += page.wrap(escape_line(question.question), first="  ", limit=8)
+        lines += page.wrap(escape_line(question.question), first="  ", limit=page.cut(8))
         lines.append(f"    {escape_unprintable(command)}")
+    return lines + page.omitted(len(waiting))
+
+
+def _render_questions_to_author(page: Page, verdict: Verdict) -> list[str]:
+    questions = coverage_text.questions_to_author(verdict)
+    lines = [page.heading("Questions to the author")] if questions else []
+    for question in questions[: page.items]:
+        lines += page.wrap(escape_line(question), first="  - ", limit=page.cut(4))
+    return lines + page.omitted(len(questions))
+
+
+def _render_answers(page: Page, verdict: Verdict) -> list[str]:
+    """The questions that a person has answered."""
     answered = [question for question in verdict.questions if question.answer]
-    if answered:
-        lines += [*([""] if waiting else []), page.heading("Answered questions")]
-    for question in answered:
-        lines += page.wrap(escape_line(question.question), first="  ", limit=4)
+    lines = [page.heading("Answered questions")] if answered else []
+    for question in answered[: page.items]:
+        lines += page.wrap(escape_line(question.question), first="  ", limit=page.cut(4))
         answer = f"{question.answered_by}, {question.answered_at}: {question.answer}"
-        lines += page.wrap(escape_line(answer), first="    ", limit=8)
-    return lines
+        lines += page.wrap(escape_line(answer), first="    ", limit=page.cut(8))
+    return lines + page.omitted(len(answered))
 
 
-def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
-    """Every move to another escalation stage, with its reason."""
-    if not verdict.escalations:
+def _render_next_step(page: Page, verdict: Verdict) -> list[str]:
+    """The next action for a person; what the run waits for stands on top with its command."""
+    waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
+    if waiting or verdict.verdict == "merge" or not verdict.stop.next_human_action:
         return []
-    lines = [page.heading("Escalated")]
-    for change in verdict.escalations[:MAX_ROWS]:
-        stages = f"{change.from_stage} -> {change.to_stage}"
-        text = f"{change.agent} (iteration {change.iteration}) {stages}: {change.why}"
-        lines += page.wrap(escape_line(text), first="  ", limit=3)
-    return lines + render_omitted(len(verdict.escalations), MAX_ROWS)
+    return page.wrap(escape_line(verdict.stop.next_human_action), first="Next     ", limit=3)
 
 
-def _render_skipped(page: Page, verdict: Verdict) -> list[str]:
-    """Files that were not reviewed: gaps first, then files that policy excludes."""
-    if not verdict.skipped:
-        return []
-    by_policy = [entry for entry in verdict.skipped if not entry.gap]
-    gaps = [entry for entry in verdict.skipped if entry.gap]
-    lines = [page.heading("Not reviewed")]
-    if gaps:
-        lines.append(page.paint("  Gaps (these make the review incomplete)", "yellow"))
-        lines += _render_skipped_groups(page, gaps)
-    if by_policy:
-        lines.append("  Excluded by policy")
-        lines += _render_skipped_groups(page, by_policy)
-    return lines
+def _render_cost(page: Page, verdict: Verdict) -> list[str]:
+    used = [f"time {format_duration(verdict.usage.seconds)}", *describe_cost(verdict.usage)]
+    return [page.paint(line, "dim") for line in page.inline_list(used, first="Used     ")]
 
 
-def _render_skipped_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
-    """One line per file, or one per reason where many files share it."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        groups.setdefault((entry.tool, entry.why), []).append(entry.path)
-    blocks: list[list[str]] = []
-    for (tool, why), paths in groups.items():
-        reason = (f"{tool}: " if tool else "") + why
-        if len(paths) < GROUPED_FROM:
-            blocks += [_render_skipped_file(page, path, reason) for path in paths]
-        else:
-            blocks.append(_render_skipped_group(page, paths, reason))
-    lines = [line for block in blocks[:MAX_SKIPPED_ENTRIES] for line in block]
-    if len(blocks) > MAX_SKIPPED_ENTRIES:
-        lines.append(f"    and {len(blocks) - MAX_SKIPPED_ENTRIES:,} more in the JSON")
-    return lines
-
-
-def _render_skipped_file(page: Page, path: str, reason: str) -> list[str]:
-    where = f"    {quote_path(path)}  " if path else "    "
-    return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, limit=3)
-
-
-def _render_skipped_group(page: Page, paths: list[str], reason: str) -> list[str]:
-    named = ", ".join(quote_path(path) for path in paths[:EXAMPLES])
-    lines = page.wrap(
-        escape_line(reason),
-        first=f"    {count_noun(len(paths), 'file')}: ",
-        rest=DEEP_INDENT,
-        limit=3,
-    )
-    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, limit=3)
-
-
-def _render_required_checks(page: Page, verdict: Verdict) -> list[str]:
-    """Numbers of required checks by status, and those that failed or did not run."""
-    counts: dict[str, int] = {}
-    for check in verdict.required_checks:
-        counts[check.status] = counts.get(check.status, 0) + 1
-    if not counts:
-        return []
-    summary = ", ".join(f"{count} {_format_status(name)}" for name, count in counts.items())
-    lines = [page.heading(f"Required checks: {summary}")]
-    for check in verdict.required_checks:
-        if check.status not in {"passed", "not_applicable"}:
-            first = f"  {escape_line(check.name)}  {_format_status(check.status)}"
-            detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
-            lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, limit=3)
-    return lines
-
-
-def _format_status(status: str) -> str:
-    """A check's status in words."""
-    if status == "passed_by_own_tests":
-        return "passed, by the change's own tests"
-    return status.replace("_", " ")
-
-
-def _format_score(score: float | None) -> str:
-    """A score of 0 to 1 with two digits, a dash for None."""
-    return "-" if score is None else f"{score:.2f}"
-
-
-def _render_score(page: Page, verdict: Verdict) -> list[str]:
-    """The rubric's criteria as a table."""
-    criteria = verdict.score.criteria
-    heading = f"Review score: {_describe_score(verdict)[0]}"
-    lines = [page.heading(heading)]
-    names = [escape_line(criterion.id) for criterion in criteria]
-    width = min(max(map(cell_len, [*names, "criterion"])), NAME_WIDTH)
-    if criteria:
-        lines.append(page.paint(f"  {pad('criterion', width)}  score  weight  why", "dim"))
-    for name, criterion in list(zip(names, criteria, strict=True))[:MAX_ROWS]:
-        why = escape_line(criterion.why)
-        if criterion.evidence:
-            why += escape_line(f"; {'; '.join(criterion.evidence)}")
-        if criterion.missing:
-            why += escape_line(f"; missing: {', '.join(criterion.missing)}")
-        first = (
-            f"  {pad(name, width)}  {_format_score(criterion.score):>5}  {criterion.weight:>6g}  "
-        )
-        lines += page.wrap(why, first=first, limit=4)
-    return lines + render_omitted(len(criteria), MAX_ROWS)
-
-
-def _render_agents(page: Page, verdict: Verdict) -> list[str]:
-    """Each agent's work in numbers, and the reason when its status is not ok."""
-    if not verdict.agents:
-        return []
-    several = len({agent.iteration for agent in verdict.agents}) > 1
-    names = [
-        escape_line(agent.agent + (f" (iteration {agent.iteration})" if several else ""))
-        for agent in verdict.agents
-    ]
-    width = min(max(map(cell_len, [*names, "agent"])), NAME_WIDTH)
-    head = f"  {pad('agent', width)}  status   files  findings  turns  tool calls"
-    lines = [page.heading("Agents"), page.paint(head, "dim")]
-    for name, agent in list(zip(names, verdict.agents, strict=True))[:MAX_ROWS]:
-        status = pad(agent.status, 7)
-        if agent.status != "ok":
-            status = page.paint(status, "yellow")
-        lines.append(
-            f"  {pad(name, width)}  {status}  {agent.checked:>5,}  {len(agent.findings):>8,}"
-            f"  {agent.turns:>5,}  {agent.tool_calls:>10,}"
-        )
-        if agent.status != "ok":
-            reason = "; ".join(filter(None, (agent.summary, *agent.gaps[:3])))
-            reason = escape_line(reason or "no reason given")
-            lines += page.wrap(reason, first="      why: ", rest=DEEP_INDENT, limit=3)
-    return lines + render_omitted(len(verdict.agents), MAX_ROWS)
-
-
-def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
-    """What each iteration added; empty for a single iteration."""
-    if len(verdict.iterations) < 2:
-        return []
-    lines = [page.heading("Iterations")]
-    for step in verdict.iterations[:MAX_ROWS]:
-        text = (
-            f"score {_format_score(step.score)}, {count_noun(step.new_findings, 'new finding')}, "
-            f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> {step.decision}"
-        )
-        lines += page.wrap(escape_line(text), first=f"  {step.number}  ", limit=3)
-    return lines + render_omitted(len(verdict.iterations), MAX_ROWS)
-
-
-def _render_guards(page: Page, verdict: Verdict) -> list[str]:
-    """Decisions of the guards; empty without any."""
-    if not verdict.guards:
-        return []
-    lines = [page.heading("Guards")]
-    for ruling in verdict.guards[:MAX_ROWS]:
-        times = f", {ruling.count} times" if ruling.count > 1 else ""
-        text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
-        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", limit=3)
-    return lines + render_omitted(len(verdict.guards), MAX_ROWS)
-
-
-def _render_stop_reason(page: Page, verdict: Verdict) -> list[str]:
-    """Why the review stopped, and what remains uncertain."""
-    lines = [page.heading("Why the review stopped")]
-    lines += page.wrap(
-        escape_line(f"{verdict.stop.reason}: {verdict.stop.detail}"), first="  ", rest="    "
-    )
-    if verdict.stop.uncertain:
-        lines += ["", page.heading("Still uncertain"), *page.bullet_list(verdict.stop.uncertain)]
-    return lines
-
-
-def _render_next_steps(page: Page, verdict: Verdict) -> list[str]:
-    """Next actions for a person, most urgent first."""
-    steps = dict.fromkeys(filter(None, (verdict.stop.next_human_action, *verdict.next_actions)))
-    if not steps:
-        return []
-    return [page.heading("What to do next"), *page.bullet_list(tuple(steps), limit=10)]
-
-
-def _render_usage(page: Page, usage: Usage) -> list[str]:
-    """Resources used, with their limits where there are any."""
-    tokens = usage.input_tokens + usage.output_tokens + usage.uncertain_tokens
-    parts = [
-        f"time {format_duration(usage.seconds)}" + _format_limit(usage, "seconds", format_duration),
-        f"iterations {usage.iterations}" + _format_limit(usage, "iterations"),
-        f"model calls {usage.model_calls:,}",
-        f"tool calls {usage.tool_calls:,}" + _format_limit(usage, "tool_calls"),
-    ]
-    if tokens:
-        parts.append(f"tokens {tokens:,}{_format_cached(usage)}" + _format_limit(usage, "tokens"))
-    if usage.usd:
-        unsure = f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
-        parts.append(f"USD {usage.usd:.4f}{unsure}" + _format_limit(usage, "usd"))
-    lines = page.inline_list(parts, first="Used     ")
-    for note in usage.notes[:10]:
-        lines += page.wrap(escape_line(note), first="Note     ", limit=4)
-    return [page.paint(line, "dim") for line in lines]
-
-
-def _format_cached(usage: Usage) -> str:
-    """Cached tokens and the money they saved; empty for none."""
-    if not usage.cached_tokens:
-        return ""
-    saved = f", which saved USD {usage.saved_usd:.4f}" if usage.saved_usd > 0 else ""
-    return f" ({usage.cached_tokens:,} cached{saved})"
-
-
-def _format_limit(
-    usage: Usage, name: str, render: Callable[[float], str] = "{:,.10g}".format
-) -> str:
-    maximum = usage.limits.get(name, inf)
-    return f" of {render(maximum)}" if isfinite(maximum) else ""
+def _render_closing(page: Page, verdict: Verdict) -> list[str]:
+    """The outcome once more, where the prompt comes back."""
+    lines = _render_cost(page, verdict) if verdict.used_model and page.items is not None else []
+    if page.items is not None:
+        lines += page.wrap("Not shown here: agents, passed checks and usage.")
+    outcome = _describe_outcome(verdict)
+    rest = f"exit {verdict.exit_code} · {page.more}"
+    text = f"  {_count_findings(verdict)} · {rest}"
+    if cell_len(outcome + text) > page.width:
+        open_ones = sum(finding.state == "open" for finding in verdict.findings)
+        text = f"  {count_noun(open_ones, 'finding')} · {rest}"
+    return [*lines, page.paint(outcome, _STYLE[verdict.verdict]) + text]

@@ -84,7 +84,12 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
 @pytest.mark.parametrize(
     ("history", "reason", "detail"),
     [
-        ([FINE], "done", "nothing is left to get, and the judge accepts the review"),
+        ([FINE], "done", "all planned checks ran"),
+        (
+            [replace(FINE, judged=True)],
+            "done",
+            "all planned checks ran, and the judge accepts the review",
+        ),
         ([replace(FINE, budget="tokens")], "budget", "tokens"),
         ([replace(FINE, human="which one?")], "human", "which one?"),
         ([replace(FINE, budget="tokens", human="x")], "budget", "tokens"),

@@ -78,7 +78,7 @@ async def test_what_is_shown_and_what_is_reported(tmp_path: Path) -> None:
         ("output", "markup", "warn"),
         ("output", "toxicity", "modify"),
     }
-    assert "Guards" in render_verdict(verdict)
+    assert "Guards" in render_verdict(verdict, detail="verbose")
     # Gone on with, it is the same, and nobody is asked.
     again = await review(place, ScriptedModel({}), adjust=alone, store=store)
     assert (again.digest, again.guards) == (verdict.digest, verdict.guards)

@@ -193,4 +193,5 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
     assert marks["actionability"].why == abstained
     assert "out of the rubric's order" in marks["severity-fit"].why
     assert all(mark.missing == (f"more on {name}",) for name, mark in marks.items())
-    assert abstained in " ".join(render_verdict(verdict, width=200).split())
+    page = render_verdict(verdict, width=200, detail="verbose")
+    assert abstained in " ".join(page.split())

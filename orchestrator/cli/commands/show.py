@@ -53,5 +53,7 @@ def _text(shown: Shown, repo: Path | None) -> str:
     if shown.verdict is None:
         report = f"{render_runs([shown.info], width)}There is no verdict yet.\n"
     else:
-        report = render_verdict(shown.verdict, width=width, color=use_color(sys.stdout), repo=repo)
+        report = render_verdict(
+            shown.verdict, width=width, color=use_color(sys.stdout), repo=repo, detail="verbose"
+        )
     return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"

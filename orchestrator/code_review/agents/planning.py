@@ -11,6 +11,7 @@ from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
+from orchestrator.code_review.verdict.model import OPEN_QUESTION
 from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.types import AgentSpec
@@ -136,7 +137,7 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
     known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
     questions = [
-        f"open question: {text}"
+        f"{OPEN_QUESTION}{text}"
         for text in open_ones
         if text not in escalation_stages.answered(state)
     ]

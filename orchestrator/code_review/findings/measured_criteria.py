@@ -36,30 +36,34 @@ def score_measured(
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     return {
         "files-accounted": _share(
-            sum(path in accounted for path in files), len(files), "changed files accounted for"
+            sum(path in accounted for path in files), len(files), "changed files", "accounted for"
         ),
         "evidence-verified": _share(
-            len(synthesis.findings), reported, "findings whose quote was found at their lines"
+            len(synthesis.findings), reported, "findings", "whose quote was found at their lines"
         ),
         "contracts-kept": _share(
-            sum(entry.result.status == "ok" for entry in team), len(team), "agents' reports valid"
+            sum(entry.result.status == "ok" for entry in team),
+            len(team),
+            "agents' reports",
+            "valid",
         ),
         "required-checks-run": _share(
             len(passed),
             len(applicable),
-            "required checks completed",
+            "required checks",
+            "completed",
             tuple(check.name for check in applicable if not check.has_passed),
         ),
         "analyzers-healthy": _share(
-            sum(not call.why for call in calls), len(calls), "tool runs without an error"
+            sum(not call.why for call in calls), len(calls), "tool runs", "without an error"
         ),
         "gaps-explained": _share(
-            sum(bool(gap.why) for gap in gaps), len(gaps), "gaps with a reason"
+            sum(bool(gap.why) for gap in gaps), len(gaps), "gaps", "with a reason"
         ),
     }
 
 
-def _share(part: int, whole: int, what: str, missing: tuple[str, ...] = ()) -> Mark:
+def _share(part: int, whole: int, what: str, how: str, missing: tuple[str, ...] = ()) -> Mark:
     if whole == 0:
-        return Mark(None, f"no {what} to count", not_applicable=True)
-    return Mark(part / whole, f"{part} of {whole} {what}", missing)
+        return Mark(None, f"n/a (no {what})", not_applicable=True)
+    return Mark(part / whole, f"{part} of {whole} {what} {how}", missing)

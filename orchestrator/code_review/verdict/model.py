@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.shared_literals import SEVERITIES, Outcome, Severity
+from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
@@ -87,6 +87,9 @@ class PendingApproval(Strict, frozen=True):
 
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
+
+OPEN_QUESTION = "open question: "
+"""How an entry of ``stop.uncertain`` begins that is a question to the change's author."""
 
 StopReason = Literal["done", "budget", "stagnation", "human"]
 
@@ -402,6 +405,16 @@ class Verdict(Strict, frozen=True, kw_only=True):
     digest: Annotated[
         str, Meta(description="SHA-256 of the canonical document, volatile fields left out")
     ] = ""
+
+    @property
+    def used_model(self) -> bool:
+        """Whether a model took part; offline, only analyzers looked."""
+        return self.provenance.provider != OFFLINE
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judge scored the review."""
+        return any(c.kind == "judged" and c.score is not None for c in self.score.criteria)
 
 
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:

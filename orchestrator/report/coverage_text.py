@@ -1,0 +1,143 @@
+"""What a review did not look at, as text: files, required checks, and what agents could not do."""
+
+from collections.abc import Iterable, Sequence, Set
+
+from orchestrator.code_review.verdict.model import OPEN_QUESTION, AgentReport, Skipped, Verdict
+from orchestrator.report.terminal_escaping import escape_line, quote_path
+from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun
+
+GROUPED_FROM = 4
+"""Files with the same reason from which they are shown as one entry."""
+EXAMPLES = 3
+
+
+def render_skipped(page: Page, verdict: Verdict) -> list[str]:
+    """Files that were not reviewed: gaps first, then files that policy excludes."""
+    if not verdict.skipped:
+        return []
+    by_policy = [entry for entry in verdict.skipped if not entry.gap]
+    gaps = [entry for entry in verdict.skipped if entry.gap]
+    lines = [page.heading("Not reviewed")]
+    if gaps:
+        lines.append(page.paint("  Gaps (these make the review incomplete)", "yellow"))
+        lines += _render_groups(page, gaps)
+    if by_policy:
+        lines.append("  Excluded by policy")
+        lines += _render_groups(page, by_policy)
+    return lines
+
+
+def describe_excluded(verdict: Verdict) -> str:
+    """The files that policy excludes, in one line; empty for none."""
+    groups = _group_by_reason(entry for entry in verdict.skipped if not entry.gap)
+    return "; ".join(f"{_name_files(paths)}: {why}" for (_, why), paths in groups)
+
+
+def _name_files(paths: Sequence[str]) -> str:
+    return quote_path(paths[0]) if len(paths) == 1 else count_noun(len(paths), "file")
+
+
+def _group_by_reason(entries: Iterable[Skipped]) -> list[tuple[tuple[str, str], list[str]]]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        groups.setdefault((entry.tool, entry.why), []).append(entry.path)
+    return list(groups.items())
+
+
+def _render_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
+    """One line per file, or one per reason where many files share it."""
+    blocks: list[list[str]] = []
+    for (tool, why), paths in _group_by_reason(entries):
+        reason = (f"{tool}: " if tool else "") + why
+        if len(paths) < GROUPED_FROM or page.items is None:
+            blocks += [_render_file(page, path, reason) for path in paths]
+        else:
+            blocks.append(_render_group(page, paths, reason))
+    lines = [line for block in blocks[: page.items] for line in block]
+    return lines + page.omitted(len(blocks))
+
+
+def _render_file(page: Page, path: str, reason: str) -> list[str]:
+    where = f"    {quote_path(path)}  " if path else "    "
+    return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, limit=page.cut(3))
+
+
+def _render_group(page: Page, paths: Sequence[str], reason: str) -> list[str]:
+    named = ", ".join(quote_path(path) for path in paths[:EXAMPLES])
+    first = f"    {count_noun(len(paths), 'file')}: "
+    lines = page.wrap(escape_line(reason), first=first, rest=DEEP_INDENT, limit=3)
+    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, limit=2)
+
+
+def render_required_checks(page: Page, verdict: Verdict) -> list[str]:
+    """Required checks that did not plainly pass; where everything is shown, their numbers too."""
+    counts: dict[str, int] = {}
+    for check in verdict.required_checks:
+        counts[check.status] = counts.get(check.status, 0) + 1
+    found = [c for c in verdict.required_checks if c.status not in {"passed", "not_applicable"}]
+    if not counts or (page.items is not None and not found):
+        return []
+    summary = ", ".join(f"{count} {_format_status(name)}" for name, count in counts.items())
+    lines = [page.heading(f"Required checks: {summary}")]
+    for check in found[: page.items]:
+        first = f"  {escape_line(check.name)}  {_format_status(check.status)}"
+        detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
+        lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, limit=page.cut(3))
+    return lines + page.omitted(len(found))
+
+
+def _format_status(status: str) -> str:
+    """A check's status in words."""
+    if status == "passed_by_own_tests":
+        return "passed, by the change's own tests"
+    return status.replace("_", " ")
+
+
+def render_agents_gaps(page: Page, verdict: Verdict) -> list[str]:
+    """Agents that did not finish, and what agents say they could not look at."""
+    known = {f"{skip.tool} {skip.path}: {skip.why}".strip() for skip in verdict.skipped}
+    texts = list(
+        dict.fromkeys(
+            f"{agent.agent}{text}"
+            for agent in verdict.agents
+            for text in _describe_agent(agent, known)
+        )
+    )
+    if not texts:
+        return []
+    lines = [page.heading("What agents could not do")]
+    for text in texts[: page.items]:
+        lines += page.wrap(escape_line(text), first="  ", rest=DEEP_INDENT, limit=page.cut(3))
+    return lines + page.omitted(len(texts))
+
+
+def _describe_agent(agent: AgentReport, known: Set[str]) -> list[str]:
+    texts = [f": {gap}" for gap in agent.gaps if gap not in known]
+    if agent.status != "ok":
+        texts.insert(0, f" ({agent.status}): {agent.summary or 'no reason given'}")
+    return texts
+
+
+def questions_to_author(verdict: Verdict) -> list[str]:
+    """What the review would ask the author of the change."""
+    return [
+        text.removeprefix(OPEN_QUESTION)
+        for text in verdict.stop.uncertain
+        if text.startswith(OPEN_QUESTION)
+    ]
+
+
+def render_uncertain(page: Page, verdict: Verdict) -> list[str]:
+    """What remains uncertain and stands nowhere else in the report."""
+    gaps = {skip.why for skip in verdict.skipped if skip.gap}
+    texts = [
+        text
+        for text in verdict.stop.uncertain
+        if not text.startswith(OPEN_QUESTION) and not any(text.endswith(why) for why in gaps)
+    ]
+    if not texts:
+        return []
+    lines = [page.heading("Still uncertain")]
+    for text in texts[: page.items]:
+        lines += page.wrap(escape_line(text), first="  - ", limit=page.cut(3))
+    return lines + page.omitted(len(texts))

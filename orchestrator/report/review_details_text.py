@@ -1,0 +1,175 @@
+"""How a review went, as text: its quality by criterion, agents, iterations, guards and usage."""
+
+from collections.abc import Callable
+from math import inf, isfinite
+
+from rich.cells import cell_len
+
+from orchestrator.code_review.verdict.model import Usage, Verdict
+from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.text_layout import Page, count_noun, format_duration, pad
+
+NAME_WIDTH = 28
+
+
+def render_details(page: Page, verdict: Verdict) -> list[list[str]]:
+    """The sections that only ``show`` and ``--verbose`` print."""
+    return [
+        _render_quality(page, verdict),
+        _render_agents(page, verdict),
+        _render_escalations(page, verdict),
+        _render_iterations(page, verdict),
+        _render_guards(page, verdict),
+        _render_stop(page, verdict),
+        _render_usage(page, verdict),
+    ]
+
+
+def _format_score(score: float | None) -> str:
+    """A score of 0 to 1 with two digits, a dash for None."""
+    return "-" if score is None else f"{score:.2f}"
+
+
+def _render_quality(page: Page, verdict: Verdict) -> list[str]:
+    """The rubric's criteria as a table; without a model, only those that code measures."""
+    criteria = [c for c in verdict.score.criteria if verdict.used_model or c.kind == "measured"]
+    total = "not scored"
+    if verdict.score.total is not None:
+        total = f"{verdict.score.total:.2f} (threshold {verdict.score.threshold:.2f})"
+    heading = f"Quality of the review: {total}" if verdict.used_model else "Measured by code"
+    if not criteria:
+        return [page.heading(heading)] if verdict.used_model else []
+    names = [escape_line(criterion.id) for criterion in criteria]
+    width = min(max(map(cell_len, [*names, "criterion"])), NAME_WIDTH)
+    column = "score" if verdict.used_model else "share"
+    lines = [page.heading(heading)]
+    lines.append(page.paint(f"  {pad('criterion', width)}  {column}  weight  why", "dim"))
+    for name, criterion in zip(names, criteria, strict=True):
+        why = escape_line(criterion.why)
+        if criterion.evidence:
+            why += escape_line(f"; {'; '.join(criterion.evidence)}")
+        if criterion.missing:
+            why += escape_line(f"; missing: {', '.join(criterion.missing)}")
+        score = _format_score(criterion.score)
+        first = f"  {pad(name, width)}  {score:>5}  {criterion.weight:>6g}  "
+        lines += page.wrap(why, first=first, limit=page.cut(4))
+    return lines
+
+
+def _render_agents(page: Page, verdict: Verdict) -> list[str]:
+    """Each agent's work in numbers."""
+    if not verdict.agents:
+        return []
+    several = len({agent.iteration for agent in verdict.agents}) > 1
+    names = [
+        escape_line(agent.agent + (f" (iteration {agent.iteration})" if several else ""))
+        for agent in verdict.agents
+    ]
+    width = min(max(map(cell_len, [*names, "agent"])), NAME_WIDTH)
+    turns = "turns" if verdict.used_model else "steps"
+    head = f"  {pad('agent', width)}  status   files  findings  {turns}  tool calls"
+    lines = [page.heading("Agents"), page.paint(head, "dim")]
+    for name, agent in zip(names, verdict.agents, strict=True):
+        status = pad(agent.status, 7)
+        if agent.status != "ok":
+            status = page.paint(status, "yellow")
+        lines.append(
+            f"  {pad(name, width)}  {status}  {agent.checked:>5,}  {len(agent.findings):>8,}"
+            f"  {agent.turns:>5,}  {agent.tool_calls:>10,}"
+        )
+    return lines
+
+
+def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
+    """Every move to another escalation stage, with its reason."""
+    if not verdict.escalations:
+        return []
+    lines = [page.heading("Escalated")]
+    for change in verdict.escalations:
+        stages = f"{change.from_stage} -> {change.to_stage}"
+        text = f"{change.agent} (iteration {change.iteration}) {stages}: {change.why}"
+        lines += page.wrap(escape_line(text), first="  ", limit=page.cut(3))
+    return lines
+
+
+def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
+    """What each iteration added; empty for a single iteration."""
+    if len(verdict.iterations) < 2:
+        return []
+    lines = [page.heading("Iterations")]
+    for step in verdict.iterations:
+        score = f"score {_format_score(step.score)}, " if verdict.used_model else ""
+        text = (
+            f"{score}{count_noun(step.new_findings, 'new finding')}, "
+            f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> {step.decision}"
+        )
+        lines += page.wrap(escape_line(text), first=f"  {step.number}  ", limit=page.cut(3))
+    return lines
+
+
+def _render_guards(page: Page, verdict: Verdict) -> list[str]:
+    """Decisions of the guards; empty without any."""
+    if not verdict.guards:
+        return []
+    lines = [page.heading("Guards")]
+    for ruling in verdict.guards:
+        times = f", {ruling.count} times" if ruling.count > 1 else ""
+        text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
+        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", limit=page.cut(3))
+    return lines
+
+
+def _render_stop(page: Page, verdict: Verdict) -> list[str]:
+    """Why the review ended."""
+    text = escape_line(f"{verdict.stop.reason}: {verdict.stop.detail}")
+    heading = page.heading("Why the review ended")
+    return [heading, *page.wrap(text, first="  ", rest="    ", limit=page.cut(4))]
+
+
+def _render_usage(page: Page, verdict: Verdict) -> list[str]:
+    """Resources used, with their limits, and what ran."""
+    usage = verdict.usage
+    calls = "model calls" if verdict.used_model else "playbook steps"
+    parts = [
+        f"time {format_duration(usage.seconds)}" + _format_limit(usage, "seconds", format_duration),
+        f"iterations {usage.iterations}" + _format_limit(usage, "iterations"),
+        f"{calls} {usage.model_calls:,}",
+        f"tool calls {usage.tool_calls:,}" + _format_limit(usage, "tool_calls"),
+        *describe_cost(usage),
+    ]
+    lines = page.inline_list(parts, first="Used     ")
+    origin = verdict.provenance
+    models = origin.models if verdict.used_model else ()
+    by = ", ".join((f"diffcourt {origin.version}", f"provider {origin.provider}", *models))
+    lines += page.wrap(escape_line(by), first="By       ")
+    if verdict.artifacts:
+        files = count_noun(len(verdict.artifacts), "file")
+        lines.append(f"Output   {files} of what programs printed, in the run's directory")
+    return [page.paint(line, "dim") for line in lines]
+
+
+def describe_cost(usage: Usage) -> list[str]:
+    """Tokens and money used, with their limits; empty where there are none."""
+    parts: list[str] = []
+    tokens = usage.input_tokens + usage.output_tokens + usage.uncertain_tokens
+    if tokens:
+        parts.append(f"tokens {tokens:,}{_format_cached(usage)}" + _format_limit(usage, "tokens"))
+    if usage.usd:
+        unsure = f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
+        parts.append(f"USD {usage.usd:.4f}{unsure}" + _format_limit(usage, "usd"))
+    return parts
+
+
+def _format_cached(usage: Usage) -> str:
+    """Cached tokens and the money they saved; empty for none."""
+    if not usage.cached_tokens:
+        return ""
+    saved = f", which saved USD {usage.saved_usd:.4f}" if usage.saved_usd > 0 else ""
+    return f" ({usage.cached_tokens:,} cached{saved})"
+
+
+def _format_limit(
+    usage: Usage, name: str, render: Callable[[float], str] = "{:,.10g}".format
+) -> str:
+    maximum = usage.limits.get(name, inf)
+    return f" of {render(maximum)}" if isfinite(maximum) else ""
