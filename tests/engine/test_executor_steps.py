@@ -331,6 +331,13 @@ def test_of_too_many_tools_the_choice_follows_tags_and_playbook() -> None:
     ]  # fmt: skip
 
 
+def test_of_too_many_tools_one_without_a_tag_belongs_to_every_topic() -> None:
+    tools = [Echo(f"t{n}", tags=frozenset({"other"} if n < 20 else ())) for n in range(21)]
+    agent = replace(spec("worker", *(tool.spec.name for tool in tools)), tags=frozenset({"docs"}))
+    shown = Registry(tools).tools_for_task(agent, ToolPolicy())
+    assert [tool.name for tool in shown] == [*(f"t{n}" for n in range(18)), "t20"]
+
+
 async def test_data_that_breaks_the_output_schema_is_a_failed_call_and_is_put_back() -> None:
     fits = {"type": "object", "properties": {"said": {"const": "a"}}, "required": ["said"]}
     tool, scopes = Echo(level=Level.WRITE, output_schema=fits), Scopes()

@@ -1,6 +1,7 @@
 """Whole reviews of real repositories with tools from servers, real ones among them."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -78,13 +79,19 @@ async def review(
             return assemble_verdict(state)
 
 
-def with_rogue(path: Path, folder: Path, head: dict[str, str], mode: str = "plain") -> Repo:
+def with_rogue(
+    path: Path,
+    folder: Path,
+    head: dict[str, str],
+    mode: str = "plain",
+    agent: str = generalist("rogue__say"),
+) -> Repo:
     """A repository whose base names the rogue, and gives its tool to the generalist."""
     repo = Repo(path)
     repo.commit(
         {
             ".diffcourt/config/mcp.yaml": config({"rogue": rogue(folder, mode)}),
-            ".diffcourt/agents/generalist.md": generalist("rogue__say"),
+            ".diffcourt/agents/generalist.md": agent,
             "app.py": "X = 1\n",
         }
     )
@@ -116,7 +123,9 @@ class Script:
 
 @pytest.mark.anyio
 async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_path: Path) -> None:
-    repo = with_rogue(tmp_path / "repo", tmp_path, {"app.py": "X = 2\n"})
+    # A scripted model has all its agent's playbooks open: of one, not every shown tool is named.
+    agent = re.sub("(?m)^skills: .*", "skills: [secret-hygiene]", generalist("rogue__say"))
+    repo = with_rogue(tmp_path / "repo", tmp_path, {"app.py": "X = 2\n"}, agent=agent)
     script = Script("rogue__say", {"text": "hello"})
     store = MemoryStore(SystemClock())
     first = await review(repo, script.model, "rogue", store=store)
