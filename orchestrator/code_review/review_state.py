@@ -147,12 +147,13 @@ class ReviewState:
         for spec in (task.spec for done in self.rounds for task in done.tasks):
             able = add_skill_tool(spec, runtime.choose_model(spec), executor)
             opened = (None, *(skill.name for skill in able.skills))
+            named = frozenset[str]().union(*(skill.tools for skill in able.skills))
             shown: set[str] = set()
             while (
                 more := {
                     tool.name
                     for name in opened
-                    for tool in tools_shown(able, executor, name, shown)
+                    for tool in tools_shown(able, executor, name, shown & named)
                 }
                 - shown
             ):

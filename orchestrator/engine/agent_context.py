@@ -64,12 +64,12 @@ def tools_shown(
     """The tools of an agent's turn.
 
     Args:
-        spec: the agent, equipped. Without the tool that opens skills all of them are open, and
-            tools that it has called give way to the rest.
+        spec: the agent, equipped. Without the tool that opens skills all of them are open: then
+            the order of its list decides, and tools that it has called give way to the rest.
         opened: the name of the open skill.
     """
     progressive = USE_SKILL in spec.tools
-    skills = [skill for skill in spec.skills if skill.name == opened or not progressive]
+    skills = [skill for skill in spec.skills if skill.name == opened and progressive]
     return executor.registry.tools_for_task(
         spec,
         executor.policy,
