@@ -12,7 +12,10 @@ from orchestrator.code_review.change.git.commit_resolution import open_repositor
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.change.worktree_snapshot import is_dirty, snapshot_worktree
+from orchestrator.code_review.change.worktree_snapshot import (
+    note_uncommitted_changes,
+    snapshot_worktree,
+)
 from orchestrator.engine.concurrent_tasks import run_both
 
 _DEFAULTS = (
@@ -22,7 +25,6 @@ _DEFAULTS = (
     "refs/remotes/origin/main",
     "refs/remotes/origin/master",
 )
-_DIRTY = "the work tree has changes that are not committed; they are not reviewed (--worktree)"
 
 
 def _shorten_name(name: str) -> str:
@@ -162,11 +164,13 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
         start = await (
             _default_base(commits, tip) if named is None else _named_base(commits, named, tip)
         )
-        found = partial(compare_trees, objects, start, tip, await commits.tree(tip))
+        tree = await commits.tree(tip)
+        found = partial(compare_trees, objects, start, tip, tree)
         if head is not None:
             return await found()
-        change, dirty = await run_both(found, partial(is_dirty, git, repo, known.top))
-    return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
+        noted = partial(note_uncommitted_changes, objects, repo, known.top, tree)
+        change, note = await run_both(found, noted)
+    return replace(change, notes=(*change.notes, note)) if note else change
 
 
 async def resolve_base_or_head(commits: Commits, base: str | None) -> Base:

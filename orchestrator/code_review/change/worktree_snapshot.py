@@ -1,28 +1,34 @@
 """A tree object of the work tree, made without touching the repository's index or objects."""
 
-import hashlib
 import os
-import re
 import stat
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.code_review.change.file_export import make_directory, temporary_directory
-from orchestrator.code_review.change.git.commands import LIMITS, Git, discover, git_error, shorten
-from orchestrator.code_review.change.git.objects import Objects, look_up_objects
+from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
+from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import STATE, resolve_path
+from orchestrator.code_review.change.git.trees import list_tree
+from orchestrator.code_review.change.tracked_files import (
+    TrackedFile,
+    find_differing_files,
+    list_index,
+)
 from orchestrator.errors import InputError, StoreError
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 _SUBMODULE = b"160000"
-_FILES = {b"100644", b"100755"}
-_LEFT_OUT = b"S"  # git's letter for a file outside of a sparse checkout
-_DIRTY_SECONDS = 20.0
-_LFS_BYTES = 1024
-_LFS = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize [0-9]+\n"
+NOTE_SECONDS = 5.0
+"""For finding out whether there are changes that are not committed."""
+
+_UNREVIEWED = "are not reviewed (--worktree)"
+_UNCOMMITTED = f"the work tree has changes that are not committed; they {_UNREVIEWED}"
+_NOT_COMPARED = (
+    f"the work tree is too large to compare with HEAD in {NOTE_SECONDS:g} s; changes in it that "
+    f"are not committed {_UNREVIEWED}"
 )
 _NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
 
@@ -77,106 +83,47 @@ async def _checkout(git: Git, top: Path) -> Git:
     return replace(git, work_tree=top, drivers=drivers)
 
 
-async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
-    """Whether tracked files differ from HEAD; False as well when there is no work tree.
+async def note_uncommitted_changes(
+    objects: Objects, repo: Path, top: Path | None, head_tree: str
+) -> str | None:
+    """A sentence when tracked files differ from HEAD, or when there was no time to find out.
 
     Args:
-        repo: a directory inside the work tree.
+        objects: reads the repository.
+        repo: a directory inside the work tree; there may be none.
         top: the work tree, None when it is not known yet.
+        head_tree: the tree of HEAD.
     """
+    with anyio.move_on_after(NOTE_SECONDS):
+        dirty = await _is_dirty(objects, repo, top, head_tree)
+        return _UNCOMMITTED if dirty else None
+    return _NOT_COMPARED
+
+
+async def _is_dirty(objects: Objects, repo: Path, top: Path | None, head_tree: str) -> bool:
+    git = objects.git
     try:
         work = await _checkout(git, top or await _find_top(repo))
     except InputError:
         return False
     # Without optional locks it writes nothing, and its permissions would not let it.
-    own = replace(work, index=git.git_dir / "index")
-    diff = await own.attempt(
+    status = await replace(work, index=git.git_dir / "index").attempt(
         "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
-        "--no-renames", limits=replace(LIMITS, seconds=_DIRTY_SECONDS),
+        "--no-renames",
     )  # fmt: skip
-    if diff.code or diff.stdout:
+    if status.code or status.stdout:
         return True
-    listed = await own.run("ls-files", "-z", "-v")
-    flagged = [record[2:] for record in listed.split(b"\0") if record and record[:1] != b"H"]
-    if not await to_thread.run_sync(_any_exists, work.cwd, flagged):
-        return False
-    # git does not look at files with these flags. All are hashed only here: it can take seconds.
+    # The index can be made to say so; what HEAD holds and the files on disk can not.
+    left_out = {one.path for one in await list_index(git) if one.left_out}
+    tracked = [
+        TrackedFile(
+            os.fsencode(path), mode.encode(), oid.encode(), left_out=os.fsencode(path) in left_out
+        )
+        for path, (mode, oid) in (await list_tree(objects, head_tree)).items()
+    ]
     with temporary_directory() as folder:
-        return bool(await _hash_tracked_files(git, replace(work, index=folder / "index")))
-
-
-def _any_exists(root: Path, paths: list[bytes]) -> bool:
-    return any(os.path.lexists(os.path.join(os.fsencode(root), path)) for path in paths)
-
-
-async def _hash_tracked_files(git: Git, work: Git) -> dict[bytes, bytes]:
-    """Fill the index of ``work`` with what the repository's names, and hash all files of it.
-
-    Flags, sizes and times of the repository's own index are not taken over: they can say of any
-    file that it is unchanged.
-
-    Returns:
-        Tracked files that differ on disk: path → the mode on disk, ``000000`` when gone. A file
-        that a sparse checkout leaves out does not differ.
-    """
-    listed = await replace(git, index=git.git_dir / "index").run("ls-files", "-z", "-t", "--stage")
-    records = [record.partition(b"\t") for record in listed.split(b"\0") if record]
-    tracked = {path: about.split(b" ") for about, _, path in records}
-    entries = b"".join(b"%s\t%s\0" % (about[2:], path) for about, _, path in records)
-    await work.run("update-index", "-z", "--index-info", stdin=entries)
-    refreshed = await work.attempt("update-index", "-q", "--unmerged", "--refresh")
-    if refreshed.code not in {0, 1}:  # 1: there are files that differ
-        raise git_error("reading the work tree", refreshed)
-    output = await work.run(
-        "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
-        "--ignore-submodules=dirty",
-    )  # fmt: skip
-    fields = output.split(b"\0")
-    touched: dict[bytes, bytes] = {}
-    for about, path in zip(fields[0::2], fields[1::2], strict=False):
-        mode, letter = about.split(b" ")[1], about[-1:]
-        if letter != b"D":
-            touched[path] = mode
-        elif tracked[path][0] != _LEFT_OUT:
-            touched[path] = b"000000"
-    return await _without_unchanged_lfs(git, work.cwd, touched, tracked)
-
-
-async def _without_unchanged_lfs(
-    git: Git, root: Path, touched: dict[bytes, bytes], tracked: dict[bytes, list[bytes]]
-) -> dict[bytes, bytes]:
-    """The paths without files whose contents are those that a Git LFS pointer in the index names.
-
-    Git LFS itself is not run.
-    """
-    oid_of = {path: tracked[path][2].decode() for path, mode in touched.items() if mode in _FILES}
-    found = await look_up_objects(git, list(dict.fromkeys(oid_of.values())))
-    short = [oid for oid, seen in found.items() if seen.kind == "blob" and seen.size < _LFS_BYTES]
-    pointers: dict[str, str] = {}
-
-    async def keep(oid: str, data: bytes) -> None:
-        if match := _LFS.fullmatch(data):
-            pointers[oid] = match[1].decode()
-
-    if short:
-        async with Objects(git) as objects:
-            await objects.each(short, keep)
-    named = {path: pointers[oid] for path, oid in oid_of.items() if oid in pointers}
-    same = await to_thread.run_sync(_files_with_digests, root, named) if named else set()
-    return {path: mode for path, mode in touched.items() if path not in same}
-
-
-def _files_with_digests(root: Path, digests: dict[bytes, str]) -> set[bytes]:
-    same = set()
-    with SafeDirectory(root) as tree:
-        for path, digest in digests.items():
-            try:
-                with open(tree.open(os.fsdecode(path)), "rb") as file:
-                    if hashlib.file_digest(file, "sha256").hexdigest() == digest:
-                        same.add(path)
-            except OSError:
-                continue  # it differs, and reading it tells why
-    return same
+        own = replace(work, index=folder / "index")
+        return bool(await find_differing_files(git, own, tracked))
 
 
 async def snapshot_worktree(
@@ -196,7 +143,7 @@ async def snapshot_worktree(
     work = await _checkout(store, await _find_top(repo))
     assert work.index is not None
     work.index.unlink(missing_ok=True)
-    touched = await _hash_tracked_files(git, work)
+    touched = await find_differing_files(git, work, await list_index(git))
     listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
     new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
     gone, fresh, notes = await to_thread.run_sync(_sort_paths, work.cwd, touched, new)

@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from orchestrator.code_review.change import worktree_snapshot
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.git.commands import Git
@@ -218,12 +219,29 @@ async def test_the_work_tree_is_what_is_on_disk(repo, tmp_path, hidden):
         forge_index(repo, "a.py")
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
     assert [f.path for f in change.files] == ["a.py"]
-    if hidden not in {
-        "index",
-        "stat",
-    }:  # two commits are reviewed; the note costs no hash of the whole tree
-        committed = await from_refs(repo.root, None, None)
-        assert any("--worktree" in note for note in committed.notes)
+    committed = await from_refs(repo.root, None, None)
+    assert any("changes that are not committed" in note for note in committed.notes)
+
+
+async def test_a_work_tree_too_large_to_compare_is_not_called_clean(repo, monkeypatch):
+    repo.commit({"a.py": "a = 1\n"})
+    monkeypatch.setattr(worktree_snapshot, "NOTE_SECONDS", 0)
+    notes = (await from_refs(repo.root, None, None)).notes
+    assert any("too large to compare" in note for note in notes)
+
+
+async def test_an_unchanged_work_tree_gets_no_note_whatever_its_files_times_say(repo, tmp_path):
+    future = repo.write("a.py", "a = 1\n")
+    repo.write("b.sh", "#!/bin/sh\n").chmod(0o755)
+    repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    repo.write("c.txt", "c\n")
+    (repo.root / "link").symlink_to("a.py")
+    repo.commit()
+    (repo.root / "c.txt").unlink()
+    repo.git("checkout", "c.txt")  # with a carriage return, which its blob does not hold
+    os.utime(future, (4_000_000_000, 4_000_000_000))
+    assert not any("work tree" in n for n in (await from_refs(repo.root, None, None)).notes)
+    assert not (await from_worktree(repo.root, None, tmp_path / "scratch")).files
 
 
 def forge_index(repo: Repo, path: str) -> None:
