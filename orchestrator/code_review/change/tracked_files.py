@@ -178,7 +178,7 @@ def _files_with_digests(root: Path, digests: dict[bytes, str]) -> set[bytes]:
     with SafeDirectory(root) as tree:
         for path, digest in digests.items():
             try:
-                with open(tree.open(os.fsdecode(path)), "rb") as file:
+                with os.fdopen(tree.open(os.fsdecode(path)), "rb") as file:
                     if hashlib.file_digest(file, "sha256").hexdigest() == digest:
                         same.add(path)
             except OSError:
