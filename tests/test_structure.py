@@ -14,7 +14,7 @@ ROOT = Path(orchestrator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FILE_LINES = 500
 FUNCTION_LINES = 60
-ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "orchestrator"}
+ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
     "code_review/tools/program_outputs.py": "lists the outputs in the run's own directory",
     "app/audit/signing_keys.py": "the key that a person names",

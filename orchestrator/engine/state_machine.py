@@ -57,30 +57,26 @@ def check(flow: Flow[Context]) -> None:
         FlowError: a target that is no state, a state that is never reached, a state from which no
             final state can be reached, a final state with a way out, or none at all.
     """
+    import networkx as nx  # noqa: PLC0415 - a third of a second, and only tests and docs check
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(flow.states)
     for state in flow.states.values():
         for target in state.targets:
             if target not in flow.states:
                 raise FlowError(f"{state.name} leads to {target}, which is no state")
+            graph.add_edge(state.name, target)
         if (state.handler is None) != (not state.targets):
             raise FlowError(f"{state.name} must have a handler and targets, or neither")
-    if flow.initial not in flow.states:
+    if flow.initial not in graph:
         raise FlowError(f"the initial state {flow.initial} is no state")
-    if lost := sorted(set(flow.states) - _reachable(flow, flow.initial)):
+    reached = nx.descendants(graph, flow.initial) | {flow.initial}
+    if lost := sorted(set(graph) - reached):
         raise FlowError(f"never reached: {', '.join(lost)}")
-    finals = {name for name, state in flow.states.items() if state.handler is None}
-    if stuck := sorted(name for name in flow.states if not finals & _reachable(flow, name)):
+    finals = [name for name, state in flow.states.items() if state.handler is None]
+    ending = set(finals).union(*(nx.ancestors(graph, final) for final in finals))
+    if stuck := sorted(set(graph) - ending):
         raise FlowError(f"no way to an end from: {', '.join(stuck)}")
-
-
-def _reachable(flow: Flow[Context], start: str) -> set[str]:
-    """The state and all that can follow it."""
-    seen: set[str] = set()
-    ahead = [start]
-    while ahead:
-        if (name := ahead.pop()) not in seen:
-            seen.add(name)
-            ahead += flow.states[name].targets
-    return seen
 
 
 def diagram(flow: Flow[Context]) -> str:

@@ -65,7 +65,7 @@ def test_each_command_helps_within_eighty_columns(
 
 def test_the_workers_start_before_what_a_review_imports() -> None:
     """They start in processes of their own, beside the imports that follow."""
-    heavy = {"pydantic", "yaml", "griffe", "orchestrator.code_review.review_flow"}
+    heavy = {"pydantic", "yaml", "networkx", "griffe", "orchestrator.code_review.review_flow"}
     code = (
         "import sys, orchestrator.cli.commands.review, orchestrator.app.check_worker_startup; "
         f"print([m for m in sys.modules if m in {heavy!r}])"
