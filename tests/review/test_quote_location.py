@@ -109,6 +109,16 @@ async def test_an_invented_quotation_is_found_nowhere(quote: str, tmp_path: Path
             )
 
 
+async def test_a_finding_quotes_the_lines_as_they_stand(tmp_path: Path) -> None:
+    async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:
+        found = await locate_finding(workspace, claim("```\n+token=request.headers['token']\n```"))
+        assert isinstance(found, LocatedFinding)
+        assert found.quote == TOKEN
+        hidden = await locate_finding(workspace, claim('if token == "[redacted]":', 6))
+        assert isinstance(hidden, LocatedFinding)
+        assert hidden.quote == 'if token == "[redacted]":'
+
+
 async def test_a_removed_line_is_quoted_from_base(tmp_path: Path) -> None:
     async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:
         quote = "    if not user.is_admin:\n        raise PermissionError(user)"

@@ -41,6 +41,9 @@ def lead_brief(state: ReviewState) -> str:
         base=change.base,
         head=change.head,
         files=len(change.files),
+        specialists={
+            name: state.catalog.agents[name].description for name in state.settings.specialists
+        },
         notes=list(change.notes),
         iteration=focus.number,
         missing=dict(focus.retry or {}),
@@ -177,6 +180,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 nonce,
                 base=change.base,
                 head=change.head,
+                change=state.round.plan.summary,
                 paths=list(paths),
                 questions=list(dict.fromkeys(filter(None, whys[agent]))),
                 wanted=list(state.focus.missing_evidence),

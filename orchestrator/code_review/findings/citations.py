@@ -16,6 +16,7 @@ from orchestrator.code_review.findings.finding_fingerprints import remove_white_
 from orchestrator.code_review.findings.quote_location import (
     MIN_QUOTE,
     NEAR_LINES,
+    REDACTED,
     FileText,
     contains_quote,
     nearest_place,
@@ -74,7 +75,9 @@ async def locate_finding(
         place = nearest_place(places, cited, finding.quote, changed)
         if place is None:
             continue
-        located = replace(finding, path=name, side=side, start_line=place[0], end_line=place[1])
+        start, end = place
+        text = finding.quote if REDACTED in finding.quote else "\n".join(lines[start - 1 : end])
+        located = replace(finding, path=name, side=side, start_line=start, end_line=end, quote=text)
         if with_cause := _with_cause(workspace, located, changed):
             return with_cause
         outside = outside or Rejection("outside", _why_outside(finding.because_of))

@@ -20,13 +20,16 @@ MIN_QUOTE = 5
 NEAR_LINES = 30
 """How far from the cited lines one of several places of a quotation may be."""
 
+REDACTED = "[redacted]"
+"""What agents are shown in place of a secret."""
+
 _FENCE = re.compile(r"\A\s*```[^\n]*\n|\n?\s*```\s*\Z")
 _LINE_NUMBER = re.compile(r"^[ \t]*\d+[ \t]*[:|][ \t]?", re.MULTILINE)
-_DIFF_NUMBERS = re.compile(r"^[ \t]*(?:\d+[ \t]+){1,2}[ +-]?", re.MULTILINE)
+_DIFF_NUMBERS = re.compile(r"^[ \t]*(?:(?:\d+[ \t]+){1,2}[+-]|\d+[ \t]+\d+[ \t]{2})", re.MULTILINE)
 _DIFF_PREFIX = re.compile(r"^[+-](?![+-]{2} )", re.MULTILINE)
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 _ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTILINE)
-_LEFT_OUT = re.compile(rf"{_ELLIPSIS.pattern}|\[redacted\]", re.MULTILINE)
+_LEFT_OUT = re.compile(rf"{_ELLIPSIS.pattern}|{re.escape(REDACTED)}", re.MULTILINE)
 _MOST_LEFT_OUT = 1500
 """Characters without white space that an ellipsis or a redaction may stand for."""
 
