@@ -176,7 +176,8 @@ class Registry:
 
         Of more than ``MAX_SHOWN_TOOLS``, navigation is kept first. Then a tool precedes another
         when the agent has not called it, an open playbook names it, no person must approve it, and
-        it shares a tag with the agent's task or with the playbook's tools, or has no tag at all.
+        it shares a tag with the agent's task or with the playbook's tools. Tools without tags
+        precede those of other topics.
 
         Args:
             playbook: the tools that the open playbooks name.
@@ -195,7 +196,8 @@ class Registry:
                 tool.name in called,
                 tool.name not in playbook,
                 not tool.tags.isdisjoint(policy.sensitive),
-                bool(tool.tags) and tool.tags.isdisjoint(topics),
+                tool.tags.isdisjoint(topics),
+                bool(tool.tags),
             )
 
         kept = {tool.name for tool in sorted(able, key=rank)[:MAX_SHOWN_TOOLS]}

@@ -331,7 +331,7 @@ def test_of_too_many_tools_the_choice_follows_tags_and_playbook() -> None:
     ]  # fmt: skip
 
 
-def test_of_too_many_tools_one_without_a_tag_belongs_to_every_topic() -> None:
+def test_of_too_many_tools_one_without_a_tag_precedes_other_topics() -> None:
     tools = [Echo(f"t{n}", tags=frozenset({"other"} if n < 20 else ())) for n in range(21)]
     agent = replace(spec("worker", *(tool.spec.name for tool in tools)), tags=frozenset({"docs"}))
     shown = Registry(tools).tools_for_task(agent, ToolPolicy())
