@@ -81,6 +81,15 @@ for name in mutate_file_contents(str(path), path.read_text()).mutant_names:
 """
 
 
+_SHOW = """
+import json, sys
+from mutmut.mutation.diff_apply import find_mutant, get_diff_for_mutant
+names = json.load(sys.stdin)
+diffs = {name: get_diff_for_mutant(name, path=find_mutant(name).path) for name in names}
+json.dump(diffs, sys.stdout)
+"""
+
+
 class Mutant(NamedTuple):
     """A change of one function, by the lines that it removes and adds."""
 
@@ -212,9 +221,7 @@ def report(work: Path, module: str, known: dict[Mutant, Known]) -> bool:
     """Print what the tests noticed of a module; returns whether that is enough."""
     meta = json.loads((work / f"mutants/orchestrator/{module}.meta").read_text())
     codes = meta["exit_code_by_key"]
-    survived = [
-        (name, read_mutant(work, name)) for name, code in codes.items() if code in UNNOTICED
-    ]
+    survived = list(read_mutants(work, [name for name in codes if codes[name] in UNNOTICED]))
     noticed = sum(code is not None and code not in UNNOTICED for code in codes.values())
     counted = [(name, mutant) for name, mutant in survived if not mutant.changes_only_case]
     listed = [
@@ -242,13 +249,17 @@ def diff_lines(mutant: Mutant) -> Iterator[str]:
         yield from (f"{sign}{line}" for line in text.splitlines())
 
 
-def read_mutant(work: Path, name: str) -> Mutant:
-    """The change that is called so."""
-    command = [sys.executable, "-m", "mutmut", "show", name]
-    shown = subprocess.run(command, cwd=work, check=True, capture_output=True, text=True).stdout
-    lines = [line for line in shown.splitlines() if not line.startswith(("---", "+++"))]
-    mangled = re.sub(r"__mutmut_\d+$", "", name.rpartition(".")[2])
-    return Mutant(re.sub(r"^x_?", "", mangled).strip("ǁ").replace("ǁ", "."), *split_diff(lines))
+def read_mutants(work: Path, names: Sequence[str]) -> Iterator[tuple[str, Mutant]]:
+    """The changes that are called so."""
+    command = [sys.executable, "-c", _SHOW]
+    shown = subprocess.run(
+        command, cwd=work, check=True, capture_output=True, text=True, input=json.dumps(names)
+    ).stdout
+    for name, diff in json.loads(shown).items():
+        lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
+        mangled = re.sub(r"__mutmut_\d+$", "", name.rpartition(".")[2])
+        function = re.sub(r"^x_?", "", mangled).strip("ǁ").replace("ǁ", ".")
+        yield name, Mutant(function, *split_diff(lines))
 
 
 def split_diff(lines: Sequence[str]) -> tuple[str, str]:
