@@ -34,7 +34,15 @@ MODULES = {
     "code_review/verdict/decision.py": ["review/test_decision.py"],
     "engine/approvals.py": ["engine/test_approvals.py"],
     "engine/budget.py": ["engine/test_budget.py", "engine/test_amounts.py"],
-    "engine/executor.py": ["engine/test_executor_outcomes.py", "engine/test_executor_steps.py"],
+    "engine/executor.py": [
+        "engine/test_approvals.py",
+        "engine/test_executor_outcomes.py",
+        "engine/test_executor_records.py",
+        "engine/test_executor_steps.py",
+        "engine/test_tripping.py",
+        "library/test_observe_only.py",
+        "library/test_tools.py",
+    ],
     "engine/journal.py": [
         "engine/test_journal_effects.py",
         "engine/test_journal_crash.py",
