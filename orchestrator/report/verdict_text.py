@@ -173,6 +173,8 @@ def _render_change(page: Page, verdict: Verdict) -> list[str]:
     if reviewed != change.files:
         files += f" ({reviewed:,} reviewed)"
     sides = f"{_format_revision(change.base)}..{_format_revision(change.head)}"
+    if change.base == f"before {change.head}":  # a patch without a repository
+        sides = _format_revision(change.head)
     lines = f"+{change.added_lines:,} -{change.removed_lines:,}"
     return page.inline_list((sides, files, lines), first="Change   ")
 

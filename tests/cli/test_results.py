@@ -168,3 +168,33 @@ def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert captured.err == ""
+
+
+def test_how_a_review_went_is_printed_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert deliver(result_args("--quiet"), None, lambda *_: verdict()) == 0
+    assert capsys.readouterr().out == (
+        "MERGE   review complete   no findings   analyzers only\n"
+        "Change   a..b   0 files   +0 -0\n"
+        "Finished: d.\n"
+        "Agents, checks and usage: diffcourt show r1\n"
+    )
+    assert deliver(result_args("--quiet", "--verbose"), None, lambda *_: verdict()) == 0
+    assert "\nUsed     time 0 ms   iterations 0   playbook steps 0" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        result_args("--full", "--verbose")
+
+
+def test_the_last_line_names_the_exit_code_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args = result_args("--quiet", "--fail-on", "never")
+    assert deliver(args, None, lambda *_: verdict("block")) == 0
+    assert capsys.readouterr().out.endswith("\nBLOCK  no findings · exit 0 · diffcourt show r1\n")
+
+
+def test_a_patch_without_a_repository_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    patch = ChangeRef(
+        base="before ../p.diff", head="../p.diff", files=0, added_lines=0, removed_lines=0
+    )
+    deliver(result_args("--quiet"), None, lambda *_: replace(verdict(), change=patch))
+    assert capsys.readouterr().out.splitlines()[1] == "Change   ../p.diff   0 files   +0 -0"

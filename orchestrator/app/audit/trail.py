@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal import APPROVAL, IMPORTED, error_from_json
 from orchestrator.engine.journal_hash_chain import SIGNED_HEAD
 from orchestrator.engine.journal_keys import Key
@@ -75,9 +77,17 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
             begun[row.key] = row, body
         else:
             refusal = body if row.kind == "refusal" else None
-            yield _effect(start, request, _ended(body), refusal, _observed(body))
+            act = _effect(start, request, _ended(body), refusal, _observed(body))
+            offline = _model_of(body) == OFFLINE
+            yield replace(act, what="follows its playbook") if offline else act
     for start, request in begun.values():
         yield _effect(start, request, "not ended")
+
+
+def _model_of(body: Mapping[str, Any]) -> str:
+    """The model that answered a call; empty where none did."""
+    value = body.get("value")
+    return str(value.get("model", "")) if isinstance(value, dict) else ""
 
 
 def _note_act(row: Row, body: Mapping[str, Any]) -> Act:
@@ -155,7 +165,7 @@ def _what(key: str, parameters: Mapping[str, Any]) -> str:
     if "tool" in parameters:
         return f"{parameters['tool']} {json.dumps(parameters.get('arguments'))}"
     if "model" in parameters:
-        return f"asks model {parameters['model']}"
+        return f"calls model {parameters['model']}"
     if "brief" in parameters:
         return f"works on {key}"
     if "question" in parameters:

@@ -31,14 +31,16 @@ def check_user_patterns(
     for shown, content in documents:
         if EXTENDS in content and content[EXTENDS] not in languages:
             allowed = ", ".join(sorted(languages))
-            raise ConfigError(f"there is no language to extend so; allowed: {allowed}", shown)
+            raise ConfigError(
+                f"unknown language {content[EXTENDS]!r} to extend; allowed: {allowed}", shown
+            )
         try:
             language = languages[content[EXTENDS]] if EXTENDS in content else content
             whole = build_language({**language, **content})
             grammars = {name for names in language["grammars"].values() for name in names}
         except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise ConfigError(f"is no file of patterns: {what}", shown) from None
+            raise ConfigError(f"not a valid pattern file: {what} (docs/config.md)", shown) from None
         for pattern in whole.patterns:
             if pattern.code not in codes:
                 raise ConfigError(

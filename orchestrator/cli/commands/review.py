@@ -87,7 +87,8 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
         "--provider",
         type=name_of("a provider"),
         metavar="NAME",
-        help="the model provider, such as offline or anthropic",
+        help="offline, anthropic, openai, openai-compatible or one of your config/models.yaml; "
+        "default: that of base's configuration",
     )
     how.add_argument(
         "--pattern", choices=("team", "single"), help="a lead with specialists, or a single agent"
