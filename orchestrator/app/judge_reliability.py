@@ -103,7 +103,7 @@ class Judge:
         self, criteria: Sequence[Criterion], probe: str = AS_IS, number: int = 1
     ) -> Scores:
         """The judge's marks."""
-        evidence = judging.judge_evidence(self._state)
+        evidence = await judging.judge_evidence(self._state)
         if probe in PROBES:
             evidence = PROBES[probe](evidence)
         task = judging.build_judge_task(self._state, criteria, Key(REJUDGE), evidence)

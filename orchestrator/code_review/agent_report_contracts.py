@@ -86,7 +86,9 @@ class ReportedFinding(Strict, frozen=True):
     cwe: Annotated[list[int], Meta(description="weakness numbers, such as 78")] = field(
         default_factory=list
     )
-    fingerprint: Annotated[str, Meta(description="of the tool's finding, where it is one")] = ""
+    fingerprint: Annotated[
+        str, Meta(description="of the tool's finding, where it is one, or the finding's id")
+    ] = ""
     fix_suggestion: str = ""
     because_of: Annotated[
         Cause | None,
@@ -97,13 +99,26 @@ class ReportedFinding(Strict, frozen=True):
     ] = None
 
 
-class ReportedObjection(Strict, frozen=True):
-    """An argument that a finding is no defect. It is kept beside the finding; code decides whether
-    it sets the finding aside."""
+class FindingResponse(Strict, frozen=True, kw_only=True):
+    """A word on a finding that is there already, of a tool or an agent. Code decides its effect.
 
-    fingerprint: Annotated[str, Meta(description="of the finding")]
+    confirm: it is a defect; refine: it is one, in other words or of another severity; dispute: it
+    is none; duplicate: it is the defect ``duplicate_of``; withdraw: the agent's own, which it takes
+    back.
+    """
+
+    finding: Annotated[str, Meta(description="its id, such as F2, or its fingerprint")]
+    action: Literal["confirm", "refine", "dispute", "duplicate", "withdraw"]
     reason: str
-    evidence: Annotated[list[Citation], Meta(min_length=1)]
+    evidence: Annotated[
+        list[Citation], Meta(description="needed to confirm and to dispute; none else")
+    ] = field(default_factory=list)
+    severity: Annotated[Severity | None, Meta(description="null: as it is")] = None
+    confidence: Annotated[UnitFloat | None, Meta(description="null: as it is")] = None
+    title: Annotated[str, Meta(description="empty: as it is")] = ""
+    detail: Annotated[str, Meta(description="empty: as it is")] = ""
+    fix_suggestion: Annotated[str, Meta(description="empty: as it is")] = ""
+    duplicate_of: Annotated[str, Meta(description="id or fingerprint, for a duplicate")] = ""
 
 
 class ReportedGap(Strict, frozen=True):
@@ -119,7 +134,7 @@ class SpecialistReport(Strict, frozen=True):
 
     summary: str = ""
     findings: list[ReportedFinding] = field(default_factory=list)
-    objections: list[ReportedObjection] = field(default_factory=list)
+    responses: list[FindingResponse] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     gaps: list[ReportedGap] = field(default_factory=list)
 
@@ -138,12 +153,27 @@ class JudgedCriterion(Strict, frozen=True, kw_only=True):
     ] = field(default_factory=list)
 
 
+class FindingMark(Strict, frozen=True, kw_only=True):
+    """The judge's mark of one finding. A doubt needs no evidence, the others do."""
+
+    finding: Annotated[str, Meta(description="its id, such as F2")]
+    verdict: Literal["confirmed", "doubtful", "refuted", "duplicate"]
+    reason: str
+    evidence: Annotated[
+        list[Citation], Meta(description="needed for confirmed and refuted; not of a finding")
+    ] = field(default_factory=list)
+    duplicate_of: Annotated[str, Meta(description="the other finding's id, for a duplicate")] = ""
+
+
 class JudgeReport(Strict, frozen=True):
     """The judge's report."""
 
     criteria: Annotated[
         list[JudgedCriterion], Meta(description="each once, in the order of the rubric")
     ]
+    marks: Annotated[
+        list[FindingMark], Meta(description="of each finding at high or critical, at least")
+    ] = field(default_factory=list)
 
 
 FORMS: Mapping[str, type[Strict]] = {"plan": Plan, "report": SpecialistReport, "score": JudgeReport}

@@ -204,6 +204,9 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
     known = state.synthesis.ids
     ids = [known.get(one.fingerprint) or known.get(claim_fingerprint(one)) for one in form.findings]
     gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in form.gaps]
+    notes = list(state.synthesis.notes.get((iteration, result.agent), ()))
+    if "criteria" in report:
+        notes += state.rounds[iteration - 1].mark_errors
     return AgentReport(
         agent=result.agent,
         iteration=iteration,
@@ -212,6 +215,7 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
         findings=tuple(dict.fromkeys(name for name in ids if name)),
         checked=len(form.checked),
         gaps=tuple(gaps),
+        notes=tuple(notes),
         turns=result.turns,
         tool_calls=result.tool_calls,
     )

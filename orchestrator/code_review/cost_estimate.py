@@ -153,7 +153,7 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
     yield from planning.build_tasks(state)
     if judging.needs_judge(state.settings, state.rubric):
         yield judging.build_judge_task(
-            state, judging.judged_criteria(state.rubric), state.round.key("judge")
+            state, judging.judged_criteria(state.rubric), state.round.key("judge"), {}
         )
     if has_model_lead(state.settings):
         yield summary.build_summary_task(state)

@@ -8,12 +8,12 @@ can go on, it stops in StopHuman; with the answer recorded, the next run goes on
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.agents import escalation_stages, judging, opening, planning
+from orchestrator.code_review.agents import escalation_stages, follow_up, judging, opening, planning
 from orchestrator.code_review.agents.analysis_without_agent import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
@@ -46,6 +46,8 @@ ENDS = {
 }
 
 
+NO_IDS: Mapping[str, str] = {}
+
 Handler = Callable[[ReviewState], Awaitable[str]]
 
 
@@ -76,7 +78,8 @@ async def intake(state: ReviewState) -> str:
 async def plan(state: ReviewState) -> str:
     """Have the lead plan, and hold its plan against the change: no file may be left out unsaid."""
     state.focus.number += 1
-    state.rounds.append(Round(state.focus.number))
+    state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
+    state.round.verified = frozenset(state.focus.verify)
     if state.settings.pattern == "single":
         state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
         return "Triage"
@@ -109,8 +112,20 @@ async def act(state: ReviewState) -> str:
 
 async def synthesize(state: ReviewState) -> str:
     """Bring together what all iterations so far have shown."""
+    await _synthesize(state)
+    return "Evaluate"
+
+
+async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> None:
+    """Make the findings of all reports and marks so far.
+
+    Args:
+        ids: fingerprint → the id that a finding keeps.
+    """
     calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
-    found = await build_findings(state.workspace, calls, team, state.answers(), policy)
+    found = await build_findings(
+        state.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
+    )
     day = await waivers.run_day(policy, state.journal)
     state.synthesis = replace(
         found,
@@ -120,7 +135,8 @@ async def synthesize(state: ReviewState) -> str:
             state.workspace, calls, team, state.withheld(), planning.skipped_by_lead(state)
         ),
     )
-    return "Evaluate"
+    state.focus.shown = {**state.focus.shown, **found.shown}
+    state.focus.targets = {**state.focus.targets, **found.targets}
 
 
 @may_ask
@@ -130,6 +146,8 @@ async def evaluate(state: ReviewState) -> str:
     marks = _measured(state)
     if judging.needs_judge(state.settings, state.rubric):
         marks |= await judging.run_judge(state)
+    if state.round.marks:  # the judge has spoken of ids, so they stay
+        await _synthesize(state, {one.fingerprint: one.id for one in state.synthesis.findings})
     scored = judge(state.rubric, marks)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
@@ -145,10 +163,12 @@ async def evaluate(state: ReviewState) -> str:
     if stop is not None:
         state.stop = stop
         return ENDS[stop.reason]
+    state.focus.missing_evidence = scored.missing_of("judged")
+    state.focus.requests = follow_up.find_requests(state)
+    state.focus.verify = [finding.fingerprint for finding in follow_up.unverified(state)]
     state.focus.retry = planning.paths_to_retry(
         state, (*(failure.agent for failure in failed), *state.round.stage_changes)
     )
-    state.focus.missing_evidence = scored.missing_of("judged")
     state.focus.stage_changes = state.round.stage_changes
     state.focus.answers = escalation_stages.answered(state)
     return "Iterate"
@@ -211,6 +231,11 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
     results = sorted(state.round.results, key=lambda result: result.agent)
     reports = [result.report for result in results if isinstance(result.report, dict)]
     summaries = [str(report.get("summary", "")) for report in reports]
+    unverified = tuple(
+        f"only {', '.join(one.reported_by)} claims {one.id}, and nobody else has looked at it"
+        for one in follow_up.unverified(state)
+    )
+    requests = [text for texts in follow_up.find_requests(state).values() for text in texts]
     unheard = tuple(
         f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
     )
@@ -219,8 +244,15 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
         score=scored.total,
         accepted=scored.accepted,
         judged=scored.is_judged,
-        gates=(*signatures, *unheard),
-        missing=(*signatures, *unheard, *scored.missing_of("judged"), *escalated),
+        gates=(*signatures, *unheard, *unverified),
+        missing=(
+            *signatures,
+            *unheard,
+            *unverified,
+            *scored.missing_of("judged"),
+            *escalated,
+            *requests,
+        ),
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),

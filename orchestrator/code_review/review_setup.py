@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,13 +14,12 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.findings.evidence_from_journal import reported_fingerprints
-from orchestrator.code_review.findings.report_corrections import ReportCheck, correct_reports
+from orchestrator.code_review.findings.report_corrections import ReportCheck, ReportCorrections
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.tools.program_outputs import ProgramOutputs
-from orchestrator.code_review.tools.registry import ANALYZERS, ToolInputs, build
+from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
@@ -109,8 +107,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             nonce=await run_nonce(journal),
             observer=observer,
         )
-        known = partial(reported_fingerprints, journal, ANALYZERS)
-        check = correct_reports(workspace, known)
+        check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         budget = _budget(settings, journal)
         yield ReviewState(workspace, catalog, settings, runtime, budget, focus, notes)

@@ -6,7 +6,7 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
-from orchestrator.code_review.agent_report_contracts import Plan
+from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     Call,
@@ -14,6 +14,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
     answers,
 )
+from orchestrator.code_review.findings.responses import References
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
@@ -39,6 +40,10 @@ class Round:
         planned, judged: the results of the lead and of the judge; None where there is none.
         answers: what a person said to the plan's questions: the question's key → the answer.
         stage_changes: agents whose work the judge scored too low for their stage → the next one.
+        shown: id → fingerprint of the findings that its agents were shown.
+        marks: fingerprint → the judge's mark of the finding.
+        mark_errors: which of the judge's marks do not count, and why.
+        verified: fingerprints of what its agents were asked to confirm or dispute.
     """
 
     number: int
@@ -50,6 +55,10 @@ class Round:
     judged: AgentResult | None = None
     answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, FindingMark] = field(default_factory=dict)
+    mark_errors: tuple[str, ...] = ()
+    verified: frozenset[str] = frozenset()
 
     def key(self, part: str, agent: str = "") -> Key:
         """Where in the journal a part of this iteration stands, or an agent's task in it."""
@@ -134,6 +143,15 @@ class ReviewState:
         if judge:
             tasks += [done.key("judge") for done in self.rounds]
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
+
+    def references(self, ids: Mapping[str, str]) -> References:
+        """What the ids in the reports so far mean, and the judge's marks.
+
+        Args:
+            ids: fingerprint → the id that a finding keeps.
+        """
+        marks = {name: mark for done in self.rounds for name, mark in done.marks.items()}
+        return References({done.number: done.shown for done in self.rounds}, marks, ids)
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.

@@ -19,6 +19,7 @@ from orchestrator.code_review.change.contents import SIDES, Contents, SideName, 
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.findings.types import Target
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.escalation import StageChange
 from orchestrator.sandbox import scratch_directory
@@ -145,6 +146,10 @@ class Focus(Struct):
         missing_evidence: evidence that the judge found missing.
         answers: a person's answers to the lead's questions, by question.
         stage_changes: agent → its next stage, where the judge scored its work too low.
+        requests: agent → what is asked of it about single findings.
+        verify: fingerprints of what somebody else is asked to confirm or dispute.
+        shown: id → fingerprint of the findings that agents have been shown.
+        targets: fingerprint → what is known of the finding.
     """
 
     number: int = 0
@@ -152,3 +157,7 @@ class Focus(Struct):
     missing_evidence: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
+    requests: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    verify: Sequence[str] = ()
+    shown: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, Target] = field(default_factory=dict)

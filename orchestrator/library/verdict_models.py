@@ -106,7 +106,7 @@ class Reported(_Part):
 
 
 class Objection(_Part):
-    """An agent's argument that a finding is no defect."""
+    """An argument of an agent or the judge that a finding is no defect."""
 
     by: str
     reason: str
@@ -114,6 +114,13 @@ class Objection(_Part):
     why_not: Annotated[
         str, Field(description="why it does not set the finding aside; empty: it does")
     ]
+    refutes: Annotated[
+        bool,
+        Field(
+            description="true: its evidence stands, so no finding of agents alone blocks against "
+            "it; false: a doubt, or its evidence does not stand"
+        ),
+    ] = False
 
 
 class Finding(_Part):
@@ -149,6 +156,20 @@ class Finding(_Part):
         tuple[Reported, ...], Field(description="what each reporter said, where there are several")
     ] = ()
     objections: tuple[Objection, ...] = ()
+    standing: Annotated[
+        Literal["proved", "confirmed", "unconfirmed", "refuted"],
+        Field(
+            description="proved: an analyzer reports it at this severity; confirmed: only agents "
+            "do, and somebody who did not make the claim confirms it with evidence; "
+            "unconfirmed: nobody does; refuted: only agents report it, and an agent "
+            "or the judge refutes it with evidence. An unconfirmed or refuted finding"
+            " cannot block"
+        ),
+    ] = "proved"
+    confirmed_by: Annotated[
+        tuple[str, ...],
+        Field(description="who besides its first reporter confirms it at this severity"),
+    ] = ()
 
 
 class Rejected(_Part):
@@ -157,11 +178,11 @@ class Rejected(_Part):
     finding: Finding
     reason: str
     cause: Annotated[
-        Literal["", "unverified", "outside", "constant", "argued"],
+        Literal["", "unverified", "outside", "constant", "argued", "withdrawn"],
         Field(
             description="unverified: its quote or place does not hold; outside: the change has no"
             " part in it; constant: nothing but constants gets there; argued: agents "
-            "showed that it is none"
+            "showed that it is none; withdrawn: its agent took it back"
         ),
     ] = ""
     argued_by: tuple[str, ...] = ()
@@ -217,6 +238,9 @@ class AgentReport(_Part):
     findings: Annotated[tuple[str, ...], Field(description="ids of the findings it reported")] = ()
     checked: Annotated[int, Field(ge=0, description="files it looked at")] = 0
     gaps: tuple[str, ...] = ()
+    notes: Annotated[
+        tuple[str, ...], Field(description="what in its report does not count, and why")
+    ] = ()
     turns: Annotated[int, Field(ge=0)] = 0
     tool_calls: Annotated[int, Field(ge=0)] = 0
 

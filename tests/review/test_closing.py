@@ -96,7 +96,7 @@ async def test_what_cannot_be_shown_leaves_the_counts_and_says_why(
 ) -> None:
     verdict = await said(repo, line)
     assert (verdict.lead_summary, verdict.verdict) == ("", "needs_changes")
-    assert verdict.summary == "1 changed file; 1 high."
+    assert verdict.summary == "1 changed file; 1 medium."
     (note,) = verdict.usage.notes
     assert note.startswith("there is no summary by the lead, only the counts: ")
     assert why in note

@@ -52,11 +52,11 @@ def objects(*lines: tuple[int, dict[str, str]]) -> Callable[[Request], Response]
 
     def say(request: Request) -> Response:
         held = [
-            {"fingerprint": seen_findings(request)[line]["fingerprint"], "reason": "It is none.",
-             "evidence": [cited]}
+            {"finding": seen_findings(request)[line]["fingerprint"], "action": "dispute",
+             "reason": "It is none.", "evidence": [cited]}
             for line, cited in lines
         ]  # fmt: skip
-        return report(objections=held)
+        return report(responses=held)
 
     return say
 
@@ -71,8 +71,9 @@ async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argu
     once = claim(
         start_line=13, end_line=13, quote="and they occured before.", title="Misspelt word"
     )
+    disputes = objects((11, names), (12, false), (13, names))
     lines = script(
-        docs=[looks("typos"), objects((11, names), (12, false), (13, names))],
+        docs=[looks("typos"), disputes, disputes],
         qa=[looks("conflict_markers", "parse_check", "ruff_bugs"), report(findings=[once])],
     )
     lines["security"][-1] = objects((8, SAFE))
@@ -113,10 +114,12 @@ async def test_an_agent_takes_back_what_it_alone_said_and_no_other_agent_can(
 
     def against(said: dict[str, object]) -> list[dict[str, object]]:
         name = claim_fingerprint(convert(said, ReportedFinding))
-        return [{"fingerprint": name, "reason": "It is a name.", "evidence": [cited]}]
+        return [{"finding": name, "action": "dispute", "reason": "It is a name.",
+                 "evidence": [cited]}]  # fmt: skip
 
-    lines = script(docs=[report(findings=[stays, goes], objections=against(goes))])
-    lines["qa"][-1] = report(objections=against(stays))
+    lines = script(docs=[report(findings=[stays, goes], responses=against(goes))])
+    # A colleague's finding of the same round has no name yet, which is sent back once.
+    lines["qa"][-1:] = [report(responses=against(stays))] * 2
     verdict = await review(repo, ScriptedModel(lines))
     assert [found.title for found in verdict.findings] == ["A constant"]
     assert verdict.findings[0].objections[0].why_not == "docs said that it is a defect"

@@ -26,7 +26,7 @@ LINES = "run(x, shell=True)\nsave(x)\n"
 
 
 def team(prose: list[str]) -> list[Work]:
-    """The same claims and objections, in other words."""
+    """The same claims and disputes, in other words."""
     words = iter(prose * 20)
 
     def claim(**more: object) -> dict[str, object]:
@@ -37,14 +37,14 @@ def team(prose: list[str]) -> list[Work]:
         }  # fmt: skip
 
     cited = {"source": "file", "name": "app.py", "quote": "run(x, shell=True)"}
-    objection = {
-        "fingerprint": tool().finding.fingerprint, "reason": next(words),
+    dispute = {
+        "finding": tool().finding.fingerprint, "action": "dispute", "reason": next(words),
         "evidence": [cited],
     }  # fmt: skip
     reports: dict[str, dict[str, object]] = {
         "qa": {"findings": [claim(), claim(quote="nowhere", title="Is not there")]},
         "docs": {"findings": [claim(title="Saves what was not checked before")]},
-        "security": {"objections": [objection]},
+        "security": {"responses": [dispute]},
     }
     return [
         Work(1, AgentResult(agent, "ok", {

@@ -22,8 +22,8 @@ def finding(title: str, quote: str, line: int = 3, **more: object) -> dict[str, 
     }  # fmt: skip
 
 
-def reports(*findings: dict[str, object], objections: list[object] | None = None) -> Response:
-    said = {"summary": "s", "findings": findings, "objections": objections or [], "checked": []}
+def reports(*findings: dict[str, object], responses: list[object] | None = None) -> Response:
+    said = {"summary": "s", "findings": findings, "responses": responses or [], "checked": []}
     return text_reply(json.dumps({**said, "gaps": []}))
 
 
@@ -33,9 +33,9 @@ CORRECTED = finding("Never adds", "total = 0", 2)
 
 
 async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Path) -> None:
-    nothing = {"fingerprint": "feed", "reason": "no", "evidence": [{
+    nothing = {"finding": "F7", "action": "dispute", "reason": "no", "evidence": [{
         "source": "file", "name": "app.py", "quote": "total = 0"}]}  # fmt: skip
-    lines = script(docs=[reports(RIGHT, WRONG, objections=[nothing]), reports(RIGHT, CORRECTED)])
+    lines = script(docs=[reports(RIGHT, WRONG, responses=[nothing]), reports(RIGHT, CORRECTED)])
     model = ScriptedModel(lines)
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model)
     model.finish()
@@ -49,7 +49,7 @@ async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Pa
     ]
     assert "finding 2 (Never adds): its quote does not stand in app.py; app.py reads" in sent
     assert "2:     total = 0\n3:     return total / len(items)" in sent
-    assert "objection 1: there is no finding with the fingerprint 'feed'" in sent
+    assert "response 1: dispute of F7: there is no finding 'F7'" in sent
     assert "finding 1" not in sent
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from orchestrator.code_review.agents.follow_up import concerned_agents
 from orchestrator.code_review.findings.evidence_from_journal import latest
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Escalation, HumanQuestion, PendingApproval
@@ -21,11 +22,14 @@ from orchestrator.engine.types import AgentSpec
 def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageChange]:
     """Agents of this round whose work the judge scored below their stage's minimum.
 
-    A criterion whose tags name agents speaks of their work, any other of everybody's.
+    A criterion whose tags name agents speaks of their work. Any other speaks of the work of those
+    whose findings are doubted, rejected or named as lacking; of everybody's where none are.
     """
     found: dict[str, StageChange] = {}
+    blamed = concerned_agents(state, scored.missing_of("judged"))
     for agent, work in latest(state.team()).items():
-        result, score = work.result, _judged(state, scored, agent)
+        others = bool(blamed) and agent not in blamed
+        result, score = work.result, _judged(state, scored, agent, tagged_only=others)
         if work.iteration != state.round.number or result.status != "ok" or not result.next_stage:
             continue
         if score is not None and score < result.min_score:
@@ -35,13 +39,19 @@ def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageCha
     return found
 
 
-def _judged(state: ReviewState, scored: Scorecard, agent: str) -> float | None:
-    """What the judge's marks of an agent's work come to under the rubric, 0 to 1."""
+def _judged(
+    state: ReviewState, scored: Scorecard, agent: str, *, tagged_only: bool
+) -> float | None:
+    """What the judge's marks of an agent's work come to under the rubric, 0 to 1.
+
+    Args:
+        tagged_only: only criteria whose tags name the agent count.
+    """
     team = {task.spec.name for task in state.round.tasks}
     criteria = tuple(
         c
         for c in scored.rubric.criteria
-        if c.kind == "judged" and (agent in c.tags or team.isdisjoint(c.tags))
+        if c.kind == "judged" and (agent in c.tags or (not tagged_only and team.isdisjoint(c.tags)))
     )
     scores = {c.id: scored.marks[c.id].score for c in criteria}
     return total(replace(scored.rubric, criteria=criteria), scores)

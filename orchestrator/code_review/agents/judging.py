@@ -1,17 +1,33 @@
 """The agents of a review, and the judge's scores, checked against the rubric and its evidence."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.unknown_name_checks import JUDGE
-from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
+from orchestrator.code_review.agent_report_contracts import (
+    FindingMark,
+    JudgedCriterion,
+    JudgeReport,
+    as_form,
+)
+from orchestrator.code_review.agents import follow_up
 from orchestrator.code_review.agents.planning import build_brief
-from orchestrator.code_review.findings.citations import Sources, format_citation
+from orchestrator.code_review.findings.agent_reports import read_reports
+from orchestrator.code_review.findings.citations import (
+    Sources,
+    changed_lines,
+    format_citation,
+    read_lines,
+)
+from orchestrator.code_review.findings.responses import mark_error
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
@@ -41,6 +57,9 @@ def has_model_lead(settings: Settings) -> bool:
 
 SHOWN_FINDINGS = 60
 
+LINES_AROUND, MAX_LINES, MAX_WIDTH = 3, 20, 200
+"""Of the text of a finding that the judge is shown."""
+
 
 def needs_judge(settings: Settings, rubric: Rubric) -> bool:
     """Whether a model judges: offline there is none that could."""
@@ -50,10 +69,28 @@ def needs_judge(settings: Settings, rubric: Rubric) -> bool:
 async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
     criteria = judged_criteria(state.rubric)
-    task = build_judge_task(state, criteria, state.round.key("judge"))
+    evidence = await judge_evidence(state)
+    task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
     state.round.judged = await run_task(task, state.runtime, state.budget)
     known = citable_sources(state, state.answers(judge=True))
+    await _take_finding_marks(state, known)
     return await read_marks(criteria, state.round.judged, known)
+
+
+async def _take_finding_marks(state: ReviewState, known: Sources) -> None:
+    """The judge's marks of findings as the round's, by fingerprint, and those that fail."""
+    result, names = state.round.judged, state.focus.shown
+    if result is None or result.status != "ok":
+        return
+    marks: dict[str, FindingMark] = {}
+    errors: list[str] = []
+    for mark in as_form(JudgeReport, result.report).marks:
+        if error := await mark_error(known, mark, names.__contains__):
+            errors.append(error)
+        if mark.finding in names:
+            duplicate_of = names.get(mark.duplicate_of, "")
+            marks[names[mark.finding]] = replace(mark, duplicate_of=duplicate_of)
+    state.round.marks, state.round.mark_errors = marks, tuple(errors)
 
 
 def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
@@ -62,18 +99,15 @@ def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
 
 
 def build_judge_task(
-    state: ReviewState,
-    criteria: Sequence[Criterion],
-    key: Key,
-    evidence: Mapping[str, object] | None = None,
+    state: ReviewState, criteria: Sequence[Criterion], key: Key, evidence: Mapping[str, object]
 ) -> Task:
     """The judge's task.
 
     Args:
-        evidence: what is judged, where it is not as ``judge_evidence`` has it.
+        evidence: what is judged, see ``judge_evidence``.
     """
     text = build_brief(
-        "Judge this review by the criteria below, in their order.",
+        "Judge this review by the criteria below, in their order, and mark its findings.",
         state.runtime.executor.nonce,
         criteria=[
             {
@@ -83,7 +117,7 @@ def build_judge_task(
             }
             for criterion in criteria
         ],
-        **(judge_evidence(state) if evidence is None else evidence),
+        **evidence,
     )
     return Task(state.catalog.agents[JUDGE], text, key)
 
@@ -141,29 +175,62 @@ def _abstention(error: str, judged: JudgedCriterion) -> Mark:
     return Mark(None, f"counts as abstained: {error}", tuple(judged.missing))
 
 
-def judge_evidence(state: ReviewState) -> dict[str, object]:
+async def judge_evidence(state: ReviewState) -> dict[str, object]:
     """What the judge is shown of a review."""
     synthesis = state.synthesis
+    agents_gaps = [
+        {"agent": report.agent, "path": gap.path, "tool": gap.tool, "why": gap.why}
+        for report in read_reports(state.team())
+        for gap in report.form.gaps
+    ]
     return {
+        "change": state.rounds[0].plan.summary,
         "findings": [
-            {name: value for name, value in to_builtins(finding).items() if name in _SHOWN}
+            {**_shown(finding), "lines": await _cited_lines(state, finding)}
             for finding in synthesis.findings[:SHOWN_FINDINGS]
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
         "rejected": [
-            {"id": rejected.finding.id, "title": rejected.finding.title, "reason": rejected.reason}
-            for rejected in synthesis.rejected[:SHOWN_FINDINGS]
+            {**follow_up.describe(entry.finding), "reason": entry.reason}
+            for entry in synthesis.rejected[:SHOWN_FINDINGS]
         ],
         "gaps": [
             {"path": skip.path, "tool": skip.tool, "why": skip.why}
             for skip in synthesis.skipped
             if skip.gap
         ],
+        "gaps_of_agents": agents_gaps[:SHOWN_FINDINGS],
         "checked": [checked.path for checked in synthesis.checked],
     }
 
 
 _SHOWN = {
     "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
-    "end_line", "evidence", "reported_by", "reports", "objections",
+    "end_line", "evidence", "reported_by", "reports", "objections", "fix_suggestion", "because_of",
+    "rule", "cwe", "standing",
 }  # fmt: skip
+
+
+def _shown(finding: Finding) -> dict[str, Any]:
+    """A finding for the judge; a report's words that are the finding's are not repeated."""
+    known = {finding.title, finding.detail}
+    fields: dict[str, Any] = to_builtins(finding)
+    for report in fields["reports"]:
+        for name in ("title", "detail"):
+            if report[name] in known:
+                del report[name]
+    return {name: value for name, value in fields.items() if name in _SHOWN}
+
+
+async def _cited_lines(state: ReviewState, finding: Finding) -> str:
+    """The cited lines and those around them, those that the change adds or removes marked."""
+    side, workspace = finding.evidence.side, state.workspace
+    lines = await read_lines(workspace, side, finding.path)
+    changed = changed_lines(workspace, side, finding.path)
+    first = max(1, finding.start_line - LINES_AROUND)
+    last = min(len(lines), finding.end_line + LINES_AROUND, first + MAX_LINES)
+    mark = "+" if side == "head" else "-"
+    return "\n".join(
+        f"{mark if number in changed else ' '}{number}: {lines[number - 1][:MAX_WIDTH]}"
+        for number in range(first, last + 1)
+    )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
 from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask, as_form
-from orchestrator.code_review.agents import escalation_stages
+from orchestrator.code_review.agents import escalation_stages, follow_up
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
@@ -49,6 +49,7 @@ def lead_brief(state: ReviewState) -> str:
         missing=dict(focus.retry or {}),
         wanted=list(focus.missing_evidence),
         **_answers_for_brief(state),
+        **follow_up.earlier_rounds(state),
     )
 
 
@@ -94,6 +95,13 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
                 for agent in state.settings.specialists
             ]
         kept += _tasks_for_required_checks(state, kept)
+    else:
+        given = {task.agent for task in kept}
+        kept += [
+            PlannedTask(agent=agent, paths=follow_up.paths_of_requests(state, agent))
+            for agent in state.focus.requests
+            if agent not in given
+        ]
     return replace(proposed, tasks=kept, skips=skips)
 
 
@@ -185,6 +193,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 questions=list(dict.fromkeys(filter(None, whys[agent]))),
                 wanted=list(state.focus.missing_evidence),
                 **_answers_for_brief(state),
+                **follow_up.earlier_rounds(state, agent),
             ),
             state.round.key("act", agent),
             stage_change,
@@ -216,12 +225,25 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
 
 
 def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:
-    """What the next iteration looks at: the files of every agent whose work, or tools, failed.
+    """What the next iteration looks at: agent → files, of those agents whom it concerns.
 
-    Where nothing failed and the judge misses evidence, every agent may have it.
+    Concerned is who failed, or had a tool that failed, or is asked about a finding. Where nobody
+    is, and the judge misses evidence, every agent may have it.
     """
     # A round whose lead had no budget to plan with has no tasks; the one before it still counts.
-    teams = [[task.spec.name for task in done.tasks] for done in state.rounds if done.tasks]
-    last = teams[-1] if teams else []
-    agents = dict.fromkeys(failed) or dict.fromkeys(last)
-    return {agent: reviewable_paths(state) for agent in agents if agent in last}
+    rounds = [done for done in state.rounds if done.tasks]
+    last = [task.spec.name for task in rounds[-1].tasks] if rounds else []
+    repeated = [agent for agent in dict.fromkeys(failed) if agent in last]
+    asked = [agent for agent in state.focus.requests if agent not in repeated]
+    if not repeated and not asked:
+        missing = state.focus.missing_evidence
+        repeated = follow_up.concerned_agents(state, missing) or last
+    scopes = {
+        agent: [path for task in done.plan.tasks if task.agent == agent for path in task.paths]
+        for done in rounds
+        for agent in repeated
+        if any(task.agent == agent for task in done.plan.tasks)
+    }
+    everything = reviewable_paths(state)
+    found = {agent: list(dict.fromkeys(scopes.get(agent, everything))) for agent in repeated}
+    return found | {agent: follow_up.paths_of_requests(state, agent) for agent in asked}

@@ -1,35 +1,43 @@
-"""Agents' reports: their findings and their objections to findings, all of it unverified."""
+"""Agents' reports and the findings in them, all of it unverified and held to its limits."""
 
-from collections.abc import Iterable, Mapping, Set
+import re
+from collections.abc import Iterable
 
+from msgspec import Struct
+
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.code_review.agent_report_contracts import (
     ReportedFinding,
-    ReportedObjection,
     SpecialistReport,
     as_form,
 )
-from orchestrator.code_review.findings.citations import Sources, format_citation
 from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
-from orchestrator.code_review.findings.merging import MergedFinding, default_rule
+from orchestrator.code_review.findings.merging import default_rule
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.rule_table import RuleTable
-from orchestrator.code_review.verdict.model import Objection
 from orchestrator.engine.canonical_json import digest
 
-OBJECTION_SOURCES = ("file", "diff", "tool")
-"""What an objection may cite. Citing a finding would support one claim with another."""
+MAX_TITLE = 120
+MAX_DETAIL = 2_000
+"""Characters; what is longer is cut, with a mark."""
+
+_SPELLING = re.compile(r"\b(typo\w*|spelling|misspell\w*|misspelt)\b", re.IGNORECASE)
 
 
-AgentReport = tuple[str, SpecialistReport]
-"""An agent's name and one of its reports."""
+class AgentReport(Struct, frozen=True):
+    """One agent's report of one iteration."""
+
+    agent: str
+    iteration: int
+    form: SpecialistReport
 
 
 def read_reports(team: Iterable[Work]) -> Iterable[AgentReport]:
     """Each agent's reports that fit their contract."""
     for entry in team:
         if entry.result.status == "ok":
-            yield entry.result.agent, as_form(SpecialistReport, entry.result.report)
+            form = as_form(SpecialistReport, entry.result.report)
+            yield AgentReport(entry.result.agent, entry.iteration, form)
 
 
 def claim_fingerprint(claim: ReportedFinding) -> str:
@@ -43,13 +51,13 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     return LocatedFinding(
         fingerprint=claim_fingerprint(claim),
         rule=claim.rule or default_rule(category),
-        severity=claim.severity,
+        severity=limit_severity(claim.severity, category, claim.title),
         category=category,
         cwe=tuple(claim.cwe),
         confidence=claim.confidence,
-        title=claim.title,
-        detail=claim.detail,
-        fix_suggestion=claim.fix_suggestion,
+        title=shorten(claim.title, MAX_TITLE),
+        detail=shorten(claim.detail, MAX_DETAIL),
+        fix_suggestion=shorten(claim.fix_suggestion, MAX_DETAIL),
         path=claim.path,
         start_line=claim.start_line,
         end_line=claim.end_line,
@@ -58,44 +66,17 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     )
 
 
-async def collect_objections(
-    sources: Sources,
-    reports: Iterable[AgentReport],
-    rules: RuleTable,
-    known: Mapping[str, MergedFinding],
-) -> dict[str, list[Objection]]:
-    """The agents' objections, each checked, by the finding's fingerprint."""
-    made: dict[str, dict[tuple[str, str], ReportedObjection]] = {}
-    for agent, report in reports:
-        for objection in report.objections:
-            if objection.fingerprint in known:
-                fingerprint = known[objection.fingerprint].fingerprint
-                made.setdefault(fingerprint, {})[agent, objection.reason] = objection
-    checked: dict[str, list[Objection]] = {}
-    for fingerprint, objections in made.items():
-        errors = {
-            key: await sources.check(objection.evidence, OBJECTION_SOURCES)
-            for key, objection in objections.items()
-        }
-        objecting = {agent for (agent, _), error in errors.items() if not error}
-        upheld = _why_upheld(known[fingerprint], objecting, rules)
-        checked[fingerprint] = [
-            Objection(
-                by=agent,
-                reason=reason,
-                evidence=tuple(map(format_citation, objection.evidence)),
-                why_not=errors[agent, reason] or upheld,
-            )
-            for (agent, reason), objection in objections.items()
-        ]
-    return checked
+def limit_severity(severity: Severity, category: str, title: str) -> Severity:
+    """The severity that an agent's finding has at most: documentation alone never weighs much."""
+    if category != "docs":
+        return severity
+    most: Severity = "info" if _SPELLING.search(title) else "medium"
+    return max(severity, most, key=SEVERITIES.index)
 
 
-def _why_upheld(merged: MergedFinding, objecting: Set[str], rules: RuleTable) -> str:
-    """Why a finding stands against agents with valid objections; empty when it does not."""
-    for report in merged.reports:
-        rule = report.finding.rule
-        if report.from_analyzer and not rules.rules[rule].arguable:
-            return f"{report.reporter} proved it, and {rule} is not a matter of judgment"
-    others = sorted(merged.supporters - objecting)
-    return f"{', '.join(others)} said that it is a defect" if others else ""
+def shorten(text: str, limit: int) -> str:
+    """A text of at most ``limit`` characters; the end says how many are missing."""
+    if len(text) <= limit:
+        return text
+    mark = f"... [cut: {len(text)} characters]"
+    return text[: limit - len(mark)] + mark

@@ -47,7 +47,7 @@ async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> l
 class Rejection(Struct, frozen=True):
     """Why a finding does not count; ``cause`` is one of a verdict's."""
 
-    cause: Literal["unverified", "outside", "constant"]
+    cause: Literal["unverified", "outside", "constant", "withdrawn"]
     reason: str
 
 
@@ -70,7 +70,7 @@ async def locate_finding(
         name = (old.old_path or path) if old and side == "base" else path
         lines = await read_lines(workspace, side, name)
         readable |= bool(lines)
-        changed = _changed_lines(workspace, side, name)
+        changed = changed_lines(workspace, side, name)
         places = FileText(lines).find(finding.quote)
         place = nearest_place(places, cited, finding.quote, changed)
         if place is None:
@@ -95,7 +95,7 @@ async def _known_path(workspace: ReviewWorkspace, path: str) -> str:
     return next((form for form in forms if any(form in tree for tree in trees)), path)
 
 
-def _changed_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> frozenset[int]:
+def changed_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> frozenset[int]:
     """The lines of a side that the change adds or, in base, removes."""
     if side == "head":
         return workspace.added(path)
@@ -118,7 +118,7 @@ def _with_cause(
     if (named := located.because_of) is not None:
         sides: tuple[SideName, ...] = ("base", "head") if named.removed else ("head", "base")
         for side in sides:
-            lines = _changed_lines(workspace, side, named.path)
+            lines = changed_lines(workspace, side, named.path)
             near = [line for line in lines if abs(line - named.line) <= NEAR_LINES]
             if near:
                 line = min(near, key=lambda each: (abs(each - named.line), each))

@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
 from orchestrator.code_review.findings.types import LocatedFinding
@@ -38,6 +39,9 @@ class FindingReport(Struct, frozen=True):
         called_by: the agents that made these calls.
         shown_to_all: code made the calls, and every agent was shown what they found.
         refers_to: fingerprint of the finding that an agent takes up; empty: it reports its own.
+        confirms: it is an independent look at the defect, with evidence that stands.
+        lowers: an agent shows that an arguable finding is less severe.
+        arguable: the policy lets agents argue about the rule of an analyzer's report.
     """
 
     reporter: str
@@ -47,6 +51,9 @@ class FindingReport(Struct, frozen=True):
     called_by: frozenset[str] = frozenset()
     shown_to_all: bool = False
     refers_to: str = ""
+    confirms: bool = True
+    lowers: bool = False
+    arguable: bool = False
 
 
 class _FileReports(Struct):
@@ -63,11 +70,15 @@ class MergedFinding(Struct):
         reports: the first says what the finding is: an analyzer's where there is one.
         file: all reports on its file.
         repeated_by: agents that repeat an analyzer's report and add nothing to it.
+        duplicates: findings of the same defect, as an agent or the judge says.
+        judge_confirms: the judge confirms it, with evidence that stands.
     """
 
     reports: list[FindingReport]
     file: _FileReports = field(default_factory=_FileReports)
     repeated_by: set[str] = field(default_factory=set)
+    duplicates: "list[MergedFinding]" = field(default_factory=list)
+    judge_confirms: bool = False
 
     @property
     def finding(self) -> LocatedFinding:
@@ -80,10 +91,25 @@ class MergedFinding(Struct):
         return self.finding.fingerprint
 
     @property
+    def parts(self) -> "list[MergedFinding]":
+        """It and its duplicates."""
+        return [self, *self.duplicates]
+
+    @property
+    def all_reports(self) -> list[FindingReport]:
+        """Its reports and those of its duplicates."""
+        return [report for part in self.parts for report in part.reports]
+
+    @property
+    def from_analyzer(self) -> bool:
+        """Whether an analyzer reports it."""
+        return any(report.from_analyzer for report in self.all_reports)
+
+    @property
     def supporters(self) -> frozenset[str]:
         """The agents that report it."""
-        agents = {report.reporter for report in self.reports if not report.from_analyzer}
-        return frozenset(agents | self.repeated_by)
+        agents = {report.reporter for report in self.all_reports if not report.from_analyzer}
+        return frozenset(agents).union(*(part.repeated_by for part in self.parts))
 
     def confidence(self, report: FindingReport) -> float:
         """The confidence of one of its reports: each agreeing reporter halves the doubt.
@@ -189,6 +215,41 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
     return merged_findings
 
 
+def join_duplicates(
+    findings: list[MergedFinding], pairs: Iterable[tuple[str, str]], policy: VerdictPolicy
+) -> list[MergedFinding]:
+    """Join the findings that somebody calls duplicates of each other.
+
+    The one that is kept is an analyzer's, else the one that weighs most. Two that analyzers report
+    both stay, and so do two of which a person has waived one.
+    """
+    kept = list(findings)
+
+    def rank(one: MergedFinding) -> tuple[bool, int, int]:
+        finding = one.finding
+        weighs = weight(finding.severity, finding.confidence, policy)
+        return not one.from_analyzer, -weighs, SEVERITIES.index(finding.severity)
+
+    def waived(one: MergedFinding) -> bool:
+        finding = one.finding
+        return bool(matching_waivers(policy, finding.rule, finding.fingerprint, finding.path))
+
+    for pair in pairs:
+        found = [
+            one
+            for one in kept
+            if any(report.finding.fingerprint in pair for report in one.all_reports)
+        ]
+        if len(found) != 2 or all(one.from_analyzer for one in found):
+            continue
+        main, other = sorted(found, key=rank)
+        if waived(main) == waived(other):
+            main.duplicates += other.parts
+            other.duplicates = []
+            kept.remove(other)
+    return kept
+
+
 def _reports_same_defect(one: FindingReport, other: FindingReport) -> bool:
     """Whether two reports, at least one of them an agent's, mean the same defect.
 
@@ -266,14 +327,20 @@ def build_finding(
     It is as severe and as certain as the report that, with all who agree, weighs most under the
     policy: no report of an agent makes the most severe finding count for less.
     """
-    first = merged.finding
-    rated = [(report.finding.severity, merged.confidence(report)) for report in merged.reports]
-    severity, confidence = max(
+    first, objections = merged.finding, tuple(objections)
+    rated = [
+        (report.finding.severity, part.confidence(report), part)
+        for part in merged.parts
+        for report in _counting(part.reports)
+    ]
+    severity, confidence, decides = max(
         rated, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
     )
-    words = _words(merged, policy)
-    refs = {ref for report in merged.reports for ref in report.call_refs}
-    reporters = {name for one in merged.reports for name in (one.reporter, *one.called_by)}
+    words, reports = _words(merged, policy), merged.all_reports
+    refs = {ref for report in reports for ref in report.call_refs}
+    reporters = {name for one in reports for name in (one.reporter, *one.called_by)}
+    proved, confirmed_by = _confirmations(merged, decides, severity, policy)
+    refuted = any(objection.refutes for objection in objections)
     return Finding(
         id="",
         fingerprint=first.fingerprint,
@@ -290,11 +357,48 @@ def build_finding(
         start_column=first.start_column or None,
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
         fix_suggestion=words.fix_suggestion or first.fix_suggestion,
-        reported_by=tuple(sorted(reporters | merged.repeated_by)),
+        reported_by=tuple(sorted(reporters.union(*(part.repeated_by for part in merged.parts)))),
         because_of=first.because_of,
-        reports=_several(merged.reports),
-        objections=tuple(objections),
+        reports=_several(reports),
+        objections=objections,
+        standing="proved"
+        if proved
+        else ("refuted" if refuted else ("confirmed" if confirmed_by else "unconfirmed")),
+        confirmed_by=confirmed_by,
     )
+
+
+def _counting(reports: list[FindingReport]) -> list[FindingReport]:
+    """The reports that rate a finding: an arguable rule's severity is no floor against evidence."""
+    if any(report.lowers for report in reports):
+        return [report for report in reports if not report.arguable]
+    return reports
+
+
+def _confirmations(
+    merged: MergedFinding, decides: MergedFinding, severity: Severity, policy: VerdictPolicy
+) -> tuple[bool, tuple[str, ...]]:
+    """Whether an analyzer reports it at this severity, and who confirms it besides its author.
+
+    Who is less than half sure, or rates it less severe, does not confirm that it is as severe.
+    """
+    order = SEVERITIES.index(severity)
+    as_severe = [
+        report
+        for report in merged.all_reports
+        if SEVERITIES.index(report.finding.severity) <= order
+    ]
+    proved = any(report.from_analyzer and report in decides.reports for report in as_severe)
+    authors = sorted(as_severe, key=lambda one: (not one.from_analyzer, bool(one.refers_to)))
+    author = authors[0].reporter if authors else ""
+    names = {
+        report.reporter
+        for report in as_severe
+        if report.confirms
+        and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
+    }
+    judge = {JUDGE} if any(part.judge_confirms for part in merged.parts) else set[str]()
+    return proved, tuple(sorted((names | judge) - {author}))
 
 
 def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
@@ -303,7 +407,15 @@ def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
     An analyzer's finding keeps its place, rule and quotation. Of several agents, that one speaks
     whose report weighs most.
     """
-    agents = [report.finding for report in merged.reports if report.refers_to]
+
+    def words(one: LocatedFinding) -> tuple[str, str, str]:
+        return one.title, one.detail, one.fix_suggestion
+
+    agents = [
+        report.finding
+        for report in merged.reports
+        if report.refers_to and words(report.finding) != words(merged.finding)
+    ]
     return max(
         agents,
         key=lambda one: (weight(one.severity, one.confidence, policy), one.confidence),

@@ -1,22 +1,37 @@
-"""Errors in a specialist's report that go back to it once: quotations and references that fail.
+"""Errors in a report that go back to its agent once: quotations and references that fail.
 
 A wrong line or a copied prefix is corrected without asking. What code cannot place, the agent is
 shown with the lines as they are, all at once. What was right in the first version stays in the
 second, whether the agent repeats it or not.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from orchestrator.code_review.agent_report_contracts import (
+    JudgeReport,
     ReportedFinding,
     SpecialistReport,
     as_form,
 )
-from orchestrator.code_review.findings.agent_reports import read_claim
-from orchestrator.code_review.findings.citations import Rejection, locate_finding, read_lines
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
+from orchestrator.code_review.findings.citations import (
+    Rejection,
+    Sources,
+    locate_finding,
+    read_lines,
+)
+from orchestrator.code_review.findings.evidence_from_journal import reported_fingerprints
+from orchestrator.code_review.findings.responses import mark_error, response_error
+from orchestrator.code_review.findings.types import Target
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.engine.types import Json
+from orchestrator.engine.untrusted_text import unframe
 
 SHOWN_AROUND = 3
 """Lines shown before and behind those that a finding cites."""
@@ -26,76 +41,119 @@ MAX_SHOWN_LINES = 40
 ReportCheck = Callable[[str, Json, Json], Awaitable[tuple[Json, list[str]]]]
 
 
-def correct_reports(
-    workspace: ReviewWorkspace, fingerprints: Callable[[], Collection[str]]
-) -> ReportCheck:
-    """A check of reports for ``AgentRuntime.check_report``.
+class ReportCorrections(Struct, frozen=True):
+    """The check of reports for ``AgentRuntime.check_report``.
 
-    Args:
-        fingerprints: those of all findings that analyzers have reported so far.
+    Attributes:
+        focus: which ids the agents of the present round were shown.
+        nonce: the run's, with which tools' answers are framed.
     """
 
-    async def check(agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
+    workspace: ReviewWorkspace
+    focus: Focus
+    journal: Journal
+    nonce: str
+
+    async def check(self, agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
+        """The report that counts, and the errors to send back.
+
+        Args:
+            earlier: the version that was sent back before; None: there is none.
+        """
+        if not isinstance(report, dict):
+            return report, []
+        if "criteria" in report:
+            return report, [] if earlier else await self._mark_errors(report)
         if not _is_specialists(report):
             return report, []
-        known = fingerprints()
+        known = reported_fingerprints(self.journal, ANALYZERS)
         if isinstance(earlier, dict):
-            return await _keep_what_held(workspace, agent, report, earlier, known), []
+            return await self._keep_what_held(agent, report, earlier, known), []
         form = as_form(SpecialistReport, report)
         errors = [
             f"finding {number} ({finding.title}): {error}"
             for number, finding in enumerate(form.findings, 1)
-            if (error := await _error(workspace, agent, finding, known))
+            if (error := await self._error(agent, finding, known))
         ]
-        errors += [
-            f"objection {number}: there is no finding with the fingerprint {one.fingerprint!r}"
-            for number, one in enumerate(form.objections, 1)
-            if one.fingerprint not in known
+        return report, [*errors, *(await self._response_errors(agent, form, known)).values()]
+
+    async def _response_errors(
+        self, agent: str, form: SpecialistReport, known: Collection[str]
+    ) -> dict[int, str]:
+        """The place of a response in a report → what is wrong with it."""
+        own = {claim_fingerprint(finding) for finding in form.findings}
+
+        def find(name: str) -> Target | None:
+            fingerprint = self.focus.shown.get(name, name)
+            if fingerprint in own:
+                return Target(agents=frozenset({agent}))
+            if fingerprint in known and fingerprint not in self.focus.targets:
+                return Target(proved=True)
+            return self.focus.targets.get(fingerprint)
+
+        sources = Sources(self.workspace, {}, self._answers)
+        found: dict[int, str] = {}
+        for number, response in enumerate(form.responses, 1):
+            if error := await response_error(sources, agent, response, find):
+                found[number] = f"response {number}: {error}"
+        return found
+
+    async def _mark_errors(self, report: dict[str, Any]) -> list[str]:
+        sources = Sources(self.workspace, {}, self._answers)
+        marks = as_form(JudgeReport, report).marks
+        found = [await mark_error(sources, mark, self.focus.shown.__contains__) for mark in marks]
+        return [error for error in found if error]
+
+    def _answers(self, tool: str) -> Iterator[str]:
+        for call in calls_under(self.journal, ""):
+            if call.tool == tool and call.ok:
+                yield unframe(call.content, self.nonce)
+
+    async def _keep_what_held(
+        self, agent: str, report: dict[str, Any], earlier: dict[str, Any], known: Collection[str]
+    ) -> dict[str, Any]:
+        """The second report, with what held in the first and what it does not repeat."""
+        first, second = (as_form(SpecialistReport, one) for one in (earlier, report))
+        repeated = {_identity(finding) for finding in second.findings}
+        findings = [
+            raw
+            for raw, finding in zip(earlier.get("findings", ()), first.findings, strict=True)
+            if _identity(finding) not in repeated and not await self._error(agent, finding, known)
         ]
-        return report, errors
+        wrong = await self._response_errors(agent, first, known)
+        answered = {response.finding for response in second.responses}
+        responses = [
+            raw
+            for number, raw in enumerate(earlier.get("responses", ()), 1)
+            if number not in wrong and raw["finding"] not in answered
+        ]
+        return {
+            **report,
+            "findings": [*report.get("findings", ()), *findings],
+            "responses": [*report.get("responses", ()), *responses],
+        }
 
-    return check
+    async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
+        """Why a finding cannot count as it is, with the cited lines; empty if it can."""
+        if self.focus.shown.get(finding.fingerprint, finding.fingerprint) in known:
+            return ""
+        found = await locate_finding(self.workspace, read_claim(finding, agent))
+        if not isinstance(found, Rejection):
+            return ""
+        lines = await read_lines(self.workspace, "head", finding.path)
+        start = max(1, min(finding.start_line, len(lines)) - SHOWN_AROUND)
+        end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)
+        shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(start, end + 1))
+        return f"{found.reason}; {finding.path} reads\n{shown}" if shown else found.reason
 
 
-def _is_specialists(report: Json) -> bool:
+def _is_specialists(report: dict[str, Any]) -> bool:
     """Whether a report has findings of its own; a summary only names some."""
-    findings = report.get("findings") if isinstance(report, dict) else None
+    if "responses" in report:
+        return True
+    findings = report.get("findings")
     return isinstance(findings, list) and all(isinstance(one, dict) for one in findings)
-
-
-async def _keep_what_held(
-    workspace: ReviewWorkspace,
-    agent: str,
-    report: dict[str, Any],
-    earlier: dict[str, Any],
-    known: Collection[str],
-) -> dict[str, Any]:
-    """The second report, with the findings of the first that held and that it does not repeat."""
-    first, second = (as_form(SpecialistReport, one).findings for one in (earlier, report))
-    repeated = {_identity(finding) for finding in second}
-    kept = [
-        raw
-        for raw, finding in zip(earlier["findings"], first, strict=True)
-        if _identity(finding) not in repeated and not await _error(workspace, agent, finding, known)
-    ]
-    return {**report, "findings": [*report["findings"], *kept]}
 
 
 def _identity(finding: ReportedFinding) -> tuple[str, str]:
     return finding.path, finding.title.casefold()
-
-
-async def _error(
-    workspace: ReviewWorkspace, agent: str, finding: ReportedFinding, known: Collection[str]
-) -> str:
-    """Why a finding cannot count as it is, with the cited lines as they are; empty if it can."""
-    if finding.fingerprint in known:
-        return ""
-    found = await locate_finding(workspace, read_claim(finding, agent))
-    if not isinstance(found, Rejection):
-        return ""
-    lines = await read_lines(workspace, "head", finding.path)
-    start = max(1, min(finding.start_line, len(lines)) - SHOWN_AROUND)
-    end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)
-    shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(start, end + 1))
-    return f"{found.reason}; {finding.path} reads\n{shown}" if shown else found.reason

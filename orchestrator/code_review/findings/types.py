@@ -44,6 +44,20 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     because_of: Cause | None = None
 
 
+class Target(Struct, frozen=True):
+    """A finding that a response can refer to.
+
+    Attributes:
+        agents: who reports it.
+        proved: an analyzer reports it.
+        why_rejected: empty where it counts.
+    """
+
+    agents: frozenset[str] = frozenset()
+    proved: bool = False
+    why_rejected: str = ""
+
+
 class RejectedFinding(Struct, frozen=True):
     """A finding that does not count, with the reason."""
 

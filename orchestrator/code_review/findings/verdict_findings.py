@@ -8,26 +8,36 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.agent_reports import (
-    AgentReport,
-    collect_objections,
-    read_claim,
-    read_reports,
-)
+from orchestrator.code_review.findings.agent_reports import AgentReport, read_claim, read_reports
 from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
     build_finding,
+    join_duplicates,
     merge,
     report_order,
 )
-from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.findings.responses import (
+    References,
+    Responses,
+    apply_marks,
+    collect_responses,
+    duplicate_pairs,
+    judge_disputes,
+)
+from orchestrator.code_review.findings.types import LocatedFinding, Target
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.model import Checked, Finding, Rejected, Skipped
+
+MAX_WEIGHTY = 10
+"""Findings above info that an agent may report."""
+
+NO_REFERENCES = References()
 
 RejectedReport = tuple[FindingReport, Rejection]
 
@@ -37,6 +47,9 @@ class Synthesis(Struct, frozen=True):
 
     Attributes:
         ids: fingerprint, of a finding or of any report of it → the finding's id.
+        shown: id → fingerprint of the finding.
+        targets: fingerprint → what a response to the finding must know of it.
+        notes: (iteration, agent) → what in its report does not count, and why.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -44,6 +57,9 @@ class Synthesis(Struct, frozen=True):
     checked: tuple[Checked, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    notes: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
 
 
 async def build_findings(
@@ -52,35 +68,89 @@ async def build_findings(
     team: Sequence[Work],
     answers: Callable[[str], Iterable[str]],
     policy: VerdictPolicy,
+    references: References = NO_REFERENCES,
 ) -> Synthesis:
     """Merge all reports into findings, and set aside those that do not count."""
     proved = _analyzer_reports(
-        (call, finding) for call in calls for finding in call.result.findings
+        ((call, finding) for call in calls for finding in call.result.findings), workspace.rules
     )
     harmless = _only_constants(proved, calls, workspace.rules)
     for fingerprint in harmless:
         del proved[fingerprint]
     reports = list(read_reports(team))
     refuted = {fingerprint: report for fingerprint, (report, _) in harmless.items()}
-    claims = await _check_claims(workspace, reports, proved, refuted)
-    merged = merge([*proved.values(), *claims.valid], policy)
-    known = {report.finding.fingerprint: one for one in merged for report in one.reports}
-    for fingerprint, agent in claims.repeated:
-        known[fingerprint].repeated_by.add(agent)
+    claims = await _check_claims(workspace, reports, proved, refuted, references)
     sources = Sources(workspace, {}, answers)
-    objections = await collect_objections(sources, reports, workspace.rules, known)
+    refused = [*_unquotable(calls, workspace.rules), *harmless.values(), *claims.rejected]
+    responses = await collect_responses(
+        sources,
+        reports,
+        references.shown,
+        _merge(proved, claims, Responses(), references, policy)[1],
+        {report.finding.fingerprint: _rejected_target(report, why) for report, why in refused},
+    )
+    # What an agent reports again after it took it back counts.
+    again = {k for k, (done, _) in responses.withdrawn.items() if claims.last.get(k, 0) > done}
+    for key in again:
+        del responses.withdrawn[key]
+    merged, known = _merge(proved, claims, responses, references, policy)
+    refused += _withdrawn(claims, responses, known)
+    objections = judge_disputes(responses.disputes, workspace.rules, known)
+    for fingerprint, marked in (await apply_marks(sources, references.marks, known)).items():
+        objections.setdefault(fingerprint, []).extend(marked)
     findings = [build_finding(one, policy, objections.get(one.fingerprint, ())) for one in merged]
     rejected = [entry for finding in findings if (entry := _argued_down(finding))]
     set_aside = {entry.finding.fingerprint for entry in rejected}
-    rejected += [
-        _reject(report, rejection, policy)
-        for report, rejection in (*_unquotable(calls), *harmless.values(), *claims.rejected)
-    ]
+    rejected += [_reject(report, rejection, policy) for report, rejection in refused]
     counted = [finding for finding in findings if finding.fingerprint not in set_aside]
-    return _number(counted, rejected, known)
+    numbered = _number(counted, rejected, known, references.ids)
+    notes = {key: (*claims.notes.get(key, ()), *responses.notes.get(key, ()))
+             for key in {*claims.notes, *responses.notes}}  # fmt: skip
+    return replace(numbered, notes=notes)
 
 
-def _analyzer_reports(found: Iterable[tuple[Call, LocatedFinding]]) -> dict[str, FindingReport]:
+def _merge(
+    proved: Mapping[str, FindingReport],
+    claims: "_Claims",
+    responses: Responses,
+    references: References,
+    policy: VerdictPolicy,
+) -> tuple[list[MergedFinding], dict[str, MergedFinding]]:
+    """The findings, and which one a fingerprint of any report means."""
+    own = [
+        replace(report, finding=responses.refined.get(key, report.finding))
+        for report in claims.valid
+        if (key := (report.reporter, report.finding.fingerprint)) not in responses.withdrawn
+    ]
+    merged = merge([*proved.values(), *own, *responses.reports], policy)
+    merged = join_duplicates(merged, duplicate_pairs(responses, references.marks), policy)
+    known = {report.finding.fingerprint: one for one in merged for report in one.all_reports}
+    for fingerprint, agent in claims.repeated:
+        if (agent, fingerprint) not in responses.withdrawn:
+            known[fingerprint].repeated_by.add(agent)
+    return merged, known
+
+
+def _rejected_target(report: FindingReport, why: Rejection) -> Target:
+    agents = frozenset(() if report.from_analyzer else (report.reporter,))
+    return Target(agents, report.from_analyzer, why.reason)
+
+
+def _withdrawn(
+    claims: "_Claims", responses: Responses, known: Mapping[str, MergedFinding]
+) -> list[RejectedReport]:
+    """What its agent took back and nobody else reports."""
+    return [
+        (report, Rejection("withdrawn", f"{report.reporter} withdrew it: {withdrawn[1]}"))
+        for report in claims.valid
+        if (withdrawn := responses.withdrawn.get((report.reporter, report.finding.fingerprint)))
+        and report.finding.fingerprint not in known
+    ]
+
+
+def _analyzer_reports(
+    found: Iterable[tuple[Call, LocatedFinding]], rules: RuleTable
+) -> dict[str, FindingReport]:
     """Analyzers' reports by fingerprint: each finding once, with all the calls that showed it."""
     first: dict[str, tuple[str, LocatedFinding]] = {}
     calls: dict[str, list[Call]] = {}
@@ -95,16 +165,17 @@ def _analyzer_reports(found: Iterable[tuple[Call, LocatedFinding]]) -> dict[str,
             call_refs=tuple(call.ref for call in calls[fingerprint]),
             called_by=frozenset(call.agent for call in calls[fingerprint]) - {BY_CODE},
             shown_to_all=any(call.agent == BY_CODE for call in calls[fingerprint]),
+            arguable=(rule := rules.rules.get(finding.rule)) is not None and rule.arguable,
         )
         for fingerprint, (analyzer, finding) in first.items()
     }
 
 
-def _unquotable(calls: Sequence[Call]) -> list[RejectedReport]:
+def _unquotable(calls: Sequence[Call], rules: RuleTable) -> list[RejectedReport]:
     """Analyzers' findings whose lines have no text to quote."""
     entries = [(call, entry) for call in calls for entry in call.result.rejected]
     reasons = {entry.finding.fingerprint: entry.reason for _, entry in reversed(entries)}
-    reports = _analyzer_reports((call, entry.finding) for call, entry in entries)
+    reports = _analyzer_reports(((call, entry.finding) for call, entry in entries), rules)
     return [
         (report, Rejection("unverified", reasons[fingerprint]))
         for fingerprint, report in reports.items()
@@ -134,11 +205,15 @@ class _Claims(Struct):
         valid: those whose quotation and place hold.
         rejected: those whose do not.
         repeated: (fingerprint, agent) where an agent adds nothing to an analyzer's finding.
+        last: (agent, fingerprint) → the last iteration in which the agent reported it.
+        notes: (iteration, agent) → what of its report is shown otherwise.
     """
 
     valid: list[FindingReport] = field(default_factory=list)
     rejected: list[RejectedReport] = field(default_factory=list)
     repeated: list[tuple[str, str]] = field(default_factory=list)
+    last: dict[tuple[str, str], int] = field(default_factory=dict)
+    notes: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
 
 async def _check_claims(
@@ -146,14 +221,17 @@ async def _check_claims(
     reports: Iterable[AgentReport],
     proved: Mapping[str, FindingReport],
     refuted: Mapping[str, FindingReport],
+    references: References,
 ) -> _Claims:
     claims = _Claims()
     repeats: set[tuple[str, str, str]] = set()
     held: set[tuple[str, str, str]] = set()
     refused: dict[tuple[str, str, str], RejectedReport] = {}
-    for agent, report in reports:
-        for claim in report.findings:
-            finding, refers_to = read_claim(claim, agent), claim.fingerprint
+    for report in reports:
+        agent, names = report.agent, references.shown.get(report.iteration, {})
+        for claim in report.form.findings:
+            finding = read_claim(claim, agent)
+            refers_to = names.get(claim.fingerprint, claim.fingerprint)
             if refers_to in refuted:
                 continue
             if known := proved.get(refers_to):
@@ -170,6 +248,7 @@ async def _check_claims(
                 refused[identity] = made, result
                 continue
             held.add(identity)
+            claims.last[agent, result.fingerprint] = report.iteration
             repeated = agent, result.fingerprint, result.severity
             if repeated not in repeats:  # by a later iteration
                 repeats.add(repeated)
@@ -177,7 +256,26 @@ async def _check_claims(
                 claims.valid.append(made)
     # A version that holds replaces one that was refused, in whatever order they came.
     claims.rejected.extend(made for identity, made in refused.items() if identity not in held)
+    _limit_number(claims, {report.agent: report.iteration for report in reports})
     return claims
+
+
+def _limit_number(claims: _Claims, iterations: Mapping[str, int]) -> None:
+    """Keep the severity of an agent's weightiest findings only; the rest is shown as info."""
+    for agent, iteration in iterations.items():
+        mine = [
+            (-SEVERITIES.index(one.finding.severity), one.finding.confidence, -place)
+            for place, one in enumerate(claims.valid)
+            if one.reporter == agent and not one.refers_to and one.finding.severity != "info"
+        ]
+        rest = sorted(mine, reverse=True)[MAX_WEIGHTY:]
+        for *_, place in rest:
+            one = claims.valid[-place]
+            claims.valid[-place] = replace(one, finding=replace(one.finding, severity="info"))
+        if rest:
+            claims.notes[iteration, agent] = [
+                f"{len(rest)} findings beyond its {MAX_WEIGHTY} weightiest are shown as info"
+            ]
 
 
 def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
@@ -222,11 +320,18 @@ def _reject(report: FindingReport, rejection: Rejection, policy: VerdictPolicy) 
 
 
 def _number(
-    findings: Iterable[Finding], rejected: Iterable[Rejected], known: Mapping[str, MergedFinding]
+    findings: Iterable[Finding],
+    rejected: Iterable[Rejected],
+    known: Mapping[str, MergedFinding],
+    kept: Mapping[str, str],
 ) -> Synthesis:
-    """Everything in the order of the report, with its id: F1, F2, ...; R1, R2, ... if rejected."""
+    """Everything in the order of the report, with its id: F1, F2, ...; R1, R2, ... if rejected.
+
+    Args:
+        kept: fingerprint → the id that a finding keeps, as others speak of it.
+    """
     counted = tuple(
-        replace(finding, id=f"F{number}")
+        replace(finding, id=kept.get(finding.fingerprint) or f"F{number}")
         for number, finding in enumerate(sorted(findings, key=report_order), 1)
     )
     ordered = sorted(rejected, key=lambda entry: report_order(entry.finding))
@@ -236,4 +341,19 @@ def _number(
     )
     ids = {one.fingerprint: one.id for one in (*(entry.finding for entry in others), *counted)}
     reported = {fingerprint: ids[merged.fingerprint] for fingerprint, merged in known.items()}
-    return Synthesis(counted, others, ids={**ids, **reported})
+    targets = {
+        entry.finding.fingerprint: Target(
+            frozenset(entry.finding.reported_by), why_rejected=entry.reason
+        )
+        for entry in others
+    }
+    for fingerprint, one in known.items():
+        targets[fingerprint] = Target(one.supporters, one.from_analyzer)
+    every = (*counted, *(entry.finding for entry in others))
+    return Synthesis(
+        counted,
+        others,
+        ids={**ids, **reported},
+        shown={one.id: one.fingerprint for one in every},
+        targets=targets,
+    )

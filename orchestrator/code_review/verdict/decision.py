@@ -16,6 +16,9 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
+CAN_BLOCK = {"proved", "confirmed"}
+"""The standing of findings that may block: a model's word alone, or against evidence, may not."""
+
 
 def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
     """The changed files that the policy leaves out: path → why."""
@@ -106,11 +109,17 @@ def decide(
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
     open_ones = [finding for finding in findings if finding.state == "open"]
-    blocking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 2]
+    grave = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 2]
+    blocking = [f for f in grave if f.standing in CAN_BLOCK]
+    held_back = [f for f in grave if f.standing not in CAN_BLOCK]
     asking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 1]
     if blocking:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
-    reasons: list[str] = []
+    reasons = [
+        f"{_count(found)} at or above {policy.block_at}, {standing} and so not blocking"
+        for standing in ("unconfirmed", "refuted")
+        if (found := [f for f in held_back if f.standing == standing])
+    ]
     if asking:
         reasons.append(f"{_count(asking)} at or above {policy.needs_changes_at}")
     if not complete:

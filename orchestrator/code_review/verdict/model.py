@@ -130,7 +130,7 @@ class Reported(Strict, frozen=True):
 
 
 class Objection(Strict, frozen=True):
-    """An agent's argument that a finding is no defect."""
+    """An argument of an agent or the judge that a finding is no defect."""
 
     by: str
     reason: str
@@ -138,6 +138,13 @@ class Objection(Strict, frozen=True):
     why_not: Annotated[
         str, Meta(description="why it does not set the finding aside; empty: it does")
     ]
+    refutes: Annotated[
+        bool,
+        Meta(
+            description="true: its evidence stands, so no finding of agents alone blocks against "
+            "it; false: a doubt, or its evidence does not stand"
+        ),
+    ] = False
 
 
 class Cause(Strict, frozen=True):
@@ -181,6 +188,19 @@ class Finding(Strict, frozen=True, kw_only=True):
         tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
     ] = ()
     objections: tuple[Objection, ...] = ()
+    standing: Annotated[
+        Literal["proved", "confirmed", "unconfirmed", "refuted"],
+        Meta(
+            description="proved: an analyzer reports it at this severity; confirmed: only agents "
+            "do, and somebody who did not make the claim confirms it with evidence; unconfirmed: "
+            "nobody does; refuted: only agents report it, and an agent or the judge refutes it "
+            "with evidence. An unconfirmed or refuted finding cannot block"
+        ),
+    ] = "proved"
+    confirmed_by: Annotated[
+        tuple[str, ...],
+        Meta(description="who besides its first reporter confirms it at this severity"),
+    ] = ()
 
     @property
     def contested(self) -> bool:
@@ -207,11 +227,11 @@ class Rejected(Strict, frozen=True):
     finding: Finding
     reason: str
     cause: Annotated[
-        Literal["", "unverified", "outside", "constant", "argued"],
+        Literal["", "unverified", "outside", "constant", "argued", "withdrawn"],
         Meta(
             description="unverified: its quote or place does not hold; outside: the change has no "
             "part in it; constant: nothing but constants gets there; argued: agents showed that it "
-            "is none"
+            "is none; withdrawn: its agent took it back"
         ),
     ] = ""
     argued_by: tuple[str, ...] = ()
@@ -310,6 +330,9 @@ class AgentReport(Strict, frozen=True):
     findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
     checked: Annotated[int, Meta(ge=0, description="files it looked at")] = 0
     gaps: tuple[str, ...] = ()
+    notes: Annotated[
+        tuple[str, ...], Meta(description="what in its report does not count, and why")
+    ] = ()
     turns: Annotated[int, Meta(ge=0)] = 0
     tool_calls: Annotated[int, Meta(ge=0)] = 0
 

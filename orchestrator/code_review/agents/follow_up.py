@@ -1,0 +1,160 @@
+"""What a further round wants of whom, and what it is shown of the rounds before it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.model import Finding, Rejected
+
+SHOWN = 60
+"""Findings, and rejected findings, of which an agent is reminded."""
+
+SHOWN_TEXT = 500
+"""Characters of each text among them."""
+
+_ID = re.compile(r"\b[FR]\d+\b")
+
+
+def unverified(state: ReviewState) -> list[Finding]:
+    """What would block if anybody but its author confirmed it, and nobody was asked yet.
+
+    Empty in the last round, and where there is nobody else to ask.
+    """
+    if state.round.number >= state.budget.bounds.iterations:
+        return []
+    asked = {fingerprint for done in state.rounds for fingerprint in done.verified}
+    policy = state.catalog.verdict_policy
+    return [
+        finding
+        for finding in state.synthesis.findings
+        if (finding.state, finding.standing) == ("open", "unconfirmed")
+        and weight(finding.severity, finding.confidence, policy) == 2
+        and finding.fingerprint not in asked
+        and _verifier(state, finding)
+    ]
+
+
+def _verifier(state: ReviewState, finding: Finding) -> str:
+    """The agent that is to look at a finding of others; empty where there is none."""
+    others = [name for name in state.examiners if name not in finding.reported_by]
+    knows = [
+        task.agent
+        for done in state.rounds
+        for task in done.plan.tasks
+        if finding.path in task.paths
+    ]
+    return next((name for name in others if name in knows), next(iter(others), ""))
+
+
+def find_requests(state: ReviewState) -> dict[str, list[str]]:
+    """What the next round asks of each agent about single findings."""
+    requests: dict[str, list[str]] = {}
+
+    def ask(agents: Iterable[str], text: str) -> None:
+        for agent in agents:
+            if agent in state.examiners:
+                requests.setdefault(agent, []).append(text)
+
+    for entry in state.synthesis.rejected:
+        if entry.cause in {"unverified", "outside"}:
+            finding = entry.finding
+            text = f"{finding.id} was rejected: {entry.reason}. Report it again with a quotation "
+            ask(finding.reported_by, text + "that stands, or leave it.")
+    for finding in state.synthesis.findings:
+        if finding.standing == "proved" or finding.state != "open":
+            continue
+        for objection in finding.objections:
+            verb = "refutes" if objection.refutes else "doubts"
+            text = f"{objection.by} {verb} {finding.id}: {objection.reason} Refine {finding.id}, "
+            ask(finding.reported_by, text + "with evidence, or withdraw it.")
+    for finding in unverified(state):
+        claimed = ", ".join(finding.reported_by)
+        text = f"Only {claimed} claims {finding.id}. Confirm or dispute it, with evidence."
+        ask([_verifier(state, finding)], text)
+    return requests
+
+
+def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
+    """The agents whose findings are doubted, rejected, or named in what the judge misses."""
+    named = set(_ID.findall(" ".join(missing)))
+    findings = [*state.synthesis.findings, *(one.finding for one in state.synthesis.rejected)]
+    reporters = [name for one in findings if one.id in named for name in one.reported_by]
+    doubted = [
+        name
+        for one in state.synthesis.findings
+        if one.standing != "proved" and one.objections
+        for name in one.reported_by
+    ]
+    rejected = [
+        name
+        for entry in state.synthesis.rejected
+        if entry.cause == "unverified"
+        for name in entry.finding.reported_by
+    ]
+    wanted = {*reporters, *doubted, *rejected}
+    return [name for name in state.examiners if name in wanted]
+
+
+def paths_of_requests(state: ReviewState, agent: str) -> list[str]:
+    """The changed files of the findings about which an agent is asked."""
+    named = set(_ID.findall(" ".join(state.focus.requests.get(agent, ()))))
+    findings = [*state.synthesis.findings, *(one.finding for one in state.synthesis.rejected)]
+    paths = {
+        path
+        for one in findings
+        if one.id in named
+        for path in (one.path, one.because_of.path if one.because_of else "")
+    }
+    return [path for path in state.workspace.files if path in paths]
+
+
+def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
+    """What a brief of a later round says of those before it; nothing in the first.
+
+    Args:
+        agent: whose brief it is; empty: the lead's, with what is asked of everybody.
+    """
+    if state.focus.retry is None:
+        return {}
+    synthesis, requests = state.synthesis, state.focus.requests
+    facts: dict[str, object] = {
+        "findings": [describe(finding) for finding in synthesis.findings[:SHOWN]],
+        "rejected": [_describe_rejected(entry) for entry in synthesis.rejected[:SHOWN]],
+    }
+    if agent:
+        return {**facts, "asked_of_you": list(requests.get(agent, ()))}
+    first = state.rounds[0].plan.summary
+    asked: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
+    return {**facts, "asked": asked, "first_plan": _shorten(first)}
+
+
+def describe(finding: Finding) -> dict[str, Any]:
+    """A finding as an agent of a later round is shown it."""
+    return {
+        "id": finding.id,
+        "fingerprint": finding.fingerprint,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "standing": finding.standing,
+        "title": finding.title,
+        "detail": _shorten(finding.detail),
+        "path": finding.path,
+        "side": finding.evidence.side,
+        "start_line": finding.start_line,
+        "end_line": finding.end_line,
+        "quote": _shorten(finding.evidence.quote),
+        "reported_by": list(finding.reported_by),
+        "remarks": [f"{one.by}: {_shorten(one.reason)}" for one in finding.objections],
+    }
+
+
+def _describe_rejected(entry: Rejected) -> dict[str, Any]:
+    shown = describe(entry.finding)
+    del shown["standing"]
+    return {**shown, "reason": entry.reason}
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}..."

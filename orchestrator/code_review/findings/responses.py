@@ -1,0 +1,290 @@
+"""What agents and the judge say of findings that are there already, checked, and its effect.
+
+They may confirm, refine, dispute and join findings, and an agent may withdraw its own. What an
+analyzer proved keeps its weight, whatever they say. See docs/decisions/0005.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from orchestrator.catalog.unknown_name_checks import JUDGE
+from orchestrator.code_review.agent_report_contracts import FindingMark, FindingResponse
+from orchestrator.code_review.findings.agent_reports import (
+    MAX_DETAIL,
+    MAX_TITLE,
+    AgentReport,
+    limit_severity,
+    shorten,
+)
+from orchestrator.code_review.findings.citations import Sources, format_citation
+from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
+from orchestrator.code_review.findings.types import LocatedFinding, Target
+from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.code_review.verdict.model import Objection
+
+EVIDENCE_SOURCES = ("file", "diff", "tool")
+"""What a response may cite. Citing a finding would support one claim with another."""
+
+
+class References(Struct, frozen=True):
+    """What the ids in reports refer to, and the judge's marks.
+
+    Attributes:
+        shown: iteration → id → fingerprint, as its agents were shown them.
+        marks: fingerprint → the judge's last mark of the finding, with fingerprints for ids.
+        ids: fingerprint → the id that a finding keeps.
+    """
+
+    shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    marks: Mapping[str, FindingMark] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+class Responses(Struct):
+    """The responses of all agents, checked.
+
+    Attributes:
+        reports: those that support a finding of somebody else, each as a report of its own.
+        refined: (agent, fingerprint) → the agent's own finding as it has it now.
+        withdrawn: (agent, fingerprint) of what an agent takes back → the iteration and its reason.
+        duplicates: pairs of fingerprints of the same defect.
+        disputes: fingerprint → (agent, reason) → the response, and why its evidence fails.
+        notes: (iteration, agent) → what does not count, and why.
+    """
+
+    reports: list[FindingReport] = field(default_factory=list)
+    refined: dict[tuple[str, str], LocatedFinding] = field(default_factory=dict)
+    withdrawn: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    duplicates: list[tuple[str, str]] = field(default_factory=list)
+    disputes: dict[str, dict[tuple[str, str], tuple[FindingResponse, str]]] = field(
+        default_factory=dict
+    )
+    notes: dict[tuple[int, str], list[str]] = field(default_factory=dict)
+
+    def note(self, iteration: int, agent: str, text: str) -> None:
+        """Add what does not count."""
+        self.notes.setdefault((iteration, agent), []).append(text)
+
+
+async def response_error(
+    sources: Sources, agent: str, response: FindingResponse, find: Callable[[str], Target | None]
+) -> str:
+    """Why a response has no effect, for its agent and the reader; empty when it has one."""
+    error = await _error(sources, agent, response, find)
+    return f"{response.action} of {response.finding}: {error}" if error else ""
+
+
+async def _error(
+    sources: Sources, agent: str, response: FindingResponse, find: Callable[[str], Target | None]
+) -> str:
+    target, action = find(response.finding), response.action
+    if target is None:
+        return f"there is no finding {response.finding!r}"
+    if action == "withdraw" and agent not in target.agents:
+        return "it is not a finding of yours; dispute it, with evidence"
+    if action == "duplicate":
+        other = find(response.duplicate_of)
+        if other is None or response.duplicate_of == response.finding:
+            return f"there is no other finding {response.duplicate_of!r}"
+        return "analyzers report both, so both stay" if target.proved and other.proved else ""
+    if action in {"confirm", "refine"} and target.why_rejected:
+        return (
+            f"it is rejected ({target.why_rejected}); report it as a finding, with a quotation "
+            "that stands"
+        )
+    if action == "confirm" and target.agents == {agent} and not target.proved:
+        return "it is your own; somebody else must confirm it"
+    if action in {"confirm", "dispute"} or (action == "refine" and response.evidence):
+        return await sources.check(response.evidence, EVIDENCE_SOURCES)
+    return ""
+
+
+async def collect_responses(
+    sources: Sources,
+    reports: Iterable[AgentReport],
+    shown: Mapping[int, Mapping[str, str]],
+    known: Mapping[str, MergedFinding],
+    rejected: Mapping[str, Target],
+) -> Responses:
+    """Check all responses against the findings that they refer to.
+
+    Args:
+        known: fingerprint of any report → its finding.
+        rejected: fingerprint → a report that does not count.
+    """
+    found = Responses()
+    for report in reports:
+        names = shown.get(report.iteration, {})
+
+        def find(name: str, names: Mapping[str, str] = names) -> Target | None:
+            fingerprint = names.get(name, name)
+            if merged := known.get(fingerprint):
+                return Target(merged.supporters, merged.from_analyzer)
+            return rejected.get(fingerprint)
+
+        for response in report.form.responses:
+            error = await response_error(sources, report.agent, response, find)
+            merged = known.get(names.get(response.finding, response.finding))
+            if response.action == "dispute" and merged:
+                key = report.agent, response.reason
+                bare = error.partition(": ")[2]
+                found.disputes.setdefault(merged.fingerprint, {})[key] = response, bare
+            elif error:
+                found.note(report.iteration, report.agent, error)
+            elif merged:
+                other = known.get(names.get(response.duplicate_of, response.duplicate_of))
+                _count(found, report, response, merged, other)
+    return found
+
+
+def _count(
+    found: Responses,
+    report: AgentReport,
+    response: FindingResponse,
+    merged: MergedFinding,
+    other: MergedFinding | None,
+) -> None:
+    """Add a response that has an effect."""
+    agent = report.agent
+    own = [one for one in merged.reports if one.reporter == agent and not (one.from_analyzer)]
+    match response.action:
+        case "withdraw":
+            for one in own:
+                found.withdrawn[agent, one.finding.fingerprint] = report.iteration, response.reason
+            if agent in merged.repeated_by:
+                found.withdrawn[agent, merged.fingerprint] = report.iteration, response.reason
+        case "duplicate":
+            if other and other is not merged:
+                found.duplicates.append((merged.fingerprint, other.fingerprint))
+        case "confirm" | "refine":
+            for one in own:
+                found.refined[agent, one.finding.fingerprint] = _reworded(one.finding, response)
+            if not own:
+                made = FindingReport(
+                    agent,
+                    _reworded(merged.finding, response),
+                    from_analyzer=False,
+                    refers_to=merged.fingerprint,
+                    confirms=response.action == "confirm",
+                    lowers=response.action == "refine" and bool(response.evidence),
+                )
+                found.reports = [
+                    each
+                    for each in found.reports
+                    if (each.reporter, each.refers_to) != (agent, merged.fingerprint)
+                ]
+                found.reports.append(made)
+
+
+def _reworded(finding: LocatedFinding, response: FindingResponse) -> LocatedFinding:
+    """A finding in the words of a response; what it leaves open stays."""
+    severity = finding.severity
+    if response.severity is not None:
+        severity = limit_severity(
+            response.severity, finding.category, response.title or finding.title
+        )
+    stated = response.confidence
+    return replace(
+        finding,
+        severity=severity,
+        confidence=finding.confidence if stated is None else stated,
+        title=shorten(response.title, MAX_TITLE) or finding.title,
+        detail=shorten(response.detail, MAX_DETAIL) or finding.detail,
+        fix_suggestion=shorten(response.fix_suggestion, MAX_DETAIL) or finding.fix_suggestion,
+    )
+
+
+# --- the judge -----------------------------------------------------------------------------------
+
+
+async def mark_error(sources: Sources, mark: FindingMark, known: Callable[[str], bool]) -> str:
+    """Why a mark of the judge has no effect; empty when it has one."""
+    if not known(mark.finding):
+        return f"mark of {mark.finding}: there is no such finding"
+    if mark.verdict == "duplicate":
+        if not known(mark.duplicate_of) or mark.duplicate_of == mark.finding:
+            return f"mark of {mark.finding}: there is no other finding {mark.duplicate_of!r}"
+        return ""
+    if mark.verdict == "doubtful":
+        return ""
+    error = await sources.check(mark.evidence, EVIDENCE_SOURCES)
+    return f"mark of {mark.finding}: {error}" if error else ""
+
+
+async def apply_marks(
+    sources: Sources, marks: Mapping[str, FindingMark], known: Mapping[str, MergedFinding]
+) -> dict[str, list[Objection]]:
+    """Note the judge's confirmations at the findings; its doubts and refutations as objections."""
+    objections: dict[str, list[Objection]] = {}
+    for fingerprint, mark in marks.items():
+        merged = known.get(fingerprint)
+        if merged is None or mark.verdict == "duplicate":
+            continue
+        error = await mark_error(sources, mark, lambda name: True)
+        if mark.verdict == "confirmed":
+            if not error:
+                merged.judge_confirms = True
+            continue
+        objections.setdefault(merged.fingerprint, []).append(
+            Objection(
+                by=JUDGE,
+                reason=mark.reason,
+                evidence=tuple(map(format_citation, mark.evidence)),
+                why_not=error.partition(": ")[2] or "the judge alone sets no finding aside",
+                refutes=mark.verdict == "refuted" and not error,
+            )
+        )
+    return objections
+
+
+# --- disputes ------------------------------------------------------------------------------------
+
+
+def judge_disputes(
+    disputes: Mapping[str, Mapping[tuple[str, str], tuple[FindingResponse, str]]],
+    rules: RuleTable,
+    known: Mapping[str, MergedFinding],
+) -> dict[str, list[Objection]]:
+    """The agents' disputes as objections, each with why it does not set its finding aside."""
+    found: dict[str, list[Objection]] = {}
+    for fingerprint, made in disputes.items():
+        merged = known.get(fingerprint)
+        if merged is None:
+            continue
+        objecting = {agent for (agent, _), (_, error) in made.items() if not error}
+        upheld = _why_upheld(merged, objecting, rules)
+        found.setdefault(merged.fingerprint, []).extend(
+            Objection(
+                by=agent,
+                reason=reason,
+                evidence=tuple(map(format_citation, response.evidence)),
+                why_not=error or upheld,
+                refutes=not error,
+            )
+            for (agent, reason), (response, error) in made.items()
+        )
+    return found
+
+
+def _why_upheld(merged: MergedFinding, objecting: Set[str], rules: RuleTable) -> str:
+    """Why a finding stands against agents with valid objections; empty when it does not."""
+    for report in merged.all_reports:
+        rule = report.finding.rule
+        if report.from_analyzer and not rules.rules[rule].arguable:
+            return f"{report.reporter} proved it, and {rule} is not a matter of judgment"
+    others = sorted(merged.supporters - objecting)
+    return f"{', '.join(others)} said that it is a defect" if others else ""
+
+
+def duplicate_pairs(
+    responses: Responses, marks: Mapping[str, FindingMark]
+) -> Sequence[tuple[str, str]]:
+    """All pairs of duplicates, by fingerprint: the agents' and the judge's."""
+    judged = [
+        (fingerprint, mark.duplicate_of)
+        for fingerprint, mark in marks.items()
+        if mark.verdict == "duplicate"
+    ]
+    return [*responses.duplicates, *judged]

@@ -1,0 +1,376 @@
+"""What agents and the judge do to findings that are there already, by id; and what they cannot do."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.code_review.agent_report_contracts import FindingMark, SpecialistReport, as_form
+from orchestrator.code_review.findings.agent_reports import claim_fingerprint
+from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.responses import References
+from orchestrator.code_review.findings.types import AnalysisResult, LocatedFinding
+from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.decision import decide
+from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.types import Request, Response, Text
+from orchestrator.report.verdict_text import render_verdict
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply
+from tests.review.review_kit import change, review, workspace_of
+from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scores, script, sums
+from tests.review.test_escalation_in_reviews import CHOOSE
+from tests.review.test_merging import POLICY
+
+pytestmark = pytest.mark.anyio
+
+CODE = '"""An app."""\n\nNAME = "app"\nSIZE = 4\nEMPTY = not NAME\n'
+SEEN = {"source": "file", "name": "app.py", "quote": "SIZE = 4"}
+INVENTED = {"source": "file", "name": "app.py", "quote": "eval(request.body)"}
+
+
+def response(finding: str, action: str, **more: object) -> dict[str, object]:
+    return {"finding": finding, "action": action, "reason": "As read.", "evidence": [SEEN], **more}
+
+
+def works(*rounds: Mapping[str, Mapping[str, object]]) -> list[Work]:
+    return [
+        Work(number, AgentResult(agent, "ok", said))
+        for number, round_ in enumerate(rounds, 1)
+        for agent, said in round_.items()
+    ]
+
+
+def name_of(said: dict[str, object]) -> str:
+    (finding,) = as_form(SpecialistReport, {"findings": [said]}).findings
+    return claim_fingerprint(finding)
+
+
+async def made(
+    workspace: ReviewWorkspace, team: list[Work], marks: dict[str, Any] | None = None
+) -> Synthesis:
+    found = await build_findings(workspace, [], team, lambda tool: (), POLICY)
+    references = References({2: found.shown, 3: found.shown}, marks or {})
+    return await build_findings(workspace, [], team, lambda tool: (), POLICY, references)
+
+
+VARIANTS = list(itertools.product((0.8, 0.95, 1.0), ("file", "diff"), ("alone", "seconded", "judged"),
+                                  ("F1", "fingerprint")))  # fmt: skip
+
+
+async def test_an_invented_critical_that_one_colleague_refutes_never_blocks(tmp_path: Path) -> None:
+    assert len(VARIANTS) >= 20
+    async with workspace_of(change(tmp_path, {}, {"app.py": CODE})) as workspace:
+        for confidence, source, support, name in VARIANTS:
+            made_up = claim(severity="critical", confidence=confidence, title="Remote execution")
+            fingerprint = name_of(made_up)
+            refuted = response(
+                "F1" if name == "F1" else fingerprint,
+                "dispute",
+                evidence=[{**SEEN, "source": source}],
+            )
+            second: dict[str, dict[str, object]] = {"qa": {"responses": [refuted]}}
+            if support == "seconded":
+                second["docs"] = {"responses": [response(fingerprint, "confirm")]}
+            mark = as_form(FindingMark, {
+                "finding": fingerprint, "verdict": "confirmed", "reason": "So.", "evidence": [SEEN],
+            })  # fmt: skip
+            marks = {fingerprint: mark} if support == "judged" else {}
+            team = works({"security": {"findings": [made_up]}}, second)
+            found = await build_findings(
+                workspace, [], team, lambda tool: (), POLICY,
+                References({2: {"F1": fingerprint}}, marks),
+            )  # fmt: skip
+            (one,) = found.findings
+            assert one.standing == "refuted"
+            outcome, reasons = decide(found.findings, POLICY, complete=True)
+            assert outcome == "needs_changes"
+            assert reasons[0] == "1 finding (F1) at or above critical, refuted and so not blocking"
+
+
+@pytest.mark.parametrize(
+    ("said", "standing", "outcome"),
+    [
+        ({}, "unconfirmed", "needs_changes"),
+        (response("F1", "confirm"), "confirmed", "block"),
+        (response("F1", "confirm", evidence=[INVENTED]), "unconfirmed", "needs_changes"),
+        (response("F1", "confirm", evidence=[]), "unconfirmed", "needs_changes"),
+        (response("F1", "confirm", severity="low"), "unconfirmed", "needs_changes"),
+        (response("F1", "confirm", confidence=0.2), "unconfirmed", "needs_changes"),
+        (response("F1", "refine", title="Worse"), "unconfirmed", "needs_changes"),
+        (response("F1", "dispute", evidence=[INVENTED]), "unconfirmed", "needs_changes"),
+        (response("F1", "withdraw"), "unconfirmed", "needs_changes"),
+    ],
+)
+async def test_what_only_one_agent_claims_blocks_once_a_colleague_confirms_it_with_evidence(
+    tmp_path: Path, said: dict[str, object], standing: str, outcome: str
+) -> None:
+    mine = claim(severity="critical")
+    second: dict[str, object] = {"responses": [said] if said else []}
+    async with workspace_of(change(tmp_path, {}, {"app.py": CODE})) as workspace:
+        found = await made(workspace, works({"security": {"findings": [mine]}}, {"qa": second}))
+    (one,) = found.findings
+    assert (one.severity, one.standing) == ("critical", standing)
+    assert one.confirmed_by == (("qa",) if standing == "confirmed" else ())
+    assert decide(found.findings, POLICY, complete=True)[0] == outcome
+
+
+async def test_an_agent_withdraws_refines_and_joins_findings(tmp_path: Path) -> None:
+    goes, stays = claim(title="Never read"), claim(title="Name is fixed", severity="critical")
+    size = claim(start_line=4, end_line=4, quote="SIZE = 4", title="Too small", severity="low")
+    same = claim(start_line=5, end_line=5, quote="EMPTY = not NAME", title="Always false")
+    first = {"qa": {"findings": [goes, stays, size]}, "security": {"findings": [same]}}
+    shown = {name: name_of(said) for name, said in
+             {"F1": stays, "F2": goes, "F3": same, "F4": size}.items()}  # fmt: skip
+    second = {"qa": {"responses": [
+        response("F2", "withdraw", evidence=[]),
+        response("F1", "refine", severity="medium", title="The name cannot be set"),
+        response("F4", "duplicate", duplicate_of="F3", evidence=[]),
+        response("F9", "confirm"),
+        response("F3", "withdraw"),
+        response("F3", "duplicate", duplicate_of="F8"),
+        response("F1", "confirm"),
+    ]}}  # fmt: skip
+    async with workspace_of(change(tmp_path, {}, {"app.py": CODE})) as workspace:
+        found = await build_findings(
+            workspace, [], works(first, second), lambda tool: (), POLICY, References({2: shown})
+        )
+    assert [(one.title, one.severity) for one in found.findings] == [
+        ("Always false", "high"),
+        ("The name cannot be set", "medium"),
+    ]
+    assert found.findings[0].reported_by == ("qa", "security")
+    assert [said.title for said in found.findings[0].reports] == ["Always false", "Too small"]
+    (gone,) = found.rejected
+    assert (gone.finding.title, gone.cause) == ("Never read", "withdrawn")
+    assert gone.reason == "qa withdrew it: As read."
+    assert found.notes[2, "qa"] == (
+        "confirm of F9: there is no finding 'F9'",
+        "withdraw of F3: it is not a finding of yours; dispute it, with evidence",
+        "duplicate of F3: there is no other finding 'F8'",
+        "confirm of F1: it is your own; somebody else must confirm it",
+    )
+
+
+async def test_the_report_after_a_withdrawal_counts(tmp_path: Path) -> None:
+    mine = claim()
+    taken_back = {"qa": {"responses": [response(name_of(mine), "withdraw")]}}
+    again = {"qa": {"findings": [mine]}}
+    async with workspace_of(change(tmp_path, {}, {"app.py": CODE})) as workspace:
+        assert (await made(workspace, works(again, taken_back))).findings == ()
+        assert len((await made(workspace, works(again, taken_back, again))).findings) == 1
+
+
+async def test_no_response_takes_weight_from_what_an_analyzer_reports(tmp_path: Path) -> None:
+    async with workspace_of(change(tmp_path, {}, {"app.py": CODE})) as workspace:
+        proved = LocatedFinding(
+            fingerprint="feed", rule="security.subprocess-shell", severity="critical",
+            category="security", confidence=0.9, title="Shell", path="app.py", start_line=4,
+            end_line=4, quote="SIZE = 4",
+        )  # fmt: skip
+        calls = [Call("1/c", 1, "qa", "ruff", "", AnalysisResult("ruff", findings=(proved,)))]
+        for action in ("dispute", "refine", "withdraw", "duplicate"):
+            said = response("feed", action, severity="info", confidence=0.0, duplicate_of="F2")
+            other = claim(severity="info")
+            team = works({"qa": {"findings": [other], "responses": [said]}})
+            mark = as_form(FindingMark, {
+                "finding": "feed", "verdict": "refuted", "reason": "No.", "evidence": [SEEN],
+            })  # fmt: skip
+            references = References({1: {"F2": name_of(other)}}, {"feed": mark})
+            found = await build_findings(
+                workspace, calls, team, lambda tool: (), POLICY, references
+            )
+            first = found.findings[0]
+            assert (first.severity, first.confidence, first.standing) == ("critical", 0.9, "proved")
+            assert decide(found.findings, POLICY, complete=True)[0] == "block"
+
+
+def looks_closer(request: Request) -> Response:
+    """A verifier's second round: it answers what it is asked."""
+    asked = facts(request)
+    assert asked["asked_of_you"] == ["Only qa claims F1. Confirm or dispute it, with evidence."]
+    (shown,) = asked["findings"]
+    assert (shown["id"], shown["quote"], shown["standing"]) == ("F1", 'NAME = "app"', "unconfirmed")
+    return report(responses=[response("F1", "dispute")])
+
+
+async def test_a_critical_claim_is_looked_at_by_one_colleague_who_is_shown_it(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": CODE})
+
+    def plans(request: Request) -> Response:
+        asked = facts(request)
+        assert asked["missing"] == {"security": ["app.py"]}
+        assert asked["findings"][0]["id"] == "F1"
+        return text_reply(json.dumps({"tasks": []}))
+
+    lines = script(lead=[plan(*TEAM), plans])
+    lines["qa"][-1] = report(findings=[claim(severity="critical")])
+    lines["security"].append(looks_closer)
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model)
+    model.finish()
+    assert (verdict.verdict, verdict.status) == ("needs_changes", "complete")
+    assert (verdict.findings[0].standing, len(verdict.iterations)) == ("refuted", 2)
+    assert "refuted and so not blocking" in render_verdict(verdict, width=200)
+
+
+async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, {"app.py": CODE})
+    wrong = report(
+        responses=[response("F7", "confirm"), response("F1", "confirm", evidence=[INVENTED])]
+    )
+    lines = script(lead=[plan(*TEAM), plan("security")])
+    lines["qa"][-1] = report(findings=[claim(severity="critical")])
+    lines["security"] += [wrong, wrong]
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model)
+    model.finish()
+    sent = [
+        block.text
+        for request in model.requests
+        for block in request.messages[-1].blocks
+        if isinstance(block, Text) and "do not hold" in block.text
+    ]
+    assert len(sent) == 1
+    assert "response 1: confirm of F7: there is no finding 'F7'" in sent[0]
+    (again,) = [one for one in verdict.agents if (one.agent, one.iteration) == ("security", 2)]
+    assert again.notes == (
+        "confirm of F7: there is no finding 'F7'",
+        "confirm of F1: its quote does not stand in file app.py",
+    )
+    assert (verdict.verdict, verdict.findings[0].standing) == ("needs_changes", "unconfirmed")
+
+
+@pytest.mark.parametrize(
+    ("mark", "standing", "outcome"),
+    [
+        ({"verdict": "confirmed", "evidence": [SEEN]}, "confirmed", "block"),
+        ({"verdict": "refuted", "evidence": [SEEN]}, "refuted", "needs_changes"),
+        ({"verdict": "refuted", "evidence": [INVENTED]}, "unconfirmed", "needs_changes"),
+        ({"verdict": "doubtful", "evidence": []}, "unconfirmed", "needs_changes"),
+    ],
+)
+async def test_code_acts_on_the_judges_marks_of_single_findings(
+    tmp_path: Path, mark: dict[str, object], standing: str, outcome: str
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": CODE})
+    marked = {"finding": "F1", "reason": "It is a constant.", **mark}
+
+    def judge(request: Request) -> Response:
+        (shown,) = facts(request)["findings"]
+        assert shown["fix_suggestion"] == "Drop it."
+        assert "+3: NAME" in shown["lines"]
+        (said,) = scores().blocks
+        assert isinstance(said, Text)
+        return text_reply(json.dumps({**json.loads(said.text), "marks": [marked]}))
+
+    unsettled = standing == "unconfirmed"
+    lines = script(lead=[plan(*TEAM), *([plan("security")] if unsettled else []), sums()])
+    lines["qa"][-1] = report(findings=[claim(severity="critical", fix_suggestion="Drop it.")])
+    # What its evidence does not bear goes back to the judge once, in each round.
+    replies = (2 if mark["evidence"] == [INVENTED] else 1) * (2 if unsettled else 1)
+    lines["judge"] = [judge for _ in range(replies)]
+    lines["qa"] += [report()] * unsettled
+    lines["security"] += [report()] * unsettled
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=judged)
+    model.finish()
+    (one,) = verdict.findings
+    assert (verdict.verdict, one.standing) == (outcome, standing)
+    if mark["verdict"] != "confirmed":
+        assert [(said.by, said.reason) for said in one.objections] == [
+            ("judge", "It is a constant.")
+        ]
+    if mark["evidence"] == [INVENTED]:
+        errors = [one.notes for one in verdict.agents if one.agent == "judge"]
+        assert errors[0] == ("mark of F1: its quote does not stand in file app.py",)
+
+
+async def test_the_judge_joins_duplicates_and_ids_stay(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, {"app.py": CODE})
+
+    def judge(request: Request) -> Response:
+        ids = [one["id"] for one in facts(request)["findings"]]
+        assert ids == ["F1", "F2", "F3"]
+        mark = {"finding": "F2", "verdict": "duplicate", "reason": "Same.", "duplicate_of": "F1"}
+        (said,) = scores().blocks
+        assert isinstance(said, Text)
+        return text_reply(json.dumps({**json.loads(said.text), "marks": [mark]}))
+
+    lines = script(lead=[plan(*TEAM), sums()], judge=[judge])
+    lines["qa"][-1] = report(findings=[
+        claim(title="One"), claim(start_line=4, end_line=4, quote="SIZE = 4", title="Two"),
+        claim(start_line=5, end_line=5, quote="EMPTY = not NAME", title="Three", severity="low"),
+    ])  # fmt: skip
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=judged)
+    model.finish()
+    assert [(one.id, one.title) for one in verdict.findings] == [("F1", "One"), ("F3", "Three")]
+    assert [one.title for one in verdict.findings[0].reports] == ["One", "Two"]
+
+
+async def test_only_those_concerned_run_and_escalate(tmp_path: Path) -> None:
+    """The judge refutes one agent's finding and scores low: the others do nothing more."""
+    repo = change(tmp_path, {}, {"app.py": CODE})
+
+    def judge(request: Request) -> Response:
+        mark = {"finding": "F1", "verdict": "refuted", "reason": "No.", "evidence": [SEEN]}
+        (said,) = scores(score=0).blocks
+        assert isinstance(said, Text)
+        return text_reply(json.dumps({**json.loads(said.text), "marks": [mark]}))
+
+    def refines(request: Request) -> Response:
+        asked = facts(request)["asked_of_you"]
+        assert asked == ["judge refutes F1: No. Refine F1, with evidence, or withdraw it."]
+        return report(responses=[response("F1", "withdraw")])
+
+    def plans(request: Request) -> Response:
+        assert facts(request)["missing"] == {"qa": ["app.py"]}
+        return plan("qa")
+
+    lines = script(
+        lead=[plan(*TEAM, summary="A constant."), plans, sums()], judge=[judge, scores()]
+    )
+    lines["qa"] = [*lines["qa"][:-1], report(findings=[claim()]), refines]
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=judged, choose_model=CHOOSE)
+    model.finish()
+    assert [one.cause for one in verdict.rejected] == ["withdrawn"]
+    assert [step.agent for step in verdict.escalations] == ["qa"]
+
+
+async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Path) -> None:
+    many = "".join(f"V{number} = {number}\n" for number in range(32))
+    claims = [
+        claim(start_line=n + 1, end_line=n + 1, quote=f"V{n} = {n}", title=f"Value number {n} " * 9,
+              detail="x" * 5000, confidence=0.5 + n / 100)
+        for n in range(30)
+    ]  # fmt: skip
+    docs = [
+        claim(
+            start_line=31,
+            end_line=31,
+            quote="V30 = 30",
+            title="Says what is not so",
+            severity="critical",
+        ),
+        claim(
+            start_line=32, end_line=32, quote="V31 = 31", title="Typo in a comment", severity="high"
+        ),
+    ]
+    team = works({"qa": {"findings": claims}, "docs": {"findings": docs}})
+    async with workspace_of(change(tmp_path, {}, {"app.py": many})) as workspace:
+        found = await build_findings(workspace, [], team, lambda tool: (), POLICY)
+    by_docs = {one.title: one.severity for one in found.findings if one.reported_by == ("docs",)}
+    assert by_docs == {"Says what is not so": "medium", "Typo in a comment": "info"}
+    by_qa = [one for one in found.findings if one.reported_by == ("qa",)]
+    assert len(by_qa) == 30
+    assert [one.start_line for one in by_qa if one.severity == "high"] == list(range(21, 31))
+    assert all(len(one.title) <= 120 and len(one.detail) <= 2000 for one in by_qa)
+    assert by_qa[0].detail.endswith("x... [cut: 5000 characters]")
+    assert found.notes[1, "qa"] == ("20 findings beyond its 10 weightiest are shown as info",)
