@@ -38,6 +38,7 @@ MAY_OPEN_PATHS = {
     "code_review/analyzers/result_cache.py": "our own code",
     "code_review/analyzers/run_tests.py": "copies of exported files; a report under our own name",
     "code_review/analyzers/uncovered_lines.py": "copies under our own names",
+    "code_review/change/git/index_file.py": "lists a git directory",
     "code_review/change/file_export.py": "directories of our own",
     "code_review/change/worktree_snapshot.py": "the repository's index; names that git listed, not opened",
     "code_review/review_workspace.py": "a directory of our own",

@@ -18,7 +18,8 @@ from anyio import to_thread
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
-from orchestrator.code_review.change.git.repository_layout import is_git_dir
+from orchestrator.code_review.change.git.index_file import tracks_below
+from orchestrator.code_review.change.git.repository_layout import is_git_dir, repository_directories
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
@@ -44,9 +45,11 @@ def state_dir(repo: Path | None) -> Path:
     which a change could escape), a directory under the user's state home is used.
 
     Raises:
+        InputError: git tracks it: what it holds may have come with a clone.
         StoreError: neither is writable.
     """
     root = repo_root(repo or Path())
+    _ensure_untracked(root)
     places = [(root, STATE)]
     if own := user_directory(os.environ, "XDG_STATE_HOME", ".local/state"):
         places.append((own, Path(hashlib.sha256(os.fsencode(root)).hexdigest()[:16])))
@@ -58,6 +61,17 @@ def state_dir(repo: Path | None) -> Path:
         f"no writable state directory: make {root / STATE} writable, or set XDG_STATE_HOME to a "
         "writable directory"
     )
+
+
+def _ensure_untracked(root: Path) -> None:
+    if not os.path.lexists(root / STATE):
+        return
+    for git_dir in repository_directories(root)[1:2]:  # its own, and not one shared
+        if tracks_below(git_dir, STATE.as_posix()):
+            raise InputError(
+                f"git tracks {STATE} of {root}, so its runs may be somebody else's; run git rm -r "
+                f"--cached {STATE} there, and delete that directory unless its runs are yours"
+            )
 
 
 def _prepare_directory(above: Path, below: str) -> None:

@@ -9,11 +9,13 @@ import pytest
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import run_review
 from orchestrator.app.state_directory import make_scratch_dir
+from orchestrator.app.stored_runs import list_runs
 from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import SystemClock
-from orchestrator.errors import StoreError
+from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.sqlite_journal import SqliteStore
+from tests.review.change.conftest import Repo
 from tests.review.review_kit import change, options
 
 
@@ -40,6 +42,28 @@ def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
     with pytest.raises(StoreError, match="has rows of a run that has not started"):
         run_review(options(repo.path, provider="offline"), ignore_event)
+
+
+@pytest.mark.parametrize("kind", ["plain", "compressed", "split"])
+def test_a_journal_that_a_clone_brings_is_refused(tmp_path: Path, kind: str) -> None:
+    repo = change(tmp_path / "repo", {".diffcourt/a.md": "a\n"}, {"app.py": "eval(input())\n"})
+    origin = Repo(repo.path)
+    anyio.run(leave_rows, state_directory.state_dir(origin.root) / state_directory.JOURNAL)
+    origin.git("add", "--force", ".diffcourt/state/journal.db")
+    origin.git("commit", "-q", "-m", "runs")
+    clone = origin.clone(tmp_path / "clone")
+    if kind == "split":
+        clone.git("update-index", "--split-index")
+    elif kind == "compressed":
+        clone.git("update-index", "--index-version", "4")
+    fix = r"git rm -r --cached \.diffcourt/state"
+    with pytest.raises(InputError, match=fix):
+        run_review(options(clone.root, provider="offline"), ignore_event)
+    with pytest.raises(InputError, match=fix):
+        list_runs(clone.root)
+    if kind != "split":  # git may keep the path in the shared part
+        clone.git("rm", "-r", "-q", ".diffcourt/state")
+        assert not list_runs(clone.root)
 
 
 def test_a_link_in_place_of_the_runs_directory_is_named_in_one_line(tmp_path):
