@@ -242,6 +242,7 @@ def test_folders_are_opened_made_and_given_a_mode(root: Path, folder: SafeDirect
             os.close(directory)
     with pytest.raises(NotADirectoryError):
         folder.open_directory("top")
+    os.close(folder.open_directory())
 
 
 def test_the_longest_path_has_4095_bytes() -> None:
