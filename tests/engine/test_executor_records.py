@@ -144,3 +144,21 @@ async def test_reading_opens_no_scope() -> None:
         runtime = make_runtime(journal, NOBODY, Echo(), policy=WIDE, rollback=scopes)
         assert (await runtime.executor.call(AGENT, CALL, "k", account())).ok
     assert scopes.log == []
+
+
+@pytest.mark.parametrize(
+    ("level", "reason"),
+    [
+        (Level.WRITE, "echo writes, and nothing here could undo it"),
+        (Level.IRREVERSIBLE, "echo cannot be undone (call k); no person can be asked here"),
+    ],
+)
+async def test_what_nobody_can_undo_or_approve_is_refused_with_the_reason(
+    level: Level, reason: str
+) -> None:
+    tool, policy = Echo(level=level), ToolPolicy(max_level=Level.IRREVERSIBLE)
+    async with open_memory_journal() as journal:
+        runtime = make_runtime(journal, NOBODY, tool, policy=policy)
+        result = await runtime.executor.call(AGENT, CALL, "k", account())
+    assert result.refusal is not None
+    assert (result.refusal.reason, tool.started) == (reason, [])
