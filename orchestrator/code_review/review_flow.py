@@ -98,7 +98,7 @@ async def triage(state: ReviewState) -> str:
 
 @may_ask
 async def act(state: ReviewState) -> str:
-    """Send the specialists out, side by side; for those that fail, code calls their analyzers."""
+    """Send the specialists out, side by side; for those without a report, code calls analyzers."""
     await run_team(
         state.round.tasks,
         state.runtime,

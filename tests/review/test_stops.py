@@ -1,5 +1,6 @@
 """Every way in which a review can stop, driven by a scripted model over a real change."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,12 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Request, Response, ToolResult, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
+from orchestrator.resources import data_root
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scores, script, sums
+
+SECURITY = (data_root() / "agents/security.md").read_text()
 
 pytestmark = pytest.mark.anyio
 
@@ -75,6 +79,25 @@ async def test_a_budget_of_tool_calls_stops_the_run_with_a_partial_verdict(repo:
     assert verdict.stop.reason == "budget"
     assert verdict.usage.tool_calls <= 3
     assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
+
+
+@pytest.mark.parametrize("end", ["budget", "timeout"])
+async def test_analyzers_of_an_agent_that_ends_early_run_within_the_budget_of_the_run(
+    tmp_path: Path, end: str
+) -> None:
+    bound = {"budget": "usd: 0.0005", "timeout": "seconds: 0.001"}[end]
+    agent = re.sub(r"(?m)^  budget: .*", f"  budget: {{{bound}}}", SECURITY)
+    repo = change(
+        tmp_path, {".diffcourt/agents/security.md": agent}, {"app.py": "print(eval(input()))\n"}
+    )
+    model = ScriptedModel(script(security=[looks("secrets")]), worst=Usage(usd=0.001))
+    verdict = await review(repo, model)
+    (why,) = [skip.why for skip in verdict.skipped if skip.tool == "security"]
+    assert why.startswith(end)
+    assert any(finding.rule.startswith("security.") for finding in verdict.findings)
+    (check,) = [c for c in verdict.required_checks if c.name == "no-secrets"]
+    assert check.status == "passed"
+    assert verdict.status == "incomplete"
 
 
 async def test_a_budget_of_money_is_never_overdrawn(repo: Repo) -> None:

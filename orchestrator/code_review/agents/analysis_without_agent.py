@@ -1,4 +1,4 @@
-"""The analyzers of agents that failed or wait, called by code: no model is needed for them."""
+"""The analyzers of agents that ended early or wait, called by code: they need no model."""
 
 from collections.abc import Collection
 
@@ -11,9 +11,10 @@ from orchestrator.engine.types import AgentSpec, ToolCall
 
 
 async def run_uncalled_analyzers(state: ReviewState) -> None:
-    """Call what the agents that failed or wait in this iteration have left uncalled.
+    """Call what the agents that ended early or wait in this iteration have left uncalled.
 
-    Their failure stays a gap; the calls pass the executor like any other.
+    Their end stays a gap. The calls pass the executor like any other and count against the run's
+    budget, not the agent's.
     """
     called = {call.tool for call in state.calls() if not call.why}
     async with task_group() as group:
@@ -26,11 +27,11 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
 
 
 def _agents_without_result(state: ReviewState) -> Collection[str]:
-    """Of the agents that examine the change, those that failed or wait; all when the lead waits."""
+    """Of the agents that examine the change, those without a report; all when the lead waits."""
     if not state.round.tasks:
         return state.examiners if state.waiting_agents else ()
     ended = [*state.round.results, *(work.result for work in state.waiting_agents)]
-    without = {result.agent for result in ended if result.status in {"failed", "waiting"}}
+    without = {result.agent for result in ended if result.status != "ok"}
     return [agent for agent in state.examiners if agent in without]
 
 
