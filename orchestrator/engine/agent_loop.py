@@ -30,7 +30,16 @@ from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Model
 from orchestrator.engine.tool_registry import validator
-from orchestrator.engine.types import AgentSpec, Json, Request, Response, Text, ToolCall, ToolResult
+from orchestrator.engine.types import (
+    AgentSpec,
+    Json,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
 
@@ -43,7 +52,7 @@ MIN_OUTPUT_TOKENS = 256
 MAX_LISTED_ERRORS = 20
 
 TURNS_TO_KEEP = 2.5
-"""Turns as dear, or as slow, as the last one that must be left for the agent not to report now."""
+"""Turns as slow as the slowest one that must be left for the agent not to report now."""
 
 LAST_SHARE = 0.15
 """Share of an agent's seconds that is kept for its report."""
@@ -165,7 +174,7 @@ class _Work:
         self._errors_of = validator(spec.contract) if spec.contract else None
         self._watch = LoopDetector(runtime.loops, runtime.journal, key)
         self._turn = self._calls = self._malformed = 0
-        self._slowest = 0.0
+        self._slowest, self._last_usage = 0.0, Usage()
         self.sent_back: Json = None
 
     async def run(self) -> AgentResult:
@@ -209,6 +218,7 @@ class _Work:
         self._context.make_room(self._runtime.model, turn)
         response = await _ask(self._context, self._runtime, turn, self._account)
         self._slowest = max(self._slowest, anyio.current_time() - began)
+        self._last_usage = response.usage
         return response
 
     async def _observe(self, response: Response, tool_calls: list[ToolCall]) -> None:
@@ -235,9 +245,10 @@ class _Work:
             worst = self._runtime.model.worst_case(self._context.request())
         except GuardRefused:
             return ""  # the call itself is refused, which is on record
-        for dimension, amount in (("tokens", worst.tokens), ("usd", worst.usd)):
-            # The turn after the next repeats all of this and what the next adds.
-            if 0 < self._account.left(dimension) < TURNS_TO_KEEP * amount:
+        for dimension in ("tokens", "usd"):
+            # Behind the next turn, which costs about what the last did, another must still fit.
+            needed = getattr(worst, dimension) + getattr(self._last_usage, dimension)
+            if 0 < self._account.left(dimension) < needed:
                 return f"your {dimension} are nearly used up"
         left = anyio.current_effective_deadline() - anyio.current_time()
         if left < max(TURNS_TO_KEEP * self._slowest, self._spec.bounds.seconds * LAST_SHARE):

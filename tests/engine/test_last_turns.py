@@ -61,8 +61,8 @@ async def run(model: TurnModel, bounds: Bounds, budget: Account) -> AgentResult:
     ("bounds", "budget", "turns", "why"),
     [
         (Bounds(turns=3), {}, 3, "this is your last turn"),
-        (Bounds(turns=9), {"tokens": 400}, 3, "your tokens are nearly used up"),
-        (Bounds(turns=9), {"usd": 4.0}, 3, "your usd are nearly used up"),
+        (Bounds(turns=9), {"tokens": 400}, 4, "your tokens are nearly used up"),
+        (Bounds(turns=9), {"usd": 4.0}, 4, "your usd are nearly used up"),
     ],
 )
 async def test_an_agent_whose_bounds_end_is_told_to_report(
@@ -97,7 +97,7 @@ async def test_a_resumed_agent_is_told_the_same_though_more_is_left() -> None:
             model = Reporting(worst)
             runtime = make_runtime(journal, model)
             result = await run_agent(agent, "go", runtime, Key("w"), account(tokens=tokens))
-            assert (result.status, result.turns) == ("ok", 3)
+            assert (result.status, result.turns) == ("ok", 4)
     assert model.started == []
 
 
