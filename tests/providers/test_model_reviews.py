@@ -1,0 +1,28 @@
+"""What models find reaches the verdict once, and what they invent does not; ``bench/`` measures more."""
+
+from pathlib import Path
+
+from tests.providers.model_review_kit import KINDS, checks_not_run, duplicates, refuted, slips
+
+
+def test_slips_cost_no_finding_and_an_invented_quote_gains_none(tmp_path: Path) -> None:
+    found = list(slips(tmp_path / "repo", 1))
+    assert {one.slip for one, _ in found} == {*KINDS, "invented"}
+    wrong = [
+        (one.slip, one.said["title"]) for one, held in found if held == (one.slip == "invented")
+    ]
+    assert wrong == []
+
+
+def test_a_defect_that_four_agents_report_in_other_words_stands_once(tmp_path: Path) -> None:
+    assert duplicates(tmp_path / "repo") == 0
+
+
+def test_an_invented_critical_that_a_colleague_refutes_does_not_block(tmp_path: Path) -> None:
+    assert refuted(tmp_path / "refuted", 1) == 0
+    assert refuted(tmp_path / "agreed", 1, agreed=True) == 10
+
+
+def test_required_checks_run_whatever_models_reply(tmp_path: Path) -> None:
+    missing = checks_not_run(tmp_path / "repo", ["empty reports"])
+    assert set(missing.values()) == {0}
