@@ -140,7 +140,9 @@ def _render_usage(page: Page, verdict: Verdict) -> list[str]:
     lines = page.inline_list(parts, first="Used     ")
     origin = verdict.provenance
     models = origin.models if verdict.used_model else ()
-    by = ", ".join((f"diffcourt {origin.version}", f"provider {origin.provider}", *models))
+    by = ", ".join(
+        (f"diffcourt {origin.version}", f"provider {origin.provider}", *filter(None, models))
+    )
     lines += page.wrap(escape_line(by), first="By       ")
     if verdict.artifacts:
         files = count_noun(len(verdict.artifacts), "file")

@@ -8,6 +8,7 @@ from msgspec import to_builtins
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ConfigError
+from orchestrator.report.verdict_text import render_verdict
 from tests.review.review_kit import Repo, change, review
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,24 @@ async def test_a_defect_that_the_change_brings_in_is_found_with_its_quote(tmp_pa
     assert {"ruff", "security"} <= set(finding.reported_by)
     assert verdict.status == "complete"
     assert verdict.verdict == "needs_changes"
+
+
+async def test_a_clean_change_is_a_few_lines_and_speaks_of_no_judge(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"app.py": "X = 1\n"}))
+    first, place, *rest = render_verdict(verdict).splitlines()
+    assert first == "MERGE   review complete   no findings   analyzers only"
+    assert place.endswith("   1 file   +1 -0")
+    assert rest == [
+        "Finished: all planned checks ran.",
+        "Agents, checks and usage: diffcourt show run",
+    ]
+    assert verdict.stop.next_human_action == (
+        "No blocking findings in the files that were reviewed (1 of 1)."
+    )
+    whys = {criterion.id: criterion.why for criterion in verdict.score.criteria}
+    assert whys["gaps-explained"] == "n/a (no gaps)"
+    assert whys["evidence-verified"] == "n/a (no findings)"
+    assert whys["files-accounted"] == "1 of 1 changed files accounted for"
 
 
 async def test_a_defect_that_stood_there_before_is_never_reported(tmp_path: Path) -> None:

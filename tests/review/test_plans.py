@@ -69,6 +69,7 @@ async def test_required_checks_look_at_their_files_whatever_the_plan_says(tmp_pa
     # What the lead leaves out is a gap with its reason, though the required checks saw it.
     (skip,) = [skip for skip in verdict.skipped if skip.gap]
     assert (skip.path, skip.why) == ("data.txt", "the lead left it out: It is only data.")
+    assert "not reviewed (1 part): the lead left it out: It is only data." in verdict.stop.uncertain
     assert "secrets" in {by for entry in verdict.checked for by in entry.by}
     assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
 
