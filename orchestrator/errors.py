@@ -4,6 +4,7 @@
 
     DiffcourtError                  one line that says what to do; exit code 2 by default
     ├── InputError                  a ref, patch, path or flag that cannot be used
+    │   └── ChangeTimeout           the run's time ended before the change was found (exit 3)
     ├── ConfigError                 an error in config, agent, skill or rubric, with file and line
     ├── StoreError                  the journal could not be read or written (exit 3, resumable)
     │   └── RunNotFound             there is no run of that name (exit 2)
@@ -50,6 +51,12 @@ class DiffcourtError(Exception):
 
 class InputError(DiffcourtError):
     """A ref, patch, path or option that cannot be used."""
+
+
+class ChangeTimeout(InputError):
+    """The run's time ended before it was known what to review."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class ConfigError(DiffcourtError):

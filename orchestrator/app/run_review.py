@@ -42,7 +42,7 @@ from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
+from orchestrator.errors import ChangeTimeout, ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.resources import user_directory
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
@@ -240,20 +240,21 @@ async def _review(
 
 
 async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal) -> Change:
-    """The change to review, by object ids: found out once, and the same in every resumption."""
-    repo = options.repo or Path()
+    """The change to review, by object ids: found out once, and the same in every resumption.
+
+    Raises:
+        ChangeTimeout: the run's time ended first.
+    """
 
     async def perform() -> EffectResult:
-        if options.diff is not None:
-            inside = repo if state_directory.inside_repository(repo) else None
-            change = await from_patch(
-                options.diff, options.diff_name, inside, options.base, scratch
-            )
-        elif options.worktree:
-            change = await from_worktree(repo, options.base, scratch)
-        else:
-            change = await from_refs(repo, options.base, options.head)
-        return EffectResult(change_to_json(change))
+        most = options.max_minutes
+        left = max(0, most * 60 - journal.elapsed()) if most is not None else None
+        with anyio.move_on_after(left):
+            return EffectResult(change_to_json(await _find_change(options, scratch)))
+        raise ChangeTimeout(
+            f"finding out what to review took longer than --max-minutes {most:g}; nothing was "
+            "reviewed: raise it, or name a smaller change"
+        )
 
     request = {
         "base": options.base,
@@ -262,6 +263,16 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
         "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
     }
     return change_from_json(await journal.effect("intake", request, perform))
+
+
+async def _find_change(options: ReviewOptions, scratch: Path) -> Change:
+    repo = options.repo or Path()
+    if options.diff is not None:
+        inside = repo if state_directory.inside_repository(repo) else None
+        return await from_patch(options.diff, options.diff_name, inside, options.base, scratch)
+    if options.worktree:
+        return await from_worktree(repo, options.base, scratch)
+    return await from_refs(repo, options.base, options.head)
 
 
 async def _review_change(

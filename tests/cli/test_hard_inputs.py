@@ -1,6 +1,7 @@
 """Inputs and places that break tools: generated files, lock files, a disk without room."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.review.change.conftest import Repo as BombRepo
+from tests.review.change.test_change_forged import tree_bomb
 from tests.review.review_kit import Repo, change
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -86,3 +89,40 @@ def test_a_review_that_runs_out_of_room_says_so_and_loses_nothing(
     assert "room" in failed.stderr or "space" in failed.stderr
     again = diffcourt("resume", "latest", "--json", "-", cwd=repo.path)
     assert json.loads(again.stdout)["digest"] == whole["digest"]
+
+
+PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+
+
+@pytest.mark.parametrize("source", ["--worktree", "--diff", "--base"])
+def test_a_tree_of_a_trillion_paths_takes_neither_time_nor_memory(
+    tmp_path: Path, source: str
+) -> None:
+    repo = BombRepo(tmp_path / "repo")
+    repo.root.mkdir()
+    repo.git("init", "-q", "-b", "main")
+    repo.commit({"a.py": "x = 1\n"})
+    repo.git("update-ref", "HEAD", tree_bomb(repo, 40))
+    (tmp_path / "p.diff").write_text(PATCH)
+    more = {"--worktree": [], "--diff": [str(tmp_path / "p.diff")], "--base": ["HEAD~1"]}[source]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", "review", source, *more],
+        cwd=repo.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    message = process.stderr.read()
+    process.stderr.close()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 2, message
+    assert "more than " in message.splitlines()[-1]
+    assert used.ru_maxrss < 400 << 10  # kilobytes of the largest of its processes
+
+
+@pytest.mark.parametrize("source", ["--worktree", "--base=HEAD~1"])
+def test_the_time_of_a_run_bounds_finding_out_what_to_review(tmp_path: Path, source: str) -> None:
+    repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"a.py": "x = 2\n"})
+    done = diffcourt("review", source, "--max-minutes", "0.00001", cwd=repo.path)
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert "longer than --max-minutes 1e-05; nothing was reviewed" in line

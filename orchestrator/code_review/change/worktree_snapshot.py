@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -27,7 +28,7 @@ NOTE_SECONDS = 5.0
 _UNREVIEWED = "are not reviewed (--worktree)"
 _UNCOMMITTED = f"the work tree has changes that are not committed; they {_UNREVIEWED}"
 _NOT_COMPARED = (
-    f"the work tree is too large to compare with HEAD in {NOTE_SECONDS:g} s; changes in it that "
+    f"the work tree could not be compared with HEAD within {NOTE_SECONDS:g} s; changes in it that "
     f"are not committed {_UNREVIEWED}"
 )
 _NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
@@ -94,7 +95,7 @@ async def note_uncommitted_changes(
         top: the work tree, None when it is not known yet.
         head_tree: the tree of HEAD.
     """
-    with anyio.move_on_after(NOTE_SECONDS):
+    with anyio.move_on_after(NOTE_SECONDS), suppress(InputError):
         dirty = await _is_dirty(objects, repo, top, head_tree)
         return _UNCOMMITTED if dirty else None
     return _NOT_COMPARED
@@ -106,6 +107,7 @@ async def _is_dirty(objects: Objects, repo: Path, top: Path | None, head_tree: s
         work = await _checkout(git, top or await _find_top(repo))
     except InputError:
         return False
+    listed = await list_tree(objects, head_tree)  # bounded, where git's comparison with it is not
     # Without optional locks it writes nothing, and its permissions would not let it.
     status = await replace(work, index=git.git_dir / "index").attempt(
         "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
@@ -119,7 +121,7 @@ async def _is_dirty(objects: Objects, repo: Path, top: Path | None, head_tree: s
         TrackedFile(
             os.fsencode(path), mode.encode(), oid.encode(), left_out=os.fsencode(path) in left_out
         )
-        for path, (mode, oid) in (await list_tree(objects, head_tree)).items()
+        for path, (mode, oid) in listed.items()
     ]
     with temporary_directory() as folder:
         own = replace(work, index=folder / "index")
