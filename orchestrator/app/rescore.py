@@ -29,6 +29,7 @@ from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.code_review.agents import judging
+from orchestrator.code_review.agents.playbook_tools import playbook_tools
 from orchestrator.code_review.change.types import change_from_json
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.review_flow import FLOW
@@ -155,7 +156,9 @@ async def _score_run(request: JudgeRequest, verdict: Verdict, rubric: Rubric) ->
     paths = [file.path for file in state.workspace.change.files]
     recorded = await _read_recorded_marks(state, rubric)
     marks = {
-        **score_measured(state.synthesis, paths, state.checks, state.calls(), state.team()),
+        **score_measured(
+            state.synthesis, paths, state.checks, state.calls(), state.team(), playbook_tools(state)
+        ),
         **recorded,
     }
     criteria = judging.judged_criteria(rubric)

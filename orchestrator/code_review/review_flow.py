@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agents import escalation_stages, follow_up, judging, opening, planning
 from orchestrator.code_review.agents.analysis_without_agent import run_uncalled_analyzers
+from orchestrator.code_review.agents.playbook_tools import playbook_tools
 from orchestrator.code_review.findings import examined_files, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
@@ -221,7 +222,10 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
     tools = health(calls)
     state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
     everything = [file.path for file in state.workspace.change.files]
-    return dict(score_measured(state.synthesis, everything, state.checks, calls, state.team()))
+    named = playbook_tools(state)
+    return dict(
+        score_measured(state.synthesis, everything, state.checks, calls, state.team(), named)
+    )
 
 
 def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure]) -> Iteration:

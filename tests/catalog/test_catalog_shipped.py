@@ -77,6 +77,7 @@ def test_the_rubric_measures_now_and_declares_what_is_judged(catalog):
         "required-checks-run",
         "analyzers-healthy",
         "gaps-explained",
+        "playbooks-followed",
     }
     blockers = {c.id for c in rubric.criteria if c.blocker}
     assert blockers == {"evidence-verified", "required-checks-run"}

@@ -66,6 +66,21 @@ async def test_the_same_failure_twice_is_stagnation_and_a_gap(repo: Repo) -> Non
     assert any(skip.tool == "docs" and skip.gap for skip in verdict.skipped)
 
 
+async def test_tools_that_a_playbook_names_and_that_did_not_run_are_listed(repo: Repo) -> None:
+    offline = await review(repo, OfflineModel())
+    partly = await review(repo, ScriptedModel(script(qa=[looks("conflict_markers"), report()])))
+    whole, part = (
+        next(c for c in verdict.score.criteria if c.id == "playbooks-followed")
+        for verdict in (offline, partly)
+    )
+    assert (whole.score, whole.missing) == (1.0, ())
+    assert part.score is not None
+    assert 0 < part.score < 1
+    assert {"regression-risk: parse_check", "regression-risk: ruff_bugs"} <= set(part.missing)
+    assert "regression-risk: conflict_markers" not in part.missing
+    assert not any("oxlint" in name for name in part.missing)  # there is no JavaScript
+
+
 async def test_iterations_are_bounded(repo: Repo) -> None:
     model = ScriptedModel(script(docs=[ModelError("once")]))
     verdict = await review(repo, model, adjust=partial(bounded, iterations=1))

@@ -15,6 +15,7 @@ MEASURES = (
     "gaps-explained",
     "evidence-verified",
     "contracts-kept",
+    "playbooks-followed",
 )
 """The criteria that can be measured."""
 
@@ -25,8 +26,13 @@ def score_measured(
     checks: Sequence[RequiredCheck],
     calls: Sequence[Call],
     team: Sequence[Work],
+    named: Mapping[str, bool],
 ) -> Mapping[str, Mark]:
-    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has."""
+    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has.
+
+    Args:
+        named: ``playbook: tool`` of the opened playbooks → whether the tool ran.
+    """
     accounted = {c.path for c in synthesis.checked}
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
     applicable = [check for check in checks if check.status != "not_applicable"]
@@ -46,6 +52,13 @@ def score_measured(
             len(team),
             "agents' reports",
             "valid",
+        ),
+        "playbooks-followed": _share(
+            sum(named.values()),
+            len(named),
+            "tools that opened playbooks name",
+            "run",
+            tuple(name for name, ran in named.items() if not ran),
         ),
         "required-checks-run": _share(
             len(passed),

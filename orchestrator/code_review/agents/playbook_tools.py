@@ -1,0 +1,47 @@
+"""Which tools that opened playbooks name were run, and which were left out."""
+
+from collections.abc import Mapping
+
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.analyzer_tools import Analysis
+from orchestrator.engine.agent_context import add_skill_tool
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.skills import USE_SKILL
+from orchestrator.engine.tool_call_records import calls_under
+from orchestrator.engine.types import AgentSpec, Skill
+
+
+def playbook_tools(state: ReviewState) -> Mapping[str, bool]:
+    """``playbook: tool`` → whether the tool ran, for all that opened playbooks name.
+
+    Left out are tools that look into no changed file, and those that the agent may not call.
+    """
+    ran = {call.tool for call in calls_under(state.journal, "") if call.completed}
+    return {
+        f"{skill.name}: {tool}": tool in ran
+        for task in (task for done in state.rounds for task in done.tasks)
+        for skill in _opened(state, task.spec, task.key)
+        for tool in sorted(skill.tools)
+        if _applies(state, task.spec, tool)
+    }
+
+
+def _opened(state: ReviewState, spec: AgentSpec, task: Key) -> list[Skill]:
+    """The playbooks that an agent opened; all of them where it is shown all from the start."""
+    runtime = state.runtime
+    able = add_skill_tool(spec, runtime.choose_model(spec), runtime.executor)
+    if USE_SKILL not in able.tools:
+        return list(spec.skills)
+    answers = (c.data for c in calls_under(state.journal, task) if c.tool == USE_SKILL and c.ok)
+    names = {answer.get("skill") for answer in answers if isinstance(answer, dict)}
+    return [skill for skill in spec.skills if skill.name in names]
+
+
+def _applies(state: ReviewState, spec: AgentSpec, name: str) -> bool:
+    executor = state.runtime.executor
+    if name not in executor.registry.specs():
+        return False
+    tool = executor.registry.get(name)
+    return executor.policy.refusal(spec, tool.spec) is None and (
+        not isinstance(tool, Analysis) or any(map(tool.concerns, state.workspace.files))
+    )
