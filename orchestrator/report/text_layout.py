@@ -80,8 +80,10 @@ class Page(Struct, frozen=True):
     more: str = ""
 
     def cut(self, lines: int) -> int:
-        """The most lines of one text; without a bound where everything is shown."""
-        return lines if self.items is not None else UNBOUNDED
+        """The most lines of one text: two where room is scarcest, no bound without ``items``."""
+        if self.items is None:
+            return UNBOUNDED
+        return min(lines, 2) if self.items == 1 else lines
 
     def omitted(self, total: int, what: str = "") -> list[str]:
         """The line that counts what ``items`` leaves out and says how to see it."""

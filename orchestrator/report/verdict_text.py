@@ -70,7 +70,10 @@ def render_verdict(
         room = MAX_LINES - _join([*top, *bottom]).count("\n") - 1
         if room >= ROOM_FOR_FINDINGS:
             break
-    findings = findings_text.render_open(page, verdict, max(room, 1))
+    for items in (ITEMS[0], 1):
+        findings = findings_text.render_open(replace(page, items=items), verdict, max(room, 1))
+        if len(findings) <= room:
+            break
     return _join([*top, findings, *bottom])
 
 

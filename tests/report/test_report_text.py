@@ -13,8 +13,11 @@ from orchestrator.code_review.verdict.model import (
     Cause,
     ChangeRef,
     Evidence,
+    HumanQuestion,
+    PendingApproval,
     Rejected,
     Reported,
+    RequiredCheck,
     Score,
     Skipped,
     Stop,
@@ -240,6 +243,40 @@ def test_forty_findings_are_a_hundred_lines_at_most_and_the_rest_is_counted() ->
     whole = render_verdict(document, detail="full")
     assert whole.count("why: Because of this") == 40
     assert "more" not in whole
+
+
+def test_a_report_full_of_long_texts_keeps_to_a_hundred_lines() -> None:
+    long = "long words here " * 60
+    asked = HumanQuestion(name="q", agent="a", question=long)
+    call = PendingApproval(
+        approval="1", call="c", agent="a", tool="t", arguments=long, level="WRITE"
+    )
+    busy = rich_verdict()
+    text = render_verdict(
+        replace(
+            busy,
+            findings=tuple(
+                finding(n, title=f"{n} {long}", detail=long, fix_suggestion=long)
+                for n in range(1, 41)
+            ),
+            lead_summary=long,
+            skipped=tuple(Skipped(path=f"f{n}", why=f"{n} {long}", gap=n > 9) for n in range(20)),
+            rejected=(Rejected(finding=finding(50, title=long), reason=long),) * 9,
+            stop=replace(
+                busy.stop, uncertain=(long, long, f"open question: {long}"), next_human_action=long
+            ),
+            questions=(asked, replace(asked, answer=long, answered_by="me")) * 4,
+            approvals=(call,) * 4,
+            required_checks=(RequiredCheck(name="c", status="failed", detail=long),) * 9,
+            agents=tuple(
+                AgentReport(agent=f"a{n}", iteration=1, status="failed", summary=long, gaps=(long,))
+                for n in range(9)
+            ),
+            change=replace(busy.change, notes=(long,) * 9),
+        )
+    )
+    assert len(text.splitlines()) <= 100
+    assert re.search(r"\n  and \d+ more \(\d+ high\): diffcourt show 20260314-092653-k3f9\n", text)
 
 
 def test_a_long_line_of_a_quotation_is_folded_so_that_its_end_is_seen() -> None:
