@@ -239,7 +239,8 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
         f"only {', '.join(one.reported_by)} claims {one.id}, and nobody else has looked at it"
         for one in follow_up.unverified(state)
     )
-    requests = [text for texts in follow_up.find_requests(state).values() for text in texts]
+    asked = follow_up.find_requests(state, rejected=False)
+    requests = [text for texts in asked.values() for text in texts]
     unheard = tuple(
         f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
     )

@@ -261,11 +261,15 @@ class _Work:
         if errors:
             self._malformed += 1
             return None, errors
-        earlier = self.sent_back
+        earlier, noted = self.sent_back, self._runtime.journal.noted(self._key.report)
+        if noted is not None and earlier is None:
+            # What came later must not change, in a resumed run, what was sent back.
+            self.sent_back = noted["report"]
+            return self.sent_back, list(noted["errors"])
         report, errors = await self._runtime.check_report(self._spec.name, report, earlier)
         if errors and earlier is None and self._turn < self._spec.bounds.turns:
             self.sent_back = report
-            self._runtime.journal.note(self._key.report, {"report": report})
+            self._runtime.journal.note(self._key.report, {"report": report, "errors": errors})
             return report, errors
         return report, []
 

@@ -48,8 +48,12 @@ def _verifier(state: ReviewState, finding: Finding) -> str:
     return next((name for name in others if name in knows), next(iter(others), ""))
 
 
-def find_requests(state: ReviewState) -> dict[str, list[str]]:
-    """What the next round asks of each agent about single findings."""
+def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, list[str]]:
+    """What the next round asks of each agent about single findings.
+
+    Args:
+        rejected: also about rejected ones, which went back to their agents once before.
+    """
     requests: dict[str, list[str]] = {}
 
     def ask(agents: Iterable[str], text: str) -> None:
@@ -57,7 +61,7 @@ def find_requests(state: ReviewState) -> dict[str, list[str]]:
             if agent in state.examiners:
                 requests.setdefault(agent, []).append(text)
 
-    for entry in state.synthesis.rejected:
+    for entry in state.synthesis.rejected if rejected else ():
         if entry.cause in {"unverified", "outside"}:
             finding = entry.finding
             text = f"{finding.id} was rejected: {entry.reason}. Report it again with a quotation "
