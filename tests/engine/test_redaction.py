@@ -171,3 +171,7 @@ def test_words_in_other_scripts_stay() -> None:
 
 def test_entities_by_name_are_what_they_stand_for() -> None:
     assert Redactor(["p@ss&w0rd<12>"])("<p@ss&amp;w0rd&lt;12&gt;>").startswith(f"<{REDACTED}")
+
+
+def test_a_text_alone_is_a_document_too() -> None:
+    assert Redactor([SECRET]).json(f"x {SECRET}") == f"x {REDACTED}"

@@ -105,3 +105,20 @@ async def test_a_citation_is_valid_where_its_text_occurs(tmp_path: Path) -> None
                 "a finding is no evidence here",
             )
         assert await known.check([]) == "it gives no evidence"
+
+
+async def test_the_diff_of_a_file_that_became_a_link_can_be_cited(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, {"link.py": "count = 1 + 1\n", "gone.py": "total = 2\n"})
+    (tmp_path / "link.py").unlink()
+    (tmp_path / "link.py").symlink_to("README.md")
+    repo.commit({"gone.py": None, "new.py": "fresh = 3\n"})
+    async with workspace_of(repo) as workspace:
+        known = Sources(workspace, {}, lambda _: [])
+        for name, quote in (
+            ("link.py", "count = 1 + 1"),
+            ("gone.py", "total = 2"),
+            ("new.py", "fresh = 3"),
+        ):
+            assert await known.check([Citation("diff", name, quote)]) == ""
+        missing = await known.check([Citation("diff", "link.py", "README.md")])
+        assert missing == "its quote does not stand in diff link.py"
