@@ -37,21 +37,25 @@ def main() -> int:
     table = Table()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        found = list(kit.slips(folder / "slips", args.reviews))
-        true = [(one.slip, held) for one, held in found if one.slip != "invented"]
-        false = [held for one, held in found if one.slip == "invented"]
-        share = sum(held for _, held in true) / len(true)
-        table.row(
-            f"true findings with slips in the verdict, of {len(true)}",
-            ">= 98%",
-            f"{share:.1%}",
-            share >= 0.98,
-        )
-        for slip, lost in sorted(Counter(slip for slip, held in true if not held).items()):
-            print(f"    lost: {slip}: {lost} of {sum(one == slip for one, _ in true)}")
-        table.row(
-            f"invented quotes in the verdict, of {len(false)}", "0", str(sum(false)), not sum(false)
-        )
+        for what, kinds in (("usual", kit.KINDS), ("rare", tuple(kit.RARE_SLIPS))):
+            found = list(kit.slips(folder / what, args.reviews, kinds))
+            true = [(one.slip, held) for one, held in found if one.slip != "invented"]
+            false = [held for one, held in found if one.slip == "invented"]
+            share = sum(held for _, held in true) / len(true)
+            table.row(
+                f"true findings with {what} slips in the verdict, of {len(true)}",
+                ">= 98%",
+                f"{share:.1%}",
+                share >= 0.98,
+            )
+            for slip, lost in sorted(Counter(slip for slip, held in true if not held).items()):
+                print(f"    lost: {slip}: {lost} of {sum(one == slip for one, _ in true)}")
+            table.row(
+                f"invented quotes in the verdict, of {len(false)}",
+                "0",
+                str(sum(false)),
+                not sum(false),
+            )
         pairs = kit.duplicates(folder / "duplicates")
         table.row(
             "duplicate pairs of ten defects that four agents report", "0", str(pairs), not pairs

@@ -100,21 +100,41 @@ SLIPS: dict[str, Slip] = {
 }
 """Slips in quoting the line ``total = ...`` that the change adds."""
 
+RARE_SLIPS: dict[str, Slip] = {
+    "code quotes": lambda n, lines, at: (f"`{lines[at].strip()}`", at + 1),
+    "double quotes": lambda n, lines, at: (f'"{lines[at].strip()}"', at + 1),
+    "dots at the end": lambda n, lines, at: (lines[at][:34] + "...", at + 1),
+    "indentation removed": lambda n, lines, at: (
+        "\n".join(line.strip() for line in lines[at : at + 3]),
+        at + 1,
+    ),
+    "carriage returns": lambda n, lines, at: ("\r\n".join(lines[at : at + 2]), at + 1),
+    "escapes of JSON": lambda n, lines, at: (lines[at - 1].strip().replace('"', '\\"'), at),
+    "lines joined by spaces": lambda n, lines, at: (
+        " ".join(line.strip() for line in lines[at + 1 : at + 5]),
+        at + 2,
+    ),
+    "L and a number before it": lambda n, lines, at: (f"L{at + 1}: {lines[at].strip()}", at + 1),
+    "number and bar before it": lambda n, lines, at: (f"{at + 1} | {lines[at].strip()}", at + 1),
+}
+"""Slips that are less common."""
+
 OTHERS = ("escaped character", "redacted", "context line", "removed line with head's number")
 KINDS = (*SLIPS, *OTHERS)
 
 
-def true_report(n: int, base: str, head: str) -> Report:
-    """The n-th defect with a slip."""
-    kind, lines = KINDS[n % len(KINDS)], head.split("\n")
+def true_report(n: int, head: str, kinds: Sequence[str]) -> Report:
+    """The n-th defect with one of these slips."""
+    kind, lines = kinds[n % len(kinds)], head.split("\n")
     lines_at = {
         "escaped character": f'    label_{n} = f"{{owner.name}}:  \u202e{{record.id}}"',
         "redacted": f'    password_{n} = "qX7vT2mK9s{n:03}Lp4Z"',
         "context line": f'    notes = [note for note in record.notes if note.kind == "{n}"]',
     }
     line = _number(head, lines_at.get(kind, f"    total = record.amount / record.count_{n}"))
-    if kind in SLIPS:
-        quote, cited = SLIPS[kind](n, lines, line - 1)
+    if slip := (SLIPS | RARE_SLIPS).get(kind):
+        quote, cited = slip(n, lines, line - 1)
+        line = cited if kind in RARE_SLIPS else line
     elif kind == "removed line with head's number":
         quote, cited = f'    if not owner.may_read(record, "{n}"):', line
     else:
@@ -194,18 +214,20 @@ def shown(verdict: Verdict, title: str) -> Finding | None:
     return None
 
 
-def slips(folder: Path, reviews: int) -> Iterator[tuple[Report, bool]]:
+def slips(
+    folder: Path, reviews: int, kinds: Sequence[str] = KINDS
+) -> Iterator[tuple[Report, bool]]:
     """Reports with slips, ten true ones and two invented ones an agent: report, whether it counts."""
     files = len(TEAM) * reviews
     repo = repository(folder, files)
-    base, head = sources(files)
+    _, head = sources(files)
     for at in range(reviews):
         given: dict[str, list[Report]] = {}
         for place, name in enumerate(TEAM):
             file = at * len(TEAM) + place
             path, first = f"shop/m{file}.py", file * PER_FILE
             numbers = range(first, first + PER_FILE)
-            true = [true_report(n, base[path], head[path]) for n in numbers]
+            true = [true_report(n, head[path], kinds) for n in numbers]
             given[name] = [*true, invented_report(first), invented_report(first + 3)]
         said = {name: {"findings": [one.said for one in own]} for name, own in given.items()}
         verdict, _ = run(repo, team_reports(said))
