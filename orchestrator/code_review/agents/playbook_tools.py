@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
-from orchestrator.engine.agent_context import add_skill_tool
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.skills import USE_SKILL
 from orchestrator.engine.tool_call_records import calls_under
@@ -27,10 +27,8 @@ def playbook_tools(state: ReviewState) -> Mapping[str, bool]:
 
 
 def _opened(state: ReviewState, spec: AgentSpec, task: Key) -> list[Skill]:
-    """The playbooks that an agent opened; all of them where it is shown all from the start."""
-    runtime = state.runtime
-    able = add_skill_tool(spec, runtime.choose_model(spec), runtime.executor)
-    if USE_SKILL not in able.tools:
+    """The playbooks that an agent opened; offline it has all of them open from the start."""
+    if not has_model(state.settings):  # not asked of the model: a replay has another one
         return list(spec.skills)
     answers = (c.data for c in calls_under(state.journal, task) if c.tool == USE_SKILL and c.ok)
     names = {answer.get("skill") for answer in answers if isinstance(answer, dict)}
