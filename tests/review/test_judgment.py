@@ -182,7 +182,7 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
         return text_reply(json.dumps({"criteria": said}))
 
     reads = tool_call_reply(("read_file", {"path": "app.py"}))
-    model = ScriptedModel(script(lead=[plan(*TEAM), sums()], judge=[reads, judge]))
+    model = ScriptedModel(script(lead=[plan(*TEAM), sums()], judge=[reads, judge, judge]))
     once = partial(bounded, iterations=1)
     verdict = await review(repo, model, adjust=lambda settings: judged(once(settings)))
     model.finish()

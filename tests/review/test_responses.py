@@ -374,3 +374,23 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     assert all(len(one.title) <= 120 and len(one.detail) <= 2000 for one in by_qa)
     assert by_qa[0].detail.endswith("x... [cut: 5000 characters]")
     assert found.notes[1, "qa"] == ("20 findings beyond its 10 weightiest are shown as info",)
+
+
+async def test_two_hundred_findings_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Half of them quote what is not there: they are rejected by name, the others count."""
+    code = "".join(f"V{number} = {number}\n" for number in range(200))
+    claims = [
+        claim(start_line=n + 1, end_line=n + 1, quote=f"V{n} = {n}" if n % 2 else "not there at all",
+              title=f"Value {n} is wrong")
+        for n in range(200)
+    ]  # fmt: skip
+    lines = script()
+    lines["qa"] = [*lines["qa"][:-1], *[report(findings=claims)] * 2]
+    model = ScriptedModel(lines)
+    verdict = await review(change(tmp_path, {}, {"app.py": code}), model)
+    model.finish()
+    found = [one for one in verdict.findings if one.reported_by == ("qa",)]
+    assert (len(found), len(verdict.rejected)) == (100, 100)
+    assert sum(one.severity == "high" for one in found) == 10
+    (qa,) = [one for one in verdict.agents if one.agent == "qa"]
+    assert qa.notes == ("90 findings beyond its 10 weightiest are shown as info",)

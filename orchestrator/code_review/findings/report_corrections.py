@@ -100,8 +100,15 @@ class ReportCorrections(Struct, frozen=True):
 
     async def _mark_errors(self, report: dict[str, Any]) -> list[str]:
         sources = Sources(self.workspace, {}, self._answers)
-        marks = as_form(JudgeReport, report).marks
-        found = [await mark_error(sources, mark, self.focus.shown.__contains__) for mark in marks]
+        form = as_form(JudgeReport, report)
+        found = [
+            await mark_error(sources, mark, self.focus.shown.__contains__) for mark in form.marks
+        ]
+        for criterion in form.criteria:
+            # The findings' own texts are not at hand here; those quotations are checked later.
+            cited = [one for one in criterion.evidence if one.source != "finding"]
+            if criterion.score is not None and cited and (why := await sources.check(cited)):
+                found.append(f"score of {criterion.id}: {why}")
         return [error for error in found if error]
 
     def _answers(self, tool: str) -> Iterator[str]:
