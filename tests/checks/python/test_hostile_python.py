@@ -48,7 +48,12 @@ def test_a_hostile_file_is_examined_or_a_gap(
     path: str,
 ) -> None:
     tame = "def f(a, b):\n    return 1\n\n\nclass A:\n    pass\n"
-    rest = {"pyproject.toml": "", "pkg/__init__.py": "from .mod import f\n", "pkg/z.py": tame}
+    rest = {
+        "pyproject.toml": "",
+        "pkg/__init__.py": "from .mod import f\n",
+        "pkg/z.py": tame,
+        "tests/test_z.py": "def test_z():\n    assert True\n",
+    }
     for base, head in ((tame, HOSTILE[name]), (HOSTILE[name], tame), (None, HOSTILE[name])):
         before = rest if base is None else rest | {path: base}
         reply = compare(module, before, rest | {path: head, "pkg/z.py": tame + "x = 1\n"})
@@ -60,7 +65,8 @@ def test_a_hostile_file_is_examined_or_a_gap(
 @pytest.mark.parametrize("module", CHECKS, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_odd_names_survive(compare: Callable[..., Any], module: ModuleType) -> None:
     odd = "pkg/na\udcffme with 'quotes'\n and é.py"
-    rest = {"pyproject.toml": "", "pkg/__init__.py": ""}
+    tests = {"tests/test_z.py": "def test_z():\n    assert True\n"}
+    rest = {"pyproject.toml": "", "pkg/__init__.py": "", **tests}
     reply = compare(module, rest | {odd: "def f(a): ...\n"}, rest | {odd: "def f(): ...\n"})
     assert reply.examined == [odd]
 
@@ -73,8 +79,8 @@ def test_mode_changes_links_and_vanished_files(
     job = {
         "base_root": "/nonexistent",
         "head_root": "/nonexistent",
-        "base_tree": ["a.py", "b.py"],
-        "head_tree": ["a.py", "b.py"],
+        "base_tree": ["a.py", "b.py", "test_a.py"],
+        "head_tree": ["a.py", "b.py", "test_a.py"],
         "files": [
             {"path": "a.py", "old_path": "a.py", "status": "mode", "added": [], "removed": []},
             {"path": "b.py", "old_path": "b.py", "status": "type", "added": [1], "removed": [1]},
