@@ -65,7 +65,9 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
     facts = _summary_facts(verdict) if verdict else {}
-    text = build_brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **facts)
+    text = build_brief(
+        ASKED, state.runtime.executor.nonce, plan=state.rounds[0].plan.summary, **facts
+    )
     return Task(spec, text, state.round.key("summary"))
 
 
@@ -134,6 +136,7 @@ def _finding(finding: Finding) -> Mapping[str, object]:
         "title": _shorten(finding.title),
         "detail": _shorten(finding.detail),
         "contested": finding.contested,
+        "standing": finding.standing,
     }
 
 
