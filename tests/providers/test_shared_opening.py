@@ -60,8 +60,10 @@ def test_every_agent_begins_with_the_same_bytes(
 ) -> None:
     with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
         review(repo, "anthropic")
-    requests = {seen.agent: seen for seen in server.requests if seen.body.get("tools")}
-    assert {"lead", *TEAM} <= requests.keys()
+    members = {"lead", *TEAM}
+    tooled = [seen for seen in server.requests if seen.body.get("tools")]
+    requests = {seen.agent: seen for seen in tooled if seen.agent in members}
+    assert requests.keys() == members
     shared = {
         json.dumps([seen.body["tools"], seen.body["system"], first_text(seen)])
         for seen in requests.values()

@@ -71,6 +71,10 @@ SLIPS = {
     "the prefix of a diff": (f"+{TOKEN}\n+    if token ==", 5, (5, 6)),
     "line numbers": (f"5: {TOKEN}\n6:     if token ==", 5, (5, 6)),
     "a numbered diff": (f"          5 +{TOKEN}\n          6 +    if token ==", 5, (5, 6)),
+    "cut at its end": ("token = request.head...", 5, (5, 5)),
+    "cut in its middle": ("token = request… ['token']", 5, (5, 5)),
+    "quotation marks": (f'"{TOKEN.strip()}"', 5, (5, 5)),
+    "L before a number": (f"L5: {TOKEN}", 5, (5, 5)),
     "an escaped character": ('if token == "s3cr\\u202eet-Value":', 6, (6, 6)),
     "escaped quotes": ('if token == \\"s3cr', 6, (6, 6)),
     "HTML entities": ("if token == &quot;s3cr", 6, (6, 6)),
@@ -101,6 +105,8 @@ INVENTED = [
     "",
     "x",
     "a[redacted]b",
+    "evil = request...",
+    "request.headers... eval(request)",
     "5:",
 ]
 

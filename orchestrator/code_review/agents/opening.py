@@ -83,7 +83,7 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
     A provider's cache holds for equal tools. Who may call what is the executor's to say.
     """
-    names = [state.settings.lead, *state.examiners, "judge"]
+    names = [state.settings.lead, *state.examiners]
     agents = [state.catalog.agents[name] for name in names if name in state.catalog.agents]
     wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys() | {USE_SKILL}
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)

@@ -24,12 +24,14 @@ REDACTED = "[redacted]"
 """What agents are shown in place of a secret."""
 
 _FENCE = re.compile(r"\A\s*```[^\n]*\n|\n?\s*```\s*\Z")
-_LINE_NUMBER = re.compile(r"^[ \t]*\d+[ \t]*[:|][ \t]?", re.MULTILINE)
+_LINE_NUMBER = re.compile(r"^[ \t]*L?\d+[ \t]*[:|][ \t]?", re.MULTILINE)
 _DIFF_NUMBERS = re.compile(r"^[ \t]*(?:(?:\d+[ \t]+){1,2}[+-]|\d+[ \t]+\d+[ \t]{2})", re.MULTILINE)
 _DIFF_PREFIX = re.compile(r"^[+-](?![+-]{2} )", re.MULTILINE)
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 _ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTILINE)
-_LEFT_OUT = re.compile(rf"{_ELLIPSIS.pattern}|{re.escape(REDACTED)}", re.MULTILINE)
+_LEFT_OUT = re.compile(
+    rf"{_ELLIPSIS.pattern}|{re.escape(REDACTED)}|\.\.\.|…|\[\.\.\.\]", re.MULTILINE
+)
 _MOST_LEFT_OUT = 1500
 """Characters without white space that an ellipsis or a redaction may stand for."""
 
@@ -59,7 +61,7 @@ class FileText:
             return self._matches(re.escape(whole)) if whole else []
         most_lines = len(self._starts) if _ELLIPSIS.search(quote) else quote.count("\n") + 1
         parts = [part for part in map(_normalize, _LEFT_OUT.split(quote)) if part]
-        if len(parts) < 2 or sum(map(len, parts)) < 2 * MIN_QUOTE:
+        if parts == [whole] or sum(map(len, parts)) < 2 * MIN_QUOTE:
             return []
         gapped = self._matches(f".{{0,{_MOST_LEFT_OUT}}}?".join(map(re.escape, parts)))
         return [place for place in gapped if place[1] - place[0] < most_lines]
@@ -113,7 +115,7 @@ def _forms(quote: str) -> Iterator[str]:
     """The quotation, then the texts that it may be a copy of, each once."""
     seen: set[str] = set()
     unfenced = _FENCE.sub("", quote)
-    for text in (quote, unfenced, unfenced.strip().strip("`")):
+    for text in (quote, unfenced, unfenced.strip().strip("`\"'“”")):
         plain = [text, *(prefix.sub("", text) for prefix in (_LINE_NUMBER, _DIFF_NUMBERS))]
         for bare in (*plain, *(_DIFF_PREFIX.sub("", each) for each in plain)):
             for form in (bare, _unescape(bare), html.unescape(bare)):
