@@ -24,7 +24,7 @@ MAY_OPEN_PATHS = {
     "app/run_archive.py": "the directory that a person exports to",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",
     "catalog/data_file_layers.py": "our own data",
-    "checks/patterns/pattern_definitions.py": "our own data",
+    "checks/patterns/pattern_loading.py": "our own data",
     "checks/taint/library_models.py": "our own data, and copies under our own names",
     "checks/test_quality/failed_tests.py": "a report under our own name",
     "checks/test_quality/uncovered_lines.py": "copies under our own names",
@@ -60,7 +60,7 @@ MAY_OPEN_PATHS = {
     "stores/used_approvals.py": "the log of used approvals, outside of every repository",
     "testing/by_hand.py": "the folder that a person names; names of our own in it",
     "testing/model_server.py": "the script that a person names",
-    "tuning/regression_gate.py": "files that a person names",
+    "tuning/baseline_gate.py": "files that a person names",
     "tuning/rubric_file.py": "files that a person names",
     "tuning/text_files.py": "files that a person names",
 }

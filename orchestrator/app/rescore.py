@@ -26,8 +26,8 @@ from orchestrator.app.judge_reliability import (
     open_judge,
 )
 from orchestrator.app.policy_sources import load_policy, read_layers
-from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import ReviewOptions, review_options
+from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.playbook_tools import playbook_tools
 from orchestrator.code_review.change.types import change_from_json

@@ -21,10 +21,10 @@ from msgspec import ValidationError, convert
 
 from orchestrator.app import state_directory
 from orchestrator.app.approvals import current_user
-from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.stored_runs import build_timeline
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
+from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.tools.program_outputs import DIRECTORY as OUTPUTS
 from orchestrator.code_review.tools.program_outputs import KeptFile
 from orchestrator.engine.canonical_json import canonical

@@ -13,7 +13,7 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app import run_verdict, state_directory
+from orchestrator.app import state_directory, verdict_recording
 from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
@@ -24,8 +24,8 @@ from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.rollback import make_rollback
-from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
+from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.data_file_layers import Layer
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import conclude_review
@@ -217,7 +217,7 @@ async def _review(
             state_directory.ensure_unwritten(journal, run.state_dir)
         observer = _redacting(observer, journal.redact)
         if answer is not None:
-            await run_verdict.answer_question(journal, answer)
+            await verdict_recording.answer_question(journal, answer)
         known = journal.noted(VERDICT)
         if known is not None and grant:
             require_stopped_by_limit(convert(known, Verdict))
@@ -233,7 +233,7 @@ async def _review(
             )
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
-        run_verdict.record_verdict(journal, verdict)
+        verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict

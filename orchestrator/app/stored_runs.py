@@ -12,8 +12,7 @@ import anyio
 from msgspec import convert
 
 from orchestrator.app import state_directory
-from orchestrator.app.audit.trail import note_subject
-from orchestrator.app.run_verdict import VERDICT, waiting_verdict
+from orchestrator.app.audit.who_did_what import note_subject
 from orchestrator.app.types import (
     PROGRAM,
     RunInfo,
@@ -22,6 +21,7 @@ from orchestrator.app.types import (
     is_program_run,
     review_options,
 )
+from orchestrator.app.verdict_recording import VERDICT, waiting_verdict
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.journal import error_from_json

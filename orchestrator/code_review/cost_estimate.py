@@ -19,7 +19,7 @@ from orchestrator.engine.agent_loop import AgentResult, first_request
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import Bounds, Usage
-from orchestrator.providers import pricing
+from orchestrator.providers import call_costs
 from orchestrator.providers.token_bounds import estimate_input_tokens
 
 LOOKS = 2
@@ -175,7 +175,7 @@ def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | N
     spec = task.spec
     sizes = [state.workspace.files[path].size for path in planning.reviewable_paths(state)]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
-    return pricing.estimate_conversation(
+    return call_costs.estimate_conversation(
         price,
         prompt=estimate_input_tokens(first_request(spec, task.brief, state.runtime)),
         per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
@@ -186,5 +186,5 @@ def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | N
 
 def _worst_case(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
     tokens = int(min(bounds.tokens, limit.tokens))
-    dearest = max(pricing.max_total_cost(price, tokens) if price else 0.0 for price in prices)
+    dearest = max(call_costs.max_total_cost(price, tokens) if price else 0.0 for price in prices)
     return Bill(tokens, min(bounds.usd, limit.usd, dearest))

@@ -14,8 +14,8 @@ from functools import wraps
 from msgspec.structs import replace
 
 from orchestrator.code_review.agents import escalation_stages, follow_up, judging, opening, planning
-from orchestrator.code_review.agents.analysis_without_agent import run_uncalled_analyzers
 from orchestrator.code_review.agents.playbook_tools import playbook_tools
+from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured

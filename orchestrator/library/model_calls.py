@@ -9,7 +9,7 @@ from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.errors import InputError
-from orchestrator.providers.pricing import max_call_cost
+from orchestrator.providers.call_costs import max_call_cost
 
 
 class ModelCall:

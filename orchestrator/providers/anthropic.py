@@ -33,14 +33,7 @@ from orchestrator.engine.types import (
     ToolResult,
 )
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
-from orchestrator.providers.conversation import (
-    MergedMessage,
-    merge_messages,
-    render_system_parts,
-    strict_output_schema,
-    tool_choice,
-)
-from orchestrator.providers.reply_validation import (
+from orchestrator.providers.reply_normalization import (
     Counts,
     InvalidReplyError,
     Reply,
@@ -50,6 +43,13 @@ from orchestrator.providers.reply_validation import (
     expect_text,
     printable_name,
     read_count,
+)
+from orchestrator.providers.request_normalization import (
+    MergedMessage,
+    merge_messages,
+    render_system_parts,
+    strict_output_schema,
+    tool_choice,
 )
 
 _STOPS: dict[str, StopKind] = {

@@ -16,10 +16,10 @@ from orchestrator.engine.model_call_events import CallEvent, CallListener
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
-from orchestrator.providers import pricing
+from orchestrator.providers import call_costs
 from orchestrator.providers.circuit_breaker import CircuitBreaker, State
 from orchestrator.providers.provider_errors import TransientError, classify_status, error_kind
-from orchestrator.providers.reply_validation import (
+from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     Reply,
     drop_unsafe_calls,
@@ -108,7 +108,7 @@ class ApiModel(ABC):
         """The most that one attempt can use: an upper bound of the input, and the output limit."""
         tokens, output = max_input_tokens(request), self.output_limit(request)
         price = price_of(self._prices, request.model)
-        usd = pricing.max_call_cost(price, tokens, output) if price else 0.0
+        usd = call_costs.max_call_cost(price, tokens, output) if price else 0.0
         return Usage(tokens, output, usd=usd)
 
     async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
@@ -262,8 +262,8 @@ class ApiModel(ABC):
             surely.output or 0,
             surely.cached,
             min(surely.reasoning, surely.output or 0),
-            pricing.compute_cost(price, surely) if price else 0.0,
-            pricing.compute_savings(price, surely) if price else 0.0,
+            call_costs.compute_cost(price, surely) if price else 0.0,
+            call_costs.compute_savings(price, surely) if price else 0.0,
             undercounted=surely != counts,
             above_limit=above,
         )

@@ -25,14 +25,8 @@ from orchestrator.engine.types import (
     ToolResult,
 )
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
-from orchestrator.providers.conversation import (
-    merge_messages,
-    render_system_parts,
-    strict_output_schema,
-    tool_choice,
-)
 from orchestrator.providers.provider_errors import TransientError, error_kind
-from orchestrator.providers.reply_validation import (
+from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     Reply,
     ToolCallParser,
@@ -42,6 +36,12 @@ from orchestrator.providers.reply_validation import (
     object_or_empty,
     printable_name,
     read_openai_counts,
+)
+from orchestrator.providers.request_normalization import (
+    merge_messages,
+    render_system_parts,
+    strict_output_schema,
+    tool_choice,
 )
 
 MIN_OUTPUT_TOKENS = 16

@@ -25,15 +25,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers import text_tool_calls
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
-from orchestrator.providers.conversation import (
-    MergedMessage,
-    accepts_schema,
-    merge_messages,
-    render_system_parts,
-    strict_output_schema,
-    tool_choice,
-)
-from orchestrator.providers.reply_validation import (
+from orchestrator.providers.reply_normalization import (
     MAX_BLOCKS,
     InvalidReplyError,
     Reply,
@@ -45,6 +37,14 @@ from orchestrator.providers.reply_validation import (
     object_or_empty,
     printable_name,
     read_openai_counts,
+)
+from orchestrator.providers.request_normalization import (
+    MergedMessage,
+    accepts_schema,
+    merge_messages,
+    render_system_parts,
+    strict_output_schema,
+    tool_choice,
 )
 
 _STOPS: dict[str, StopKind] = {"length": "max_tokens", "content_filter": "filtered"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.catalog.model_config import MODELS_FILE, Provider
 from orchestrator.errors import ModelError, ProviderRefused
-from orchestrator.providers.reply_validation import object_or_empty
+from orchestrator.providers.reply_normalization import object_or_empty
 
 RETRYABLE_STATUSES = frozenset({408, 409, 429, *range(500, 600)})
 """Statuses after which a later attempt may succeed (529 is "overloaded")."""

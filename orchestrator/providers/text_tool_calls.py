@@ -8,7 +8,7 @@ import json
 import re
 
 from orchestrator.engine.types import Block, Json, Request, Text, ToolCall, ToolResult
-from orchestrator.providers.reply_validation import (
+from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     ToolCallParser,
     loads,

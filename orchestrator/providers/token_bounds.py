@@ -25,7 +25,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers.conversation import drop_expired_asides
+from orchestrator.providers.request_normalization import drop_expired_asides
 
 REQUEST_OVERHEAD = 1_000
 """Tokens that a provider adds to a request with tools and schemas."""

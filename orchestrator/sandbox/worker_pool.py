@@ -20,7 +20,7 @@ from anyio.abc import ByteStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.fork_server import ForkServer, WorkerEndedError
+from orchestrator.sandbox.fork_server_client import ForkServer, WorkerEndedError
 from orchestrator.sandbox.fork_server_main import ready_line
 from orchestrator.sandbox.pipe_streams import open_socket_stream
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX

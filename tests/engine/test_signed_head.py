@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.app.audit.ed25519_keys import Ed25519Key
+from orchestrator.app.audit.ed25519_signatures import Ed25519Key
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.journal_hash_chain import (

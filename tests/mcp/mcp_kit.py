@@ -24,10 +24,10 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Rollback
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
-from orchestrator.mcp.connection import Connection
-from orchestrator.mcp.server_config import McpServer
-from orchestrator.mcp.tool_pins import tool_pin
-from orchestrator.mcp.tools import list_offers, make_tools
+from orchestrator.mcp_client.connection import Connection
+from orchestrator.mcp_client.server_config import McpServer
+from orchestrator.mcp_client.server_tools import list_offers, make_tools
+from orchestrator.mcp_client.tool_pins import tool_pin
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import open_memory_journal
 

@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.untrusted_text import escape_markers
-from orchestrator.mcp.connection import Connection
-from orchestrator.mcp.tools import make_tools
+from orchestrator.mcp_client.connection import Connection
+from orchestrator.mcp_client.server_tools import make_tools
 from tests.mcp.mcp_kit import SCHEMA, rogue, server
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from orchestrator.catalog.prices import LongRates, Price, load_prices, price_of
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError, InputError
+from orchestrator.providers.call_costs import compute_cost, compute_savings, max_call_cost
 from orchestrator.providers.factory import make_model, missing_variable
-from orchestrator.providers.pricing import compute_cost, compute_savings, max_call_cost
-from orchestrator.providers.reply_validation import Counts
+from orchestrator.providers.reply_normalization import Counts
 from orchestrator.providers.strict_schemas import to_strict_schema
 from orchestrator.providers.token_bounds import max_input_tokens, max_text_tokens
 from orchestrator.testing.api_validation import check_strict_schema

@@ -16,8 +16,8 @@ from orchestrator.catalog.prices import Price, Prices
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.api_model import ApiModel
+from orchestrator.providers.call_costs import estimate_conversation, max_call_cost
 from orchestrator.providers.openai import OpenAIModel
-from orchestrator.providers.pricing import estimate_conversation, max_call_cost
 from orchestrator.providers.retry import system_retrier
 from orchestrator.testing.model_server import read_script
 from tests.providers.provider_kit import (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.types import Message, Text, ToolCall, ToolSpec
-from orchestrator.providers.reply_validation import (
+from orchestrator.providers.reply_normalization import (
     MAX_CALLS,
     MAX_DEPTH,
     UNREADABLE,

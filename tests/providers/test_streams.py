@@ -14,7 +14,7 @@ from orchestrator.engine.types import Opaque, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import TransientError
-from orchestrator.providers.reply_validation import UNREADABLE, InvalidReplyError, Reply
+from orchestrator.providers.reply_normalization import UNREADABLE, InvalidReplyError, Reply
 from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Cut, Raw, ServerReply, Trickle, thinking_block
 from tests.providers.provider_kit import (

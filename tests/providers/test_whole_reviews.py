@@ -16,7 +16,7 @@ from orchestrator.code_review.cost_estimate import Estimate
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
-from orchestrator.providers import pricing
+from orchestrator.providers import call_costs
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.model_server import KEY
 from orchestrator.testing.scripted_model import tool_call_reply
@@ -217,7 +217,7 @@ def _usd(repo: Path, name: str, given: int, answer: int) -> float:
     """What so many tokens can cost in a review by one agent."""
     (share, *_) = estimate_cost(asked(repo, name, pattern="single")).shares
     assert share.price is not None
-    return pricing.max_call_cost(share.price, given, answer)
+    return call_costs.max_call_cost(share.price, given, answer)
 
 
 def test_an_unreachable_model_leaves_what_the_analyzers_find(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.tools import repository_navigation
+from orchestrator.code_review.tools.lead_tools import ChangeSummary
 from orchestrator.code_review.tools.path_globs import path_matcher
-from orchestrator.code_review.tools.plan_tools import ChangeSummary
 from orchestrator.code_review.tools.repository_navigation import SPECS, Navigation
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import validator

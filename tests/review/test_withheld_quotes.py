@@ -8,7 +8,7 @@ import pytest
 from orchestrator.checks import PREFIX
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.findings import evidence_from_analyzers
+from orchestrator.code_review.findings import analyzer_findings
 from orchestrator.code_review.findings.types import AnalysisResult, LocatedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import SideTool
@@ -38,7 +38,7 @@ def _findings(seen: Observation) -> tuple[LocatedFinding, ...]:
 async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence_from_analyzers, "SECONDS", 1.0)
+    monkeypatch.setattr(analyzer_findings, "SECONDS", 1.0)
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
     quotes = "orchestrator.checks.redacted_quotes"
     async with (

@@ -15,7 +15,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import (
     bubblewrap,
     confinement,
-    fork_server,
+    fork_server_client,
     isolated_run,
     level_descriptions,
     run_program,
@@ -437,7 +437,7 @@ async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(
 async def test_a_check_that_takes_too_much_is_a_named_gap_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(fork_server, "shared_limits", lambda: SMALL)
+    monkeypatch.setattr(fork_server_client, "shared_limits", lambda: SMALL)
     (tmp_path / "greedy.py").write_text("def take(job):\n    return len(bytearray(job['size']))\n")
     async with WorkerPool(1, home=tmp_path, prefix="greedy", reads=[tmp_path]) as workers:
         with pytest.raises(SandboxError) as caught:

@@ -97,7 +97,7 @@ def _parse(text: bytes, where: str) -> SigningKey:
 def _from_pem(text: bytes, where: str) -> SigningKey:
     try:
         # 45 ms to import, and optional.
-        from orchestrator.app.audit.ed25519_keys import from_pem  # noqa: PLC0415
+        from orchestrator.app.audit.ed25519_signatures import from_pem  # noqa: PLC0415
     except ImportError:
         raise InputError(
             f"the Ed25519 key in {where} needs cryptography; run: {install_command('audit')}"

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from orchestrator.app import state_directory
 from orchestrator.app.audit.signing_keys import load_verification_keys
-from orchestrator.app.audit.trail import AuditTrail, build_acts
-from orchestrator.app.run_verdict import VERDICT, is_waiting_verdict
+from orchestrator.app.audit.who_did_what import AuditTrail, build_acts
+from orchestrator.app.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import SigningKey
 from orchestrator.engine.journal_hash_chain import verify_chain as check_chain

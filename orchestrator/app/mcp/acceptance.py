@@ -20,7 +20,7 @@ from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.errors import InputError
 from orchestrator.installation import install_command
-from orchestrator.mcp.server_config import Grant, McpServer, ServerError
+from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError
 
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
@@ -111,7 +111,7 @@ def _file(layers: list[Layer]) -> McpFile:
 
 async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
     try:
-        from orchestrator.mcp.connection import Connection  # noqa: PLC0415  (over a second, and an extra)
+        from orchestrator.mcp_client.connection import Connection  # noqa: PLC0415  (over a second, and an extra)
     except ImportError:
         raise InputError(
             f"the MCP library is not installed; run: {install_command('mcp')}"
@@ -130,8 +130,8 @@ async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
 
 
 def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
-    from orchestrator.mcp.input_schemas import close_schema  # noqa: PLC0415
-    from orchestrator.mcp.tool_pins import tool_pin  # noqa: PLC0415
+    from orchestrator.mcp_client.schema_closing import close_schema  # noqa: PLC0415
+    from orchestrator.mcp_client.tool_pins import tool_pin  # noqa: PLC0415
 
     level, tool = grant.level.name.lower(), listed.get(grant.remote)
     if tool is None:
@@ -150,7 +150,7 @@ def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) ->
 def _document(
     name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[InspectedTool]
 ) -> dict[str, Any]:
-    from orchestrator.mcp.tool_pins import tool_pin  # noqa: PLC0415
+    from orchestrator.mcp_client.tool_pins import tool_pin  # noqa: PLC0415
 
     usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
     tools = {

@@ -17,7 +17,7 @@ from anyio.abc import Process
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.code_review.analyzers.program_execution import OWN_DIRECTORIES
 from orchestrator.errors import SandboxError
-from orchestrator.mcp.server_config import Connect, ReportEnd
+from orchestrator.mcp_client.server_config import Connect, ReportEnd
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.kernel_calls import kill_process_group
 from orchestrator.sandbox.run_program import find_program, start_unconfined
@@ -38,11 +38,11 @@ def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str
     def connect(tell: ReportEnd) -> AbstractAsyncContextManager[TransportStreams]:
         # Either takes over a second to import.
         if entry.url is not None:
-            from orchestrator.mcp.http_transport import over_http  # noqa: PLC0415
+            from orchestrator.mcp_client.http_transport import over_http  # noqa: PLC0415
 
             headers = {name: _value(value, environment) for name, value in entry.headers.items()}
             return over_http(entry.url, headers, tell)
-        from orchestrator.mcp.stdio_transport import over_stdio  # noqa: PLC0415
+        from orchestrator.mcp_client.stdio_transport import over_stdio  # noqa: PLC0415
 
         return over_stdio(partial(_launch, entry, repo, environment), tell)
 

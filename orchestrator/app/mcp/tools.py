@@ -28,10 +28,10 @@ from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
 from orchestrator.installation import install_command
-from orchestrator.mcp.server_config import Grant, McpServer
+from orchestrator.mcp_client.server_config import Grant, McpServer
 
 if TYPE_CHECKING:
-    from orchestrator.mcp.connection import Connection
+    from orchestrator.mcp_client.connection import Connection
 
 NETWORK = "network"
 """Tag of a tool that reaches beyond this machine (see ``sensitive`` in ``config/tools.yaml``)."""
@@ -61,7 +61,7 @@ async def open_tools(
     journal.redact.add(word for name in headers for word in environment.get(name, "").split())
     try:
         # The library takes over a second to import, and comes with an extra.
-        from orchestrator.mcp.connection import Connection  # noqa: PLC0415
+        from orchestrator.mcp_client.connection import Connection  # noqa: PLC0415
     except ImportError:
         names = ", ".join(server.name for server in servers)
         raise InputError(
@@ -76,7 +76,7 @@ async def open_tools(
 
 
 async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
-    from orchestrator.mcp.tools import list_offers, make_tools  # noqa: PLC0415
+    from orchestrator.mcp_client.server_tools import list_offers, make_tools  # noqa: PLC0415
 
     offers: dict[str, Mapping[str, Json]] = {}
 

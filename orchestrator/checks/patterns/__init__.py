@@ -1,6 +1,6 @@
 """Patterns of dangerous or wrong code in languages other than Python, matched on syntax trees.
 
-The patterns are data, a file per language under ``config/patterns``; ``pattern_definitions.py`` has
+The patterns are data, a file per language under ``config/patterns``; ``pattern_loading.py`` has
 their schema. ast-grep brings the grammars in its wheel; a file that its grammar cannot parse is a
 gap.
 """
@@ -21,12 +21,12 @@ from orchestrator.checks.check_io import (
     Source,
     check_files,
 )
-from orchestrator.checks.patterns.pattern_definitions import Language, Pattern, load
-from orchestrator.checks.patterns.template_scripts import (
+from orchestrator.checks.patterns.embedded_code_extraction import (
     extract_ruby,
     extract_scripts,
     is_component,
 )
+from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load
 from orchestrator.checks.patterns.value_origin import ValueOrigins
 
 if TYPE_CHECKING:

@@ -6,12 +6,7 @@ from typing import Any
 
 from orchestrator.checks.check_io import Gap, Source
 from orchestrator.checks.patterns import find_matches
-from orchestrator.checks.patterns.pattern_definitions import (
-    EXTENDS,
-    Language,
-    Pattern,
-    build_language,
-)
+from orchestrator.checks.patterns.pattern_loading import EXTENDS, Language, Pattern, build_language
 from orchestrator.errors import ConfigError
 
 

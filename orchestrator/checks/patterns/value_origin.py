@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from orchestrator.checks.patterns.pattern_definitions import Condition, Language
+from orchestrator.checks.patterns.pattern_loading import Condition, Language
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode

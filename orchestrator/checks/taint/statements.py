@@ -8,7 +8,7 @@ from orchestrator.checks.taint import (
     attribute_access,
     branch_conditions,
     containers,
-    definitions,
+    definition_statements,
     expressions,
     sink_checks,
     strings,
@@ -269,11 +269,11 @@ _HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = {
     ast.TryStar: _try,
     ast.Match: _match,
     ast.Delete: _delete,
-    ast.FunctionDef: definitions.define_function,
-    ast.AsyncFunctionDef: definitions.define_function,
-    ast.ClassDef: definitions.define_class,
-    ast.Import: definitions.execute_import,
-    ast.ImportFrom: definitions.execute_import_from,
+    ast.FunctionDef: definition_statements.define_function,
+    ast.AsyncFunctionDef: definition_statements.define_function,
+    ast.ClassDef: definition_statements.define_class,
+    ast.Import: definition_statements.execute_import,
+    ast.ImportFrom: definition_statements.execute_import_from,
 }
 
 

@@ -14,7 +14,7 @@ from orchestrator.code_review.findings.merging import report_order
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
-from orchestrator.code_review.tools.plan_tools import kind_of, risk
+from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.repository_navigation import riskiest_first
 from orchestrator.engine.concurrent_tasks import task_group

@@ -6,7 +6,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.patterns.template_scripts import Script, extract_scripts, is_component
+from orchestrator.checks.patterns.embedded_code_extraction import (
+    Script,
+    extract_scripts,
+    is_component,
+)
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,

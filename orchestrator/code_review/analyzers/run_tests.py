@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from orchestrator.catalog.settings import Tests
-from orchestrator.checks.test_quality.test_setup_files import find_test_setup_files
+from orchestrator.checks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change

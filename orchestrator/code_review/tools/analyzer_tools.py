@@ -16,7 +16,7 @@ from orchestrator.code_review.analyzer_types import (
     SideAnalyzer,
 )
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.findings.evidence_from_analyzers import (
+from orchestrator.code_review.findings.analyzer_findings import (
     IntroducedFindings,
     all_findings,
     introduced_findings,

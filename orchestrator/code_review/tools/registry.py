@@ -43,7 +43,7 @@ from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
-from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
+from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
 from orchestrator.engine.ports import CallContext, Tool

@@ -11,8 +11,8 @@ from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.numbered_diff import FileDiff, show_page
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.lead_tools import risk
 from orchestrator.code_review.tools.path_globs import path_matcher
-from orchestrator.code_review.tools.plan_tools import risk
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, ToolSpec

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.patterns.pattern_definitions import load
+from orchestrator.checks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.resources import data_root
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from orchestrator.checks.patterns.pattern_definitions import load
+from orchestrator.checks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.resources import data_root
 from tests.checks.taint.taint_pairs import pairs

@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
-from orchestrator.checks.test_quality.test_setup_files import find_test_setup_files
+from orchestrator.checks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event

@@ -118,8 +118,8 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import a rubric, and list what it cannot express."""
+    from orchestrator.tuning.foreign_rubric_formats import IMPORTERS
     from orchestrator.tuning.rubric_file import write_rubric
-    from orchestrator.tuning.rubric_formats import IMPORTERS
 
     if not 0.0 <= args.threshold <= 1.0:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
@@ -136,9 +136,9 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export a rubric to stdout, and list what the target cannot express."""
+    from orchestrator.tuning.foreign_rubric_formats import EXPORTERS
     from orchestrator.tuning.paperbench import to_paperbench
     from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.rubric_formats import EXPORTERS
 
     rubric = read_rubric(find_rubric(args.rubric))
     if args.items and args.format == "paperbench":

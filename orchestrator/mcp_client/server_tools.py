@@ -8,11 +8,11 @@ from mcp_types import Tool as RemoteTool
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.engine.untrusted_text import escape_markers, map_strings
-from orchestrator.mcp.connection import Connection
-from orchestrator.mcp.input_schemas import close_schema
-from orchestrator.mcp.results import envelope, observation
-from orchestrator.mcp.server_config import Grant, ServerError
-from orchestrator.mcp.tool_pins import mismatch
+from orchestrator.mcp_client.connection import Connection
+from orchestrator.mcp_client.result_observations import envelope, observation
+from orchestrator.mcp_client.schema_closing import close_schema
+from orchestrator.mcp_client.server_config import Grant, ServerError
+from orchestrator.mcp_client.tool_pins import mismatch
 
 MAX_DESCRIPTION = 4000
 """Characters; longer descriptions are refused: cut ones would mean something else."""

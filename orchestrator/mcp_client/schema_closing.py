@@ -12,7 +12,7 @@ import jsonschema_rs
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.types import Json
-from orchestrator.mcp.server_config import ServerError
+from orchestrator.mcp_client.server_config import ServerError
 
 MAX_BYTES = 64_000
 MAX_DEPTH = 32

@@ -21,7 +21,7 @@ from anyio.abc import (
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from orchestrator.mcp.server_config import MAX_TOTAL_BYTES, ReportEnd
+from orchestrator.mcp_client.server_config import MAX_TOTAL_BYTES, ReportEnd
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Json
-from orchestrator.mcp.server_config import Grant
+from orchestrator.mcp_client.server_config import Grant
 
 if TYPE_CHECKING:
     from mcp_types import Tool

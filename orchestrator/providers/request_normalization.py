@@ -23,7 +23,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers.reply_validation import escape_surrogates, is_reasoning
+from orchestrator.providers.reply_normalization import escape_surrogates, is_reasoning
 from orchestrator.providers.strict_schemas import to_strict_schema
 
 EMPTY_PLACEHOLDER = "(nothing)"

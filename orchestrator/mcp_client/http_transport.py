@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from orchestrator.mcp.server_config import MAX_TOTAL_BYTES, ReportEnd
+from orchestrator.mcp_client.server_config import MAX_TOTAL_BYTES, ReportEnd
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -2,7 +2,7 @@
 
 from orchestrator.catalog.prices import Price
 from orchestrator.engine.types import Usage
-from orchestrator.providers.reply_validation import Counts
+from orchestrator.providers.reply_normalization import Counts
 
 PRICE_UNIT_TOKENS = 1_000_000
 
