@@ -84,13 +84,17 @@ def _render_quote(page: Page, finding: Finding) -> list[str]:
 
 
 def _describe_source(finding: Finding) -> str:
-    """Id, rule, CWE numbers, reporters and confidence."""
+    """Id, rule, CWE numbers, reporters, confidence, and what others say of an agent's claim."""
     parts = [finding.id, finding.rule, *(f"CWE-{number}" for number in finding.cwe)]
     by = ", ".join(finding.reported_by[:6])
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
     confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    return escape_line(f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}")
+    standing = "" if finding.standing == "proved" else f", {finding.standing}"
+    if finding.standing == "confirmed" and finding.confirmed_by:
+        standing += f" by {', '.join(finding.confirmed_by)}"
+    source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{standing}"
+    return escape_line(source)
 
 
 def _render_title(page: Page, finding: Finding, limit: int) -> list[str]:

@@ -314,6 +314,20 @@ def test_a_finding_shows_place_evidence_source_rule_and_fix() -> None:
     assert "      [F2, ruff:S602, CWE-78] by ruff, security, confidence 0.85" in section
 
 
+def test_a_claim_of_agents_says_whether_somebody_else_confirms_it() -> None:
+    claims = (
+        finding(1, standing="confirmed", confirmed_by=("judge", "qa"), rule="a"),
+        finding(2, standing="unconfirmed", rule="b"),
+        finding(3, standing="refuted", rule="c"),
+        finding(4, rule="d"),
+    )
+    text = render_verdict(verdict(findings=claims))
+    assert "[F1, a] by ruff, confirmed by judge, qa" in text
+    assert "[F2, b] by ruff, unconfirmed" in text
+    assert "[F3, c] by ruff, refuted" in text
+    assert "[F4, d] by ruff\n" in text
+
+
 def test_a_long_quotation_is_cut_and_says_how_much_is_left() -> None:
     section = block(render_verdict(rich_verdict()), "Medium (1)")
     assert "1093 | " in section
