@@ -233,8 +233,7 @@ def _shared_out(
         end, ours = start + len(text), []
         while at < len(spans) and spans[at][0] < end:
             first, last = spans[at]
-            if last > start:
-                ours.append((max(first - start, 0), min(last - start, len(text))))
+            ours.append((max(first - start, 0), min(last - start, len(text))))
             if last > end:
                 break  # the next text has the rest of it
             at += 1

@@ -104,9 +104,9 @@ def test_no_part_of_a_secrets_base64_stays(length: int, before: int, after: int)
     secret = "Zk9xQ7pL2mN8vR4tW6yB1cD3e"[:length]
     encoded = base64.b64encode(f"{'u' * before}{secret}{'w' * after}".encode()).decode()
     # The digits in which no bit is of anything but the secret.
-    own = encoded[-(-before * 8 // 6) : (before + length) * 8 // 6]
+    first, last = -(-before * 8 // 6), (before + length) * 8 // 6
     shown = Redactor([secret])(f"<{encoded}>")
-    assert [own[at : at + 4] for at in range(len(own) - 3) if own[at : at + 4] in shown] == []
+    assert shown == f"<{encoded[:first]}{REDACTED}{encoded[last:]}>"
 
 
 def test_the_tail_of_a_secret_goes_whose_middle_is_another() -> None:
@@ -144,6 +144,7 @@ def test_a_number_is_a_secret_as_its_digits_are() -> None:
         ({DIGITS[:6]: DIGITS[6:], "n": 7}, {REDACTED: REDACTED, "n": 7}),
         ({"t": f"a\\{DIGITS}\n"}, {"t": f"a\\{REDACTED}\n"}),
         ([int(DIGITS)], [REDACTED]),
+        ([int(DIGITS), 7, int(DIGITS)], [REDACTED, 7, REDACTED]),
     ],
 )
 @pytest.mark.parametrize("fence", ["{}", "```json\n{}\n```"])
@@ -175,3 +176,58 @@ def test_entities_by_name_are_what_they_stand_for() -> None:
 
 def test_a_text_alone_is_a_document_too() -> None:
     assert Redactor([SECRET]).json(f"x {SECRET}") == f"x {REDACTED}"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "shown"),
+    [
+        ("a" * 12, f"<{'a' * 13}>", f"<{REDACTED}>"),
+        # What is one character apart is one; what is two apart is not.
+        ("hunter-22", "hunter-22 hunter-22", REDACTED),
+        ("hunter-22", "hunter-22, hunter-22", f"{REDACTED}, {REDACTED}"),
+        ("\udcffZk9xQ7pL2", b"\xffZk9xQ7pL2".hex(), REDACTED),
+        ("a9%41-4%42z7q-x", "a9%2541%2D4%2542z7q%2Dx", REDACTED),
+        ("q4漢z7Qk2-9w", '"q4\\u6f22z7Qk2-9w"', f'"{REDACTED}"'),
+        ("Zk9xQ7pL2mN8vRW", "Wms5eFE3cEwybU44dlJX", REDACTED),
+        # Characters beyond ASCII are none of a secret, whatever stands before.
+        (SECRET, "\\x80 \\x81", "\\x80 \\x81"),
+        # Of JSON only strings and numbers are cut, and nothing else becomes JSON.
+        ("=_z/=-7.:", '{"=_z/=-7.":12345}', f'{{"{REDACTED}":12345}}'),
+        ("]=_z/=-7.", '[[12345],"=_z/=-7."]', f'[[12345],"{REDACTED}"]'),
+        ("hunter-22", r'["hunter-22\q"]', rf'["{REDACTED}\q"]'),
+        ("hunter-22", r'["x\q", "hunter-22\q"]', rf'["x\q", "{REDACTED}\q"]'),
+        (DIGITS, f'```\n{{"n": {DIGITS}}}\n```X', f'```\n{{"n": {REDACTED}}}\n```X'),
+    ],
+)
+def test_exactly_the_secret_goes(secret: str, text: str, shown: str) -> None:
+    assert Redactor([secret])(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("secret", "value", "shown"),
+    [
+        ("hunter-22", ["first", "x hunter-22 and more"], ["first", f"x {REDACTED} and more"]),
+        ("hunter-22", ["hunter-22", "tail"], [REDACTED, "tail"]),
+        # Numbers of at least eight digits or characters, up to 1 << 4096.
+        ("ab10000000", ["ab", 10_000_000], [REDACTED, REDACTED]),
+        ("ab9999999", ["ab", 9_999_999], ["ab", 9_999_999]),
+        ("123456.7", 123456.7, REDACTED),
+        (str(1 << 4096)[:20], [1 << 4096], [REDACTED]),
+        ("152535455565", [1.5, 2.5, 3.5, 4.5, 5.5, 6.5], [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]),
+        # Anything else stands for no text.
+        ("X" * 12, [None, True, False], [None, True, False]),
+        ("X" * 12, [1, 2, 3], [1, 2, 3]),
+        ("X" * 12, [1.5, 2.5, 3.5], [1.5, 2.5, 3.5]),
+    ],
+)
+def test_strings_and_long_numbers_of_a_document_are_read_as_one_text(
+    secret: str, value: object, shown: object
+) -> None:
+    assert Redactor([secret]).json(value) == shown
+
+
+def test_a_secret_that_the_marks_complete_goes_with_its_neighbors() -> None:
+    redact = Redactor([SECRET, "x-redacted-y"])
+    assert redact.json(["x", SECRET, "y", "2z"]) == [REDACTED, REDACTED, REDACTED, "2z"]
+    redact.add(["redacted-redacted-2z"])
+    assert redact.json(["x", SECRET, "y", "2z", "end"]) == [*[REDACTED] * 4, "end"]

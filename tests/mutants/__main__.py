@@ -40,6 +40,7 @@ MODULES = {
         "engine/test_executor_outcomes.py",
         "engine/test_executor_records.py",
         "engine/test_executor_steps.py",
+        "engine/test_executor_warnings.py",
         "engine/test_tripping.py",
         "library/test_observe_only.py",
         "library/test_tools.py",

@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 from msgspec import convert
+from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import Citation, ReportedFinding
 from orchestrator.code_review.findings.agent_reports import read_claim
@@ -16,7 +17,7 @@ from orchestrator.code_review.findings.citations import (
     locate_finding,
 )
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.verdict.model import Evidence, Finding
+from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +46,7 @@ def claim(**more: object) -> LocatedFinding:
     return read_claim(convert(given, ReportedFinding), "qa")
 
 
+UNNAMED = "it lies outside the lines that the change adds, and names no changed line as its cause"
 ADDED = {"path": "app.py", "line": 2}
 REMOVED = {**ADDED, "removed": True}
 
@@ -57,9 +59,7 @@ async def test_findings_are_checked_against_head_and_the_change(tmp_path: Path) 
             return found.reason if isinstance(found, Rejection) else ""
 
         # A file that the change does not touch: only with the changed line that is the cause.
-        assert await rejected() == (
-            "it lies outside the lines that the change adds, and names no changed line as its cause"
-        )
+        assert await rejected() == UNNAMED
         assert await rejected(because_of=ADDED) == ""
         assert await rejected(because_of=REMOVED) == ""
         # A cause a few lines off is corrected; a file that the change leaves alone causes nothing.
@@ -175,6 +175,93 @@ async def test_a_line_that_stays_in_base_has_no_cause(tmp_path: Path) -> None:
         found = await locate_finding(workspace, finding)
         reason = "a.py:1, its cause, is no line that the change adds"
         assert found == Rejection("outside", reason)
+
+
+LINES = [f"line_{number} = {number}" for number in range(1, 101)]
+# Line 10 of base becomes line 64 of head; line 60 of head is new.
+CHANGED = [*LINES[:9], *LINES[10:60], "added = 1", *LINES[60:63], LINES[9], *LINES[63:]]
+OTHER = "".join(f"other_{number} = {number}\n" for number in range(1, 101))
+
+CAUSED: list[tuple[str, str, Cause | None, Cause | Rejection | None]] = [
+    # The named line at most thirty lines off: first of the named side, then of the other.
+    ("b.py", "other_50 = 50", Cause("a.py", 60), Cause("a.py", 60)),
+    ("b.py", "other_50 = 50", Cause("a.py", 30), Cause("a.py", 60)),
+    ("b.py", "other_50 = 50", Cause("a.py", 29), Cause("a.py", 10, removed=True)),
+    ("b.py", "other_50 = 50", Cause("a.py", 62), Cause("a.py", 60)),
+    ("b.py", "other_50 = 50", Cause("a.py", 63), Cause("a.py", 64)),
+    ("b.py", "other_50 = 50", Cause("a.py", 94), Cause("a.py", 64)),
+    ("b.py", "other_50 = 50", Cause("a.py", 95), Rejection("outside", "a.py:95, its cause, is no line that the change adds")),
+    ("b.py", "other_50 = 50", Cause("a.py", 40, removed=True), Cause("a.py", 10, removed=True)),
+    ("b.py", "other_50 = 50", Cause("a.py", 41, removed=True), Cause("a.py", 60)),
+    # Without one, the nearest changed line of the file that is at most ten lines off.
+    ("a.py", LINES[49], None, Rejection("outside", UNNAMED)),
+    ("a.py", LINES[50], None, Cause("a.py", 60)),
+    ("a.py", "\n".join(LINES[46:51]), None, Cause("a.py", 60)),
+    ("a.py", LINES[61], None, Cause("a.py", 60)),
+    ("a.py", LINES[62], None, Cause("a.py", 64)),
+    ("a.py", LINES[72], None, Cause("a.py", 64)),
+    ("a.py", "\n".join(LINES[72:80]), None, Cause("a.py", 64)),
+    ("a.py", LINES[73], None, Rejection("outside", UNNAMED)),
+    # A line that the change adds is its own cause, also where the change removes an equal one.
+    ("a.py", "added = 1", Cause("a.py", 64), None),
+    ("a.py", LINES[9], Cause("a.py", 10, removed=True), None),
+]  # fmt: skip
+
+
+async def test_a_cause_is_the_nearest_changed_line(tmp_path: Path) -> None:
+    base = {"a.py": "\n".join(LINES), "b.py": OTHER}
+    async with workspace_of(change(tmp_path, base, {"a.py": "\n".join(CHANGED)})) as workspace:
+        for path, quote, named, expected in CAUSED:
+            asked = replace(claim(path=path, quote=quote, start_line=50), because_of=named)
+            found = await locate_finding(workspace, asked)
+            if isinstance(found, LocatedFinding):
+                start = (
+                    OTHER.split("\n").index(quote)
+                    if path == "b.py"
+                    else CHANGED.index(quote.split("\n")[0])
+                )
+                end = start + quote.count("\n")
+                assert found == replace(
+                    asked,
+                    side="head",
+                    start_line=start + 1,
+                    end_line=end + 1,
+                    because_of=found.because_of,
+                )
+                assert found.because_of == expected, (quote, named)
+            else:
+                assert found == expected, (quote, named)
+
+
+async def test_a_removed_line_of_a_moved_file_is_found_under_its_old_name(tmp_path: Path) -> None:
+    base = {"old.py": "gone = 1\n" + OTHER, "b/c.py": "x = 12\n"}
+    head = {"old.py": None, "new.py": OTHER + "last = 2\n", "b/c.py": "x = 13\n"}
+    repo = change(tmp_path, base, head)
+    async with workspace_of(repo) as workspace:
+        for path, quote, expected in (
+            ("new.py", "gone = 1", ("old.py", "base", 1)),
+            ("new.py", "last = 2", ("new.py", "head", 101)),
+            ("a/new.py", "last = 2", ("new.py", "head", 101)),
+            ("b/new.py", "last = 2", ("new.py", "head", 101)),
+            ("./new.py", "last = 2", ("new.py", "head", 101)),
+            ("a/old.py", "gone = 1", ("old.py", "base", 1)),
+            ("b/c.py", "x = 13", ("b/c.py", "head", 1)),
+            ("b/c.py", "x = 12", ("b/c.py", "base", 1)),
+        ):
+            found = await locate_finding(workspace, claim(path=path, quote=quote))
+            assert isinstance(found, LocatedFinding), (path, found)
+            assert (found.path, found.side, found.start_line) == expected
+            assert (found.quote, found.because_of) == (quote, None)
+
+
+async def test_a_link_has_no_lines_to_quote(tmp_path: Path) -> None:
+    repo = change(tmp_path, {"target.py": "value = 12\n"}, {"x.py": "value = 12\n"})
+    (tmp_path / "link.py").symlink_to("target.py")
+    repo.commit({"target.py": "value = 12\nother = 13\n"})
+    async with workspace_of(repo) as workspace:
+        for quote in ("value = 12", "target.py"):
+            found = await locate_finding(workspace, claim(path="link.py", quote=quote))
+            assert found == Rejection("unverified", "link.py is not a file that can be read")
 
 
 def test_a_citation_is_shown_in_one_line_with_a_quotation_of_at_most_300_characters() -> None:

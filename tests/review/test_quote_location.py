@@ -220,6 +220,7 @@ NEAREST: list[tuple[list[Place], Place, str, set[int], Place | None]] = [
     ([(14, 14), (8, 8)], (10, 12), "abcde", set(), (8, 8)),
     ([(8, 8), (14, 14)], (10, 12), "abcde", set(), (8, 8)),
     ([(3, 6), (8, 8)], (5, 9), "abcde", {8}, (8, 8)),
+    ([(7, 7), (3, 6)], (5, 9), "abcde", {6}, (3, 6)),
 ]
 
 
@@ -238,6 +239,8 @@ FOUND: list[tuple[str, list[Place]]] = [
     ("  ```\ngamma\n  ```  ", [(3, 3)]),
     (" `gamma` ", [(3, 3)]),
     ("``beta(x)``", [(2, 2)]),
+    ("`Xgamma`", []),
+    ("alpha = 1\n  b", [(1, 2)]),
     ("1: alpha = 1\n 2 | beta(x)", [(1, 2)]),
     ("1 +alpha = 1\n2 +beta(x)", [(1, 2)]),
     ("1 1  alpha = 1\n2 2  beta(x)", [(1, 2)]),
