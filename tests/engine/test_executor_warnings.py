@@ -127,10 +127,12 @@ class Kept:
 
 
 @pytest.mark.parametrize("names", [[], ["one", "two"]])
-@pytest.mark.parametrize("kept", [None, Kept()])
+@pytest.mark.parametrize("store", [False, True])
 async def test_what_programs_print_is_kept_where_there_is_a_store(
-    names: list[str], kept: Kept | None
+    names: list[str], store: bool
 ) -> None:
+    kept = Kept() if store else None
+
     def run(arguments: Json, context: CallContext) -> Observation:
         for name in names:
             record_program(ProgramOutput(name, 0, b"out", b""))
@@ -216,3 +218,24 @@ async def test_guards_of_a_resumed_run_count_the_admitted_calls_of_tools_that_ar
     assert second.counted == [True, False]
     assert (await call("third", other, Echo("other"))).ok
     assert other.counted == [False]
+
+
+class Crash(BaseException):
+    """What no tool's failure is."""
+
+
+async def test_a_trial_of_a_disabled_tool_that_is_cut_off_is_followed_by_another() -> None:
+    ends: list[BaseException | None] = [ValueError("odd"), Crash(), None]
+
+    def run(arguments: Json, context: CallContext) -> Observation:
+        if end := ends.pop(0):
+            raise end
+        return Observation("done")
+
+    policy = ToolPolicy(failures={"echo": 1}, pause={"echo": 0})
+    async with open_memory_journal() as journal:
+        runtime = make_runtime(journal, NOBODY, Echo(run=run), policy=policy)
+        assert (await runtime.executor.call(AGENT, CALL, "a", account())).code == "failed"
+        with pytest.raises(Crash):
+            await runtime.executor.call(AGENT, CALL, "b", account())
+        assert (await runtime.executor.call(AGENT, CALL, "c", account())).ok
