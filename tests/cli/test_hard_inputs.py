@@ -1,7 +1,6 @@
 """Inputs and places that break tools: generated files, lock files, a disk without room."""
 
 import json
-import os
 import resource
 import subprocess
 import sys
