@@ -5,14 +5,27 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import open_journal
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import CallContext, GuardedCall, Rollback, Ruling
 from orchestrator.engine.program_output import ProgramOutput, record_program
-from orchestrator.engine.tool_registry import ToolPolicy
-from orchestrator.engine.types import Json, Level, LoggedCall, Observation, ToolCall, ToolResult
+from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
+from orchestrator.engine.types import (
+    Json,
+    Level,
+    LoggedCall,
+    Observation,
+    Refusal,
+    ToolCall,
+    ToolResult,
+)
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
+    RUN,
     Echo,
+    FakeClock,
     Scopes,
     account,
     created,
@@ -42,6 +55,7 @@ class Ruler:
         return self.ruling
 
     def admitted(self, call: GuardedCall) -> None:
+        assert call.arguments == CALL.arguments
         self.counted.append(call.replayed)
 
     def withdrawn(self, call: GuardedCall) -> None:
@@ -115,6 +129,13 @@ async def test_a_refusal_names_its_reason(
     assert (tool.started, guard.counted) == ([], [])
 
 
+async def test_a_call_beyond_the_permitted_level_is_refused_with_the_reason() -> None:
+    async with open_memory_journal() as journal:
+        runtime = make_runtime(journal, NOBODY, Echo(level=Level.WRITE))
+        result = await runtime.executor.call(AGENT, CALL, "k", account())
+    assert result.refusal == Refusal("not_permitted", DENIED[1])
+
+
 class Kept:
     """A store that remembers what it kept."""
 
@@ -162,22 +183,26 @@ async def test_output_is_cut_beyond_its_limit_only() -> None:
 async def test_hooks_are_given_the_call_and_then_its_end() -> None:
     logged: list[LoggedCall] = []
     events: list[Event] = []
+    clock = FakeClock()
 
     def fail(call: LoggedCall) -> None:
         logged.append(call)
         raise OSError("disk full")
 
     def run(arguments: Json, context: CallContext) -> Observation:
+        clock.at += 3
         return Observation("no", ok=False)
 
-    tool = Echo(run=run, before=logged.append, after=fail)
-    async with open_memory_journal() as journal:
+    tool, store = Echo(run=run, before=logged.append, after=fail), await created()
+    opening = open_journal(RUN, store, clock, holder="a test", redact=Redactor())
+    async with opening as journal:
+        clock.at += 5
         runtime = make_runtime(journal, NOBODY, tool, events=events)
         await runtime.executor.call(AGENT, CALL, "k", account())
     before, after = logged
     assert before == LoggedCall("k", "worker", "echo", {"text": "hello"})
     assert (after.ref, after.agent, after.tool, after.code) == ("k", "worker", "echo", "failed")
-    assert 0 <= after.seconds < 60
+    assert after.seconds == 3
     (note,) = [event for event in events if event.kind == "note"]
     assert note.detail == "a log hook of echo failed: disk full"
     assert note.at >= 0
@@ -239,3 +264,27 @@ async def test_a_trial_of_a_disabled_tool_that_is_cut_off_is_followed_by_another
         with pytest.raises(Crash):
             await runtime.executor.call(AGENT, CALL, "b", account())
         assert (await runtime.executor.call(AGENT, CALL, "c", account())).ok
+
+
+async def test_a_write_whose_end_is_not_known_is_undone_before_it_is_done_again() -> None:
+    def crash(arguments: Json, context: CallContext) -> Observation:
+        raise Crash
+
+    scopes, store = Scopes(), await created()
+    for run in (crash, None):
+        async with open_memory_journal(store) as journal:
+            tool = Echo(level=Level.WRITE, run=run)
+            runtime = make_runtime(journal, NOBODY, tool, policy=ANY, rollback=scopes)
+            if run:
+                with pytest.raises(Crash):
+                    await runtime.executor.call(AGENT, CALL, "k", account())
+            else:
+                assert (await runtime.executor.call(AGENT, CALL, "k", account())).ok
+    done = ["begin", "undo", "undo", "begin", "commit"]
+    assert scopes.log == [(what, "k") for what in done]
+
+
+async def test_an_executor_frames_without_a_nonce_unless_it_is_given_one() -> None:
+    async with open_memory_journal() as journal:
+        executor = Executor(Registry([Echo()]), ToolPolicy(), journal, observer=lambda event: None)
+        assert executor.nonce == ""
