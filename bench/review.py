@@ -112,7 +112,8 @@ async def main(repo):
                     check_data_files.write(kind, [read_shipped_layer()], workspace.root / kind.directory.partition("/")[2])
                     for kind in check_data_files.KINDS
                 ]
-                tool = _analyzer(name, entry, ToolInputs(workspace, pool, (), Focus(), (), *files))
+                inputs = ToolInputs(workspace, pool, (), Focus(), (), *files)
+                tool = _analyzer(name, entry, inputs, "qa")
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)
