@@ -16,7 +16,7 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
-    "code_review/tools/program_outputs.py": "lists the outputs in the run's own directory",
+    "code_review/tools/kept_outputs.py": "lists the outputs in the run's own directory",
     "app/audit/signing_keys.py": "the key that a person names",
     "app/audit/verification.py": "the verdict that a person names",
     "app/coverage_report_copies.py": "coverage reports that a person names; copies under our own names",

@@ -12,7 +12,7 @@ from orchestrator.app.policy_sources import load_policy, read_layers, required_p
 from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.agents.judging import has_model
-from orchestrator.code_review.agents.opening import open_for_models
+from orchestrator.code_review.agents.shared_opening import open_for_models
 from orchestrator.code_review.cost_estimate import Estimate, estimate
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.engine.journal import open_journal

@@ -38,7 +38,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_rows import JournalLog
+from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge

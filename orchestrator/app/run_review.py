@@ -18,7 +18,7 @@ from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
-from orchestrator.app.grants import record_grant, require_stopped_by_limit, with_grants
+from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
 from orchestrator.app.mcp.tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
@@ -30,7 +30,7 @@ from orchestrator.catalog.data_file_layers import Layer
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
-from orchestrator.code_review.change.patch.apply import from_patch
+from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review

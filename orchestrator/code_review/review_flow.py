@@ -13,7 +13,13 @@ from functools import wraps
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.agents import escalation_stages, follow_up, judging, opening, planning
+from orchestrator.code_review.agents import (
+    escalation_stages,
+    follow_up,
+    judging,
+    planning,
+    shared_opening,
+)
 from orchestrator.code_review.agents.playbook_tools import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, waivers
@@ -69,7 +75,7 @@ async def intake(state: ReviewState) -> str:
     """Look at what the change is; for models, run the analyzers. An empty one needs no review."""
     if state.workspace.change.files:
         if judging.has_model(state.settings):
-            await opening.open_for_models(state)
+            await shared_opening.open_for_models(state)
         return "Plan"
     state.stop = Stop("done", "the change is empty; there is nothing to review")
     return "Done"

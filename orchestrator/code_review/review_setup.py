@@ -14,11 +14,11 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.findings.report_corrections import ReportCheck, ReportCorrections
+from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
-from orchestrator.code_review.tools.program_outputs import ProgramOutputs
+from orchestrator.code_review.tools.kept_outputs import ProgramOutputs
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_loop import AgentRuntime

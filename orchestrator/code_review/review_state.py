@@ -7,6 +7,7 @@ from functools import partial
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
+from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     Call,
@@ -14,7 +15,6 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
     answers,
 )
-from orchestrator.code_review.findings.responses import References
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop

@@ -19,7 +19,7 @@ from orchestrator.code_review.change.contents import SIDES, Contents, SideName, 
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.findings.types import Target
+from orchestrator.code_review.findings.located_findings import Target
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.escalation import StageChange
 from orchestrator.sandbox import scratch_directory

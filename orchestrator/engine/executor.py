@@ -30,7 +30,7 @@ from orchestrator.engine.ports import (
     Rollback,
     Tool,
 )
-from orchestrator.engine.program_output import collect_programs
+from orchestrator.engine.program_output_collection import collect_programs
 from orchestrator.engine.tool_call_guards import apply_guards
 from orchestrator.engine.tool_call_records import GuardWarning, ended_calls
 from orchestrator.engine.tool_circuit_breaker import ToolBreaker

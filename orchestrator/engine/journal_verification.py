@@ -12,7 +12,7 @@ from orchestrator.engine.journal_hash_chain import (
     find_signature_errors,
     read_key_id,
 )
-from orchestrator.engine.journal_rows import is_session_start
+from orchestrator.engine.journal_log import is_session_start
 from orchestrator.engine.ports import Row
 
 

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from orchestrator.engine.program_output import ProgramOutput
+from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
 
 MayRetry = Callable[[], bool]

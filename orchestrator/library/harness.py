@@ -37,7 +37,7 @@ from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, ToolCall, ToolSpec
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
-from orchestrator.guards.argument_injection import ArgumentGuard
+from orchestrator.guards.instructions_in_arguments import ArgumentGuard
 from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.harness_queries import RunQueries

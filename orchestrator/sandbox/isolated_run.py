@@ -17,7 +17,7 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
-from orchestrator.engine.program_output import ProgramOutput, record_program
+from orchestrator.engine.program_output_collection import ProgramOutput, record_program
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
@@ -26,7 +26,7 @@ from orchestrator.sandbox.launcher_client import PACKAGE, SAFE_PATH, installatio
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 
-MAIN = Path(__file__).with_name("isolated_main.py")
+MAIN = Path(__file__).with_name("change_code_main.py")
 END_SECONDS = 10.0
 ERROR_BYTES = 4096
 KEPT_BYTES = 32 << 10

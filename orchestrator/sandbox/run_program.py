@@ -19,7 +19,7 @@ from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
 from orchestrator.engine.concurrent_tasks import task_group
-from orchestrator.engine.program_output import ProgramOutput, record_program
+from orchestrator.engine.program_output_collection import ProgramOutput, record_program
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes

@@ -9,7 +9,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import CallContext, GuardedCall, Rollback, Ruling
-from orchestrator.engine.program_output import ProgramOutput, record_program
+from orchestrator.engine.program_output_collection import ProgramOutput, record_program
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash, verify_chain
-from orchestrator.engine.journal_rows import seconds_worked
+from orchestrator.engine.journal_log import seconds_worked
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore

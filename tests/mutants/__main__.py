@@ -57,7 +57,7 @@ MODULES = {
         "engine/test_signed_head.py",
     ],
     "engine/journal_keys.py": ["engine/test_journal_keys.py"],
-    "engine/journal_rows.py": [
+    "engine/journal_log.py": [
         "engine/test_journal_groups.py",
         "engine/test_journal_hash_chain.py",
         "engine/test_signed_head.py",

@@ -16,7 +16,7 @@ from orchestrator.code_review.findings.citations import (
     format_citation,
     locate_finding,
 )
-from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work
-from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.code_review.verdict.model import Finding

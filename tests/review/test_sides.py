@@ -9,7 +9,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.sandbox.worker_pool import WorkerPool

@@ -9,7 +9,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.findings import analyzer_findings
-from orchestrator.code_review.findings.types import AnalysisResult, LocatedFinding
+from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext

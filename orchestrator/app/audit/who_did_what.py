@@ -11,7 +11,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal import APPROVAL, IMPORTED, error_from_json
 from orchestrator.engine.journal_hash_chain import SIGNED_HEAD
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.journal_rows import SESSION
+from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.ports import Row
 
 HARNESS = "diffcourt"

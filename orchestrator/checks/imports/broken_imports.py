@@ -9,7 +9,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.python.import_resolution import (
+from orchestrator.checks.python.imported_files import (
     Import,
     ModuleIndex,
     branches_that_run,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.imports.broken_imports import BrokenCalls, BrokenImports, Side
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.checks.python.import_resolution import (
+from orchestrator.checks.python.imported_files import (
     Import,
     ModuleIndex,
     read_imports,

@@ -21,12 +21,12 @@ from orchestrator.checks.check_io import (
     Source,
     check_files,
 )
-from orchestrator.checks.patterns.embedded_code_extraction import (
+from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load
+from orchestrator.checks.patterns.template_code_extraction import (
     extract_ruby,
     extract_scripts,
     is_component,
 )
-from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load
 from orchestrator.checks.patterns.value_origin import ValueOrigins
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import is_product, is_test
-from orchestrator.checks.python.import_resolution import ModuleIndex, scan_imports
+from orchestrator.checks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.checks.python.parsed_sources import Job, Pair, Source
 
 LEAST_LINES = 15

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.patterns.embedded_code_extraction import (
+from orchestrator.checks.patterns.template_code_extraction import (
     Script,
     extract_scripts,
     is_component,

@@ -12,9 +12,9 @@ from orchestrator.code_review.agent_report_contracts import (
     as_form,
 )
 from orchestrator.code_review.findings.evidence_from_journal import Work
-from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
+from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import default_rule
-from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.engine.canonical_json import digest
 
 MAX_TITLE = 120

@@ -10,13 +10,13 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
-from orchestrator.code_review.findings.finding_fingerprints import (
+from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
+from orchestrator.code_review.findings.new_findings import (
     ComparableFinding,
     assign_fingerprints,
     find_new,
     remove_white_space,
 )
-from orchestrator.code_review.findings.types import LocatedFinding, RejectedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.sandbox.worker_pool import WorkerPool

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import Citation
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.quote_location import (
     MIN_QUOTE,
     NEAR_LINES,
@@ -21,7 +22,6 @@ from orchestrator.code_review.findings.quote_location import (
     contains_quote,
     nearest_place,
 )
-from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause, Finding
 from orchestrator.engine.types import Json

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from orchestrator.checks.check_io import NOTHING_TO_COMPARE
-from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.verdict.decision import ToolHealth
 from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.journal import Journal

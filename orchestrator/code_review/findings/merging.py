@@ -14,8 +14,8 @@ from msgspec import Struct, field
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
-from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.waivers import matching_waivers
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.model import Evidence, Finding, Objection, Reported

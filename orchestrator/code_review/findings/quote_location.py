@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
+from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.engine.untrusted_text import escape_markers
 
 MIN_QUOTE = 5

@@ -11,8 +11,17 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import AgentReport, read_claim, read_reports
+from orchestrator.code_review.findings.agent_responses import (
+    References,
+    Responses,
+    apply_marks,
+    collect_responses,
+    duplicate_pairs,
+    judge_disputes,
+)
 from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Target
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
@@ -21,15 +30,6 @@ from orchestrator.code_review.findings.merging import (
     merge,
     report_order,
 )
-from orchestrator.code_review.findings.responses import (
-    References,
-    Responses,
-    apply_marks,
-    collect_responses,
-    duplicate_pairs,
-    judge_disputes,
-)
-from orchestrator.code_review.findings.types import LocatedFinding, Target
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.model import Checked, Finding, Rejected, Skipped

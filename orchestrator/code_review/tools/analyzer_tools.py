@@ -21,7 +21,7 @@ from orchestrator.code_review.findings.analyzer_findings import (
     all_findings,
     introduced_findings,
 )
-from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec

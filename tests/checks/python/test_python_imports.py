@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python.import_resolution import (
+from orchestrator.checks.python.imported_files import (
     Import,
     ModuleIndex,
     read_imports,

@@ -13,7 +13,7 @@ from anyio import to_thread
 from msgspec import Struct, to_builtins
 
 from orchestrator.code_review.analyzers.one_side_checks import call_check
-from orchestrator.engine.program_output import ProgramOutput
+from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Json
 from orchestrator.errors import SandboxError

@@ -1,7 +1,7 @@
 """The process that becomes code of the change, once it is confined in namespaces of its own.
 
 Started as a file, isolated and without site (``-I -S``):
-``isolated_main.py HOME NAMESPACES USER STATUS TREE LIMITS CGROUP_FILES ARGV``.
+``change_code_main.py HOME NAMESPACES USER STATUS TREE LIMITS CGROUP_FILES ARGV``.
 
 NAMESPACES is what its namespaces must be like, USER is a user id or empty, STATUS a
 descriptor to which ``ready`` is written at the very end, or else the error; TREE is the program's

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.change import history
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, analyzer_calls
+from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import report_order
-from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.lead_tools import kind_of, risk

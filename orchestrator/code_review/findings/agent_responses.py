@@ -19,8 +19,8 @@ from orchestrator.code_review.findings.agent_reports import (
     shorten,
 )
 from orchestrator.code_review.findings.citations import Sources, format_citation
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Target
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
-from orchestrator.code_review.findings.types import LocatedFinding, Target
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.model import Objection
 
