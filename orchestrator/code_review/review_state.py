@@ -10,6 +10,7 @@ from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
 from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
+    CODE_TASK,
     Call,
     Work,
     analyzer_calls,
@@ -139,7 +140,7 @@ class ReviewState:
             judge: what it answered the judge, too.
         """
         tasks = [task.key for done in self.rounds for task in done.tasks]
-        tasks += [Key("analysis", 1, BY_CODE)]
+        tasks += [CODE_TASK]
         if judge:
             tasks += [done.key("judge") for done in self.rounds]
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)

@@ -8,17 +8,21 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
-from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, analyzer_calls
+from orchestrator.code_review.findings.evidence_from_journal import (
+    BY_CODE,
+    CODE_TASK,
+    Call,
+    analyzer_calls,
+)
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import report_order
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.repository_navigation import riskiest_first
 from orchestrator.engine.concurrent_tasks import task_group
-from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.skills import USE_SKILL
 from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
 from orchestrator.engine.untrusted_text import frame
@@ -55,26 +59,19 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
 async def _run_analyzers(state: ReviewState) -> None:
     """Call, through the executor, what looks into a changed file and some agent may call."""
     executor = state.runtime.executor
-    names = [name for name in ANALYZERS if name in executor.registry.specs()]
-    spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(names), bounds=Bounds())
-
+    spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
     examiners = [state.catalog.agents[name] for name in state.examiners]
-
-    def useful(name: str) -> bool:
-        tool = executor.registry.get(name)
-        able = any(executor.policy.refusal(agent, tool.spec) is None for agent in examiners)
-        concerned = isinstance(tool, Analysis) and any(map(tool.concerns, state.workspace.files))
-        return able and concerned
+    useful = [name for name in ANALYZERS if any(is_useful(state, one, name) for one in examiners)]
 
     async def call(name: str, position: int) -> None:
         for attempt in range(1, ATTEMPTS + 1):
-            key = Key("analysis", 1, BY_CODE).in_turn(attempt).tool_call(position, name)
+            key = CODE_TASK.in_turn(attempt).tool_call(position, name)
             asked = ToolCall(str(key), name, {})
             if (await executor.call(spec, asked, key, state.budget)).ok:
                 return
 
     async with task_group() as group:
-        for position, name in enumerate(filter(useful, names), 1):
+        for position, name in enumerate(useful, 1):
             group.start_soon(call, name, position)
 
 
@@ -91,7 +88,7 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
 async def _write_opening(state: ReviewState) -> str:
     change = state.workspace.change
-    calls = list(analyzer_calls(state.journal, 1, [Key("analysis", 1, BY_CODE)], ANALYZERS.keys()))
+    calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
     added, removed = (
         sum(len(getattr(file, side)) for file in change.files) for side in ("added", "removed")
     )

@@ -21,7 +21,7 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
         for agent in _agents_without_result(state):
             spec, key = state.catalog.agents[agent], state.round.key("analysis", agent).in_turn(1)
             for position, name in enumerate(spec.tools, 1):
-                if name not in called and _is_useful(state, spec, name):
+                if name not in called and is_useful(state, spec, name):
                     called.add(name)
                     group.start_soon(_call, state, spec, key.tool_call(position, name))
 
@@ -35,7 +35,7 @@ def _agents_without_result(state: ReviewState) -> Collection[str]:
     return [agent for agent in state.examiners if agent in without]
 
 
-def _is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
+def is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
     """Whether it is an analyzer that looks into a changed file, and that the agent may call."""
     executor = state.runtime.executor
     if name not in ANALYZERS or name not in executor.registry.specs():

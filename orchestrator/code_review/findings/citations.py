@@ -19,6 +19,7 @@ from orchestrator.code_review.findings.quote_location import (
     NEAR_LINES,
     REDACTED,
     FileText,
+    Place,
     contains_quote,
     nearest_place,
 )
@@ -119,19 +120,16 @@ def _with_cause(
         sides: tuple[SideName, ...] = ("base", "head") if named.removed else ("head", "base")
         for side in sides:
             lines = changed_lines(workspace, side, named.path)
-            near = [line for line in lines if abs(line - named.line) <= NEAR_LINES]
-            if near:
-                line = min(near, key=lambda each: (abs(each - named.line), each))
+            if line := _nearest_line(lines, (named.line, named.line), NEAR_LINES):
                 return replace(located, because_of=Cause(named.path, line, side == "base"))
-    near = [
-        line
-        for line in changed
-        if located.start_line - CONTEXT_LINES <= line <= located.end_line + CONTEXT_LINES
-    ]
-    if not near:
-        return None
-    line = min(near, key=lambda each: (abs(each - located.start_line), each))
-    return replace(located, because_of=Cause(located.path, line))
+    line = _nearest_line(changed, (located.start_line, located.end_line), CONTEXT_LINES)
+    return replace(located, because_of=Cause(located.path, line)) if line else None
+
+
+def _nearest_line(lines: Collection[int], place: Place, within: int) -> int | None:
+    """The line nearest to a place's first line, at most so many lines from the place."""
+    near = [line for line in lines if place[0] - within <= line <= place[1] + within]
+    return min(near, key=lambda line: (abs(line - place[0]), line), default=None)
 
 
 def _why_outside(cause: Cause | None) -> str:

@@ -23,6 +23,9 @@ NOT_OFFERED = frozenset({NotOffered.code, NotRegistered.code})
 BY_CODE = "analyzers"
 """The name under which code itself calls analyzers, before any agent works."""
 
+CODE_TASK = Key("analysis", 1, BY_CODE)
+"""Where these calls are recorded."""
+
 
 class Call(Struct, frozen=True):
     """One analyzer's call by a specialist.

@@ -264,14 +264,14 @@ def _limit_number(claims: _Claims, iterations: Mapping[str, int]) -> None:
     """Keep the severity of an agent's weightiest findings only; the rest is shown as info."""
     for agent, iteration in iterations.items():
         mine = [
-            (-SEVERITIES.index(one.finding.severity), one.finding.confidence, -place)
+            (SEVERITIES.index(one.finding.severity), -one.finding.confidence, place)
             for place, one in enumerate(claims.valid)
             if one.reporter == agent and not one.refers_to and one.finding.severity != "info"
         ]
-        rest = sorted(mine, reverse=True)[MAX_WEIGHTY:]
+        rest = sorted(mine)[MAX_WEIGHTY:]
         for *_, place in rest:
-            one = claims.valid[-place]
-            claims.valid[-place] = replace(one, finding=replace(one.finding, severity="info"))
+            one = claims.valid[place]
+            claims.valid[place] = replace(one, finding=replace(one.finding, severity="info"))
         if rest:
             claims.notes[iteration, agent] = [
                 f"{len(rest)} findings beyond its {MAX_WEIGHTY} weightiest are shown as info"
