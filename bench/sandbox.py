@@ -15,7 +15,7 @@ import anyio
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import run_program
-from orchestrator.sandbox.process_wide_sandbox import Sandbox, Setting
+from orchestrator.sandbox.level_and_launchers import Sandbox, Setting
 from orchestrator.sandbox.program_permissions import Permissions
 
 TRUE = "/bin/true"

@@ -9,7 +9,7 @@ The package is layered; imports point down only (``import-linter`` holds it)::
             checks                     analyzers of our own, confined in worker processes
               catalog, guards, mcp, providers, stores, sandbox, testing    behind the engine's ports
                 engine                 the harness
-                  errors, resources
+                  errors, data_directories
 
 ``from orchestrator import ...`` gives the public API; each name is imported when it is first used.
 """
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from orchestrator.errors import ToolDown as ToolDown
     from orchestrator.library.agents import Agent as Agent
     from orchestrator.library.agents import AgentResult as AgentResult
+    from orchestrator.library.external_model_calls import ModelCall as ModelCall
     from orchestrator.library.harness import Harness as Harness
-    from orchestrator.library.model_calls import ModelCall as ModelCall
     from orchestrator.library.reviews import review as review
     from orchestrator.library.tools import Tool as Tool
     from orchestrator.library.tools import tool as tool
@@ -119,7 +119,7 @@ _PUBLIC = {
     ),
     "library.agents": ("Agent", "AgentResult"),
     "library.harness": ("Harness",),
-    "library.model_calls": ("ModelCall",),
+    "library.external_model_calls": ("ModelCall",),
     "library.reviews": ("review",),
     "library.tools": ("Tool", "tool"),
     "library.verdict_models": ("Verdict",),

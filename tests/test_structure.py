@@ -16,7 +16,7 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
-    "code_review/tools/kept_outputs.py": "lists the outputs in the run's own directory",
+    "code_review/tools/program_output_files.py": "lists the outputs in the run's own directory",
     "app/audit/signing_keys.py": "the key that a person names",
     "app/audit/verification.py": "the verdict that a person names",
     "app/coverage_report_copies.py": "coverage reports that a person names; copies under our own names",
@@ -31,7 +31,7 @@ MAY_OPEN_PATHS = {
     "cli/commands/review.py": "the patch that a person names",
     "cli/commands/rubric/shared_inputs.py": "rubrics and labels that a person names",
     "cli/output.py": "where a person wants the verdict",
-    "library/agent_tasks.py": "the directory of the journal that a program names",
+    "library/agent_execution.py": "the directory of the journal that a program names",
     "code_review/analyzers/check_data_files.py": "a directory of our own, with plain names",
     "code_review/analyzers/program_execution.py": "the size and date of the programs that we start",
     "code_review/analyzers/external_program_analyzers.py": "copies under our own names",
@@ -44,12 +44,12 @@ MAY_OPEN_PATHS = {
     "code_review/review_workspace.py": "a directory of our own",
     "sandbox/cgroups/cgroup.py": "cgroups of our own; `/proc` of this process",
     "sandbox/cgroups/delegation.py": "our own cgroup, its parents and children",
-    "sandbox/confinement.py": "the canary; paths that must be denied",
+    "sandbox/process_confinement.py": "the canary; paths that must be denied",
     "sandbox/file_rollback.py": "the vault, with names of our own in it",
     "sandbox/isolated_run.py": "a copy of ours, given to the user that runs in it",
     "sandbox/kernel_calls.py": "paths of a policy, opened to name them to the kernel; `/proc`",
     "sandbox/launcher_main.py": "descriptors that it was given",
-    "sandbox/namespace_check.py": "namespaces and mounts of its own process, in `/proc`",
+    "sandbox/namespace_verification.py": "namespaces and mounts of its own process, in `/proc`",
     "sandbox/private_paths.py": "directories that base names as readable, outside of the repository",
     "sandbox/safe_paths.py": "the policy itself",
     "sandbox/scratch_directory.py": "directories of our own, also those that killed processes left",
@@ -58,9 +58,9 @@ MAY_OPEN_PATHS = {
     "stores/postgres.py": "our own data",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",
     "stores/used_approvals.py": "the log of used approvals, outside of every repository",
-    "testing/by_hand.py": "the folder that a person names; names of our own in it",
+    "testing/hand_written_replies.py": "the folder that a person names; names of our own in it",
     "testing/model_server.py": "the script that a person names",
-    "tuning/baseline_gate.py": "files that a person names",
+    "tuning/agreement_regression_gate.py": "files that a person names",
     "tuning/rubric_file.py": "files that a person names",
     "tuning/text_files.py": "files that a person names",
 }
@@ -122,7 +122,12 @@ def test_the_engine_rests_on_itself_and_little_else() -> None:
             assert package in ENGINE_MAY_IMPORT | sys.stdlib_module_names, name
             assert package not in ENGINE_MAY_NOT, name
             if package == "orchestrator":
-                assert module.split(".")[1:2] in ([], ["engine"], ["errors"], ["resources"]), name
+                assert module.split(".")[1:2] in (
+                    [],
+                    ["engine"],
+                    ["errors"],
+                    ["data_directories"],
+                ), name
 
 
 def test_the_engine_names_no_config_file() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from orchestrator.checks import PREFIX
 from orchestrator.code_review.change.git.repository_layout import repository_directories
+from orchestrator.data_directories import DATA_DIRECTORIES, data_root
 from orchestrator.errors import DiffcourtError
-from orchestrator.resources import DATA_DIRECTORIES, data_root
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from orchestrator.app import state_directory
 from orchestrator.app.audit.signing_keys import KEY_FILE
 from orchestrator.app.types import ReviewOptions
+from orchestrator.data_directories import user_directory
 from orchestrator.errors import InputError
-from orchestrator.resources import user_directory
 
 MCP_SERVERS = "DIFFCOURT_MCP"
 """Environment variable: the MCP servers that may be started, separated by commas; in CI too."""

@@ -21,9 +21,9 @@ from orchestrator.code_review.change.change_construction import find_default_bra
 from orchestrator.code_review.change.git.commands import Git, check_git_version
 from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
 from orchestrator.code_review.tools.repository_navigation import RIPGREP
+from orchestrator.data_directories import user_directory
 from orchestrator.errors import DiffcourtError, SandboxError
-from orchestrator.installation import ANALYZERS, install_command, minimum_version
-from orchestrator.resources import user_directory
+from orchestrator.optional_dependencies import ANALYZERS, install_command, minimum_version
 from orchestrator.sandbox.level_descriptions import SandboxReport
 from orchestrator.stores.result_cache import NAME as CACHE_FILE
 from orchestrator.stores.result_cache import open_result_cache

@@ -26,7 +26,7 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy, read_policy
-from orchestrator.resources import DATA_DIRECTORIES, OVERLAY
+from orchestrator.data_directories import DATA_DIRECTORIES, OVERLAY
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
 TIER = "DIFFCOURT_TIER"

@@ -29,7 +29,7 @@ from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.agents import judging
-from orchestrator.code_review.agents.playbook_tools import playbook_tools
+from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.change.types import change_from_json
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.review_flow import FLOW

@@ -25,8 +25,8 @@ from orchestrator.app.state_directory import PATCH
 from orchestrator.app.stored_runs import build_timeline
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
 from orchestrator.app.verdict_recording import VERDICT
-from orchestrator.code_review.tools.kept_outputs import DIRECTORY as OUTPUTS
-from orchestrator.code_review.tools.kept_outputs import KeptFile
+from orchestrator.code_review.tools.program_output_files import DIRECTORY as OUTPUTS
+from orchestrator.code_review.tools.program_output_files import KeptFile
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import IMPORTED
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash, verify_chain

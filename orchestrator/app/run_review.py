@@ -19,7 +19,7 @@ from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
-from orchestrator.app.mcp.tools import open_tools
+from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.process_secrets import make_redactor
@@ -35,6 +35,7 @@ from orchestrator.code_review.change.types import Change, change_from_json, chan
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import user_directory
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
@@ -43,7 +44,6 @@ from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.errors import ChangeTimeout, ConfigError, InputError, Interrupted, ProviderRefused
-from orchestrator.resources import user_directory
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache

@@ -20,11 +20,11 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
 from orchestrator.code_review.change.git.index_file import tracks_below
 from orchestrator.code_review.change.git.repository_layout import is_git_dir, repository_directories
+from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
-from orchestrator.installation import install_command
-from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
+from orchestrator.optional_dependencies import install_command
 from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite_journal import SqliteStore

@@ -12,7 +12,7 @@ import anyio
 from msgspec import convert
 
 from orchestrator.app import state_directory
-from orchestrator.app.audit.who_did_what import note_subject
+from orchestrator.app.audit.audit_trail import note_subject
 from orchestrator.app.types import (
     PROGRAM,
     RunInfo,

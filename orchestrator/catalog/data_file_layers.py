@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from orchestrator.catalog.yaml_parsing import Node, merge_nodes
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, read_yaml
+from orchestrator.data_directories import DATA_DIRECTORIES, STATE_DIRECTORY, data_root
 from orchestrator.errors import ConfigError
-from orchestrator.resources import DATA_DIRECTORIES, STATE_DIRECTORY, data_root
 
 T = TypeVar("T", bound=Struct)
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
-from orchestrator.checks.python.parsed_sources import Job
+from orchestrator.checks.python.source_definitions import Job
 
 NAMES_SHOWN = 5
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from orchestrator.checks.check_io import Gap, Source, read
-from orchestrator.checks.python.parsed_sources import find_scopes
+from orchestrator.checks.python.source_definitions import find_scopes
 
 _DEFINES = re.compile(
     r"^\s*(?:export\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|final\s+)*"

@@ -13,7 +13,7 @@ import yaml
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, check_files
 from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
-from orchestrator.checks.python.syntax_trees import parse
+from orchestrator.checks.python.syntax_tree_cache import parse
 from orchestrator.checks.python.unreachable_code import find_unreachable
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -14,7 +14,7 @@ from orchestrator import checks
 from orchestrator.checks.check_io import Source
 from orchestrator.checks.secrets.secret_scan import find_secrets
 from orchestrator.checks.taint.library_models import load
-from orchestrator.resources import data_root
+from orchestrator.data_directories import data_root
 
 for module in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
     importlib.import_module(module.name)

@@ -20,7 +20,7 @@ from orchestrator.code_review.agents import (
     planning,
     shared_opening,
 )
-from orchestrator.code_review.agents.playbook_tools import playbook_tools
+from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health

@@ -18,7 +18,7 @@ from orchestrator.code_review.findings.correction_requests import ReportCheck, R
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
-from orchestrator.code_review.tools.kept_outputs import ProgramOutputs
+from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_loop import AgentRuntime
@@ -33,7 +33,7 @@ from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import run_nonce
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 SANDBOX_OFF = (

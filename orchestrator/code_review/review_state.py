@@ -7,7 +7,6 @@ from functools import partial
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
-from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
@@ -16,6 +15,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
     answers,
 )
+from orchestrator.code_review.findings.responses_to_findings import References
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop

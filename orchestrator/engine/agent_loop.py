@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from orchestrator.engine.agent_context import Context, add_skill_tool
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
@@ -29,6 +28,7 @@ from orchestrator.engine.model_call_events import reserve_retry
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Model
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import (
     AgentSpec,

@@ -21,12 +21,12 @@ from msgspec.structs import replace
 from orchestrator import errors
 from orchestrator.engine.budget import NO_COST, Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal_hash_chain import SigningKey
 from orchestrator.engine.journal_keys import GRANT, Key
 from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json, Level, Refusal
 from orchestrator.errors import (
     ApprovalRequired,

@@ -10,7 +10,6 @@ import time
 import anyio
 
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal_hash_chain import (
     GENESIS,
     SIGNED_HEAD,
@@ -23,6 +22,7 @@ from orchestrator.engine.journal_hash_chain import (
 )
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock, JournalStore, Row
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 

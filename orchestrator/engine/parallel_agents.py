@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import NO_COST, Account
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.observer_events import Event
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import (
     AnswerPending,

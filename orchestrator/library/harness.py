@@ -23,7 +23,6 @@ from orchestrator.engine.approvals import (
     request_digest,
 )
 from orchestrator.engine.budget import Account
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
@@ -33,15 +32,16 @@ from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.engine.ports import Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, ToolCall, ToolSpec
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
 from orchestrator.guards.instructions_in_arguments import ArgumentGuard
-from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
+from orchestrator.library.agent_execution import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
+from orchestrator.library.external_model_calls import Ask, book_model_call
 from orchestrator.library.harness_queries import RunQueries
-from orchestrator.library.model_calls import Ask, book_model_call
 from orchestrator.library.model_clients import Models
 from orchestrator.library.tools import Action, Handler
 from orchestrator.sandbox.file_rollback import Restored

@@ -1,7 +1,7 @@
 """What a program can ask of its run without changing it: tools, budget, observed rulings."""
 
 from orchestrator.engine.types import Bounds, Level, ToolSpec
-from orchestrator.library.agent_tasks import RunParts, observed_rulings
+from orchestrator.library.agent_execution import RunParts, observed_rulings
 from orchestrator.library.agents import Agent
 
 

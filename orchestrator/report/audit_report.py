@@ -11,8 +11,8 @@ from orchestrator.report.terminal_escaping import escape_line, escape_unprintabl
 from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
 
 if TYPE_CHECKING:
+    from orchestrator.app.audit.audit_trail import Act, AuditTrail
     from orchestrator.app.audit.verification import VerifiedRun
-    from orchestrator.app.audit.who_did_what import Act, AuditTrail
 
 WHO_WIDTH = 14
 AUTHORITY_WIDTH = 24

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import answer_command, approve_command, resume_command
-from orchestrator.report import coverage_text, findings_text
+from orchestrator.report import findings_text, review_gaps_text
 from orchestrator.report.review_details_text import describe_cost, render_details
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import (
@@ -92,12 +92,12 @@ def _sections(
         _render_questions_to_author(page, verdict),
     ]
     bottom = [
-        coverage_text.render_skipped(page, verdict),
-        coverage_text.render_required_checks(page, verdict),
+        review_gaps_text.render_skipped(page, verdict),
+        review_gaps_text.render_required_checks(page, verdict),
         findings_text.render_rejected(page, verdict),
         findings_text.render_waived(page, verdict),
-        coverage_text.render_agents_gaps(page, verdict),
-        coverage_text.render_uncertain(page, verdict),
+        review_gaps_text.render_agents_gaps(page, verdict),
+        review_gaps_text.render_uncertain(page, verdict),
         _render_answers(page, verdict),
         _render_next_step(page, verdict),
     ]
@@ -127,7 +127,7 @@ def _render_clean(page: Page, verdict: Verdict) -> list[str]:
         lines += page.wrap(text, first="Lead     ", limit=UNBOUNDED)
     ended = verdict.stop.detail.rstrip(".")
     lines += page.wrap(escape_line(f"Finished: {ended}."), limit=1)
-    if excluded := coverage_text.describe_excluded(verdict):
+    if excluded := review_gaps_text.describe_excluded(verdict):
         lines += page.wrap(escape_line(excluded), first="Not reviewed, by policy: ", limit=1)
     lines += _render_notes(replace(page, items=1), verdict, rows=1)
     if verdict.used_model:
@@ -224,7 +224,7 @@ def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[s
 
 
 def _render_questions_to_author(page: Page, verdict: Verdict) -> list[str]:
-    questions = coverage_text.questions_to_author(verdict)
+    questions = review_gaps_text.questions_to_author(verdict)
     lines = [page.heading("Questions to the author")] if questions else []
     for question in questions[: page.items]:
         lines += page.wrap(escape_line(question), first="  - ", limit=page.cut(4))

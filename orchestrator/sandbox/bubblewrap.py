@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
-from orchestrator.sandbox.namespace_check import describe_request
+from orchestrator.sandbox.namespace_verification import describe_request
+from orchestrator.sandbox.process_confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
 
 INSTALL_HINT = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
 TMP_BYTES = 64 << 20

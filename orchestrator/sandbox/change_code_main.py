@@ -17,7 +17,7 @@ def main() -> None:
     """Confine the process and execute the program."""
     home, namespaces, user, status_number, tree, limits, cgroup_files, *argv = sys.argv[1:]
     sys.path.insert(0, home)
-    from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - HOME is on the path now
+    from orchestrator.sandbox import kernel_calls, process_confinement  # noqa: PLC0415 - HOME is on the path now
 
     status = int(status_number)
     try:
@@ -28,8 +28,8 @@ def main() -> None:
         kernel_calls.restore_default_signals()
         for pair in limits.split(","):
             kernel_calls.set_limit(*map(int, pair.split("=")))
-        confinement.require_cgroups(cgroup_files, entered)
-        confinement.confine_test_code(namespaces, int(user) if user else None)
+        process_confinement.require_cgroups(cgroup_files, entered)
+        process_confinement.confine_test_code(namespaces, int(user) if user else None)
         os.chdir(tree)
         os.environ.pop("PWD", None)  # bwrap's, of another directory
         os.write(status, b"ready")

@@ -14,10 +14,10 @@ from typing import Any
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
-from orchestrator.sandbox.confinement import is_available, system_rules
 from orchestrator.sandbox.fork_server_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes, kill_process_group
 from orchestrator.sandbox.launcher_client import PACKAGE, Level, installation_directories
+from orchestrator.sandbox.process_confinement import is_available, system_rules
 from orchestrator.sandbox.run_program import clean_environment
 
 MAIN = Path(__file__).with_name("fork_server_main.py")

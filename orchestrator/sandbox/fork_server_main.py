@@ -177,12 +177,14 @@ def _confiner(arguments: dict[str, Any] | None) -> Callable[[], None]:
     """The function that confines a worker before its first request."""
     if arguments is None:
         return lambda: None
-    from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - it is on the path now
+    from orchestrator.sandbox import kernel_calls, process_confinement  # noqa: PLC0415 - it is on the path now
 
     def confine_worker() -> None:
-        user = confinement.user_number(os.getpid()) if kernel_calls.can_change_user() else None
+        user = (
+            process_confinement.user_number(os.getpid()) if kernel_calls.can_change_user() else None
+        )
         kernel_calls.raise_oom_score()
-        confinement.confine(**arguments, user=user)
+        process_confinement.confine(**arguments, user=user)
 
     return confine_worker
 
@@ -192,9 +194,9 @@ def main() -> None:
     home, sockets, confine_arguments, cgroup_files, namespaces, *modules = sys.argv[1:]
     sys.path.insert(0, home)
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from orchestrator.sandbox import kernel_calls, namespace_check  # noqa: PLC0415 - it is on the path now
+    from orchestrator.sandbox import kernel_calls, namespace_verification  # noqa: PLC0415 - it is on the path now
 
-    if namespaces and (error := namespace_check.namespace_error(namespaces)):
+    if namespaces and (error := namespace_verification.namespace_error(namespaces)):
         print(error, file=sys.stderr, flush=True)  # noqa: T201 - our parent reads it
         os._exit(NOT_CONFINED)
     for resource_number, bound in _LIMITS:

@@ -21,9 +21,9 @@ from orchestrator.engine.program_output_collection import ProgramOutput, record_
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
-from orchestrator.sandbox.confinement import user_number
 from orchestrator.sandbox.launcher_client import PACKAGE, SAFE_PATH, installation_directories
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
+from orchestrator.sandbox.process_confinement import user_number
 from orchestrator.sandbox.program_permissions import Limits
 
 MAIN = Path(__file__).with_name("change_code_main.py")

@@ -63,18 +63,20 @@ class LauncherProcess:
         namespaces: str,
         installed: list[str],
     ) -> None:
-        from orchestrator.sandbox import confinement, kernel_calls, namespace_check  # noqa: PLC0415 - HOME is on the path now
+        from orchestrator.sandbox import kernel_calls, namespace_verification, process_confinement  # noqa: PLC0415 - HOME is on the path now
 
         self._confined = level != "none"
-        self._error = namespace_check.namespace_error(namespaces) if level == "bubblewrap" else ""
+        self._error = (
+            namespace_verification.namespace_error(namespaces) if level == "bubblewrap" else ""
+        )
         self._control, self._canary = control, canary
-        self._confinement, self._kernel = confinement, kernel_calls
-        self._system = confinement.system_rules(installed)
+        self._confinement, self._kernel = process_confinement, kernel_calls
+        self._system = process_confinement.system_rules(installed)
         self._change_user = self._confined and kernel_calls.can_change_user()
         # Processes are counted by user, within a user namespace.
         self._counts = self._change_user or level == "bubblewrap"
         if self._confined:
-            confinement.cached_filter(own_user=self._change_user, programs=True)
+            process_confinement.cached_filter(own_user=self._change_user, programs=True)
         # Two runs side by side rarely share a number; in namespaces of their own all launchers have
         # the same process id.
         namespace = os.stat("/proc/self/ns/pid").st_ino if self._change_user else 0

@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
-from orchestrator.sandbox.confinement import is_available
 from orchestrator.sandbox.launcher_client import Level
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
+from orchestrator.sandbox.process_confinement import is_available
 from orchestrator.sandbox.program_permissions import Permissions
 
 _BOTH = (

@@ -18,14 +18,14 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.program_output_collection import ProgramOutput, record_program
+from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.launcher_client import SAFE_PATH
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 
 

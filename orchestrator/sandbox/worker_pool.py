@@ -22,8 +22,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.fork_server_client import ForkServer, WorkerEndedError
 from orchestrator.sandbox.fork_server_main import ready_line
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.pipe_streams import open_socket_stream
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 

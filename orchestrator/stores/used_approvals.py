@@ -12,8 +12,8 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from orchestrator.data_directories import user_directory
 from orchestrator.errors import StoreError
-from orchestrator.resources import user_directory
 
 VARIABLE = "DIFFCOURT_USED_APPROVALS"
 """Environment variable: the absolute path of the log, where the user's state home is unsuitable."""

@@ -9,7 +9,7 @@ import h11
 from anyio.abc import SocketAttribute, SocketStream
 from msgspec import Struct, field
 
-from orchestrator.engine.concurrent_tasks import task_group
+from orchestrator.engine.task_groups import task_group
 
 MAX_BODY = 64_000_000
 

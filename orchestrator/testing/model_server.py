@@ -26,8 +26,8 @@ from orchestrator.engine.types import Json, Response, Usage
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
 from orchestrator.testing.api_validation import RequestRejectedError, parse_body
-from orchestrator.testing.by_hand import HandWrittenReplies
 from orchestrator.testing.chat_api import ChatApi
+from orchestrator.testing.hand_written_replies import HandWrittenReplies
 from orchestrator.testing.http_server import HttpReply, HttpRequest, serve_http
 from orchestrator.testing.messages_api import MessagesApi
 from orchestrator.testing.responses_api import ResponsesApi

@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator.engine.types import Criterion, Group, Json, Rubric, ScoreLevel
 from orchestrator.errors import InputError
 from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
-from orchestrator.tuning.rubric_conversion import (
+from orchestrator.tuning.rubric_format_helpers import (
     MET_LEVELS,
     Exported,
     Imported,

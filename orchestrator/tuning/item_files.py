@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
-from orchestrator.tuning.rubric_conversion import is_id, make_id
+from orchestrator.tuning.rubric_format_helpers import is_id, make_id
 from orchestrator.tuning.text_files import parse_object, read_text
 
 _TEXT_KEYS = ("text", "review", "summary")

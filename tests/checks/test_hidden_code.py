@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from orchestrator.checks import invisible_characters, syntax_and_duplicates
-from orchestrator.checks.python.parsed_sources import NotParsedError, read
+from orchestrator.checks.python.source_definitions import NotParsedError, read
 from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python import syntax_trees
-from orchestrator.checks.python.syntax_trees import all_blocks, parse
+from orchestrator.checks.python import syntax_tree_cache
+from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse
 
 EVERYTHING = """
 async def a():
@@ -65,11 +65,11 @@ def test_what_is_kept_is_bounded():
     first = parse(texts[0])
     trees = [parse(text) for text in texts]
     assert trees[0] is first
-    kept = sum(len(text) for text in syntax_trees._TREES._kept)
-    assert kept <= syntax_trees.ROOM
+    kept = sum(len(text) for text in syntax_tree_cache._TREES._kept)
+    assert kept <= syntax_tree_cache.ROOM
     assert parse(texts[-1]) is trees[-1]
     assert parse(texts[0]) is not first
-    assert parse("y = 1\n" + "#" * (syntax_trees.ROOM + 1)) is not None
+    assert parse("y = 1\n" + "#" * (syntax_tree_cache.ROOM + 1)) is not None
     assert parse("z = 1\n") is parse("z = 1\n")
 
 

@@ -13,8 +13,8 @@ from orchestrator.app import state_directory
 from orchestrator.app.approvals import current_user
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.cli.main import main
+from orchestrator.data_directories import user_directory
 from orchestrator.errors import StoreError
-from orchestrator.resources import user_directory
 from tests.review.review_kit import Repo, change
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

@@ -5,7 +5,7 @@ from functools import partial
 import anyio
 import pytest
 
-from orchestrator.engine.concurrent_tasks import run_both
+from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 
 pytestmark = pytest.mark.anyio

@@ -13,15 +13,15 @@ from mcp_types import Tool
 from msgspec import convert
 
 from orchestrator.app.consent import MCP_SERVERS
-from orchestrator.app.mcp.tools import make_server
+from orchestrator.app.mcp.review_tools import make_server
 from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.budget import Account
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Rollback
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
 from orchestrator.mcp_client.connection import Connection

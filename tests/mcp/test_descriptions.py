@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.concurrent_tasks import task_group
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.untrusted_text import escape_markers
 from orchestrator.mcp_client.connection import Connection
 from orchestrator.mcp_client.server_tools import make_tools

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from orchestrator.app.mcp.tools import open_tools
+from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.policy_sources import read_layers
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
@@ -19,6 +19,7 @@ from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import data_root
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.observer_events import ignore_event
@@ -26,7 +27,6 @@ from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.resources import data_root
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.mcp_kit import received, rogue

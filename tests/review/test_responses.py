@@ -10,9 +10,9 @@ import pytest
 
 from orchestrator.code_review.agent_report_contracts import FindingMark, SpecialistReport, as_form
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work
 from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
+from orchestrator.code_review.findings.responses_to_findings import References
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.decision import decide

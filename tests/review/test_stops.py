@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
+from orchestrator.data_directories import data_root
 from orchestrator.engine.types import Request, Response, ToolResult, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.resources import data_root
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scores, script, sums

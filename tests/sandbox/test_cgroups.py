@@ -14,16 +14,16 @@ import pytest
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import (
     bubblewrap,
-    confinement,
     fork_server_client,
     isolated_run,
     level_descriptions,
+    process_confinement,
     run_program,
 )
 from orchestrator.sandbox.cgroups import cgroup, delegation
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.cgroups.hierarchies import Hierarchy, hierarchies
-from orchestrator.sandbox.process_wide_sandbox import Sandbox
+from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
@@ -332,7 +332,7 @@ def anyio_backend() -> str:
 @pytest.fixture(params=[pytest.param("bubblewrap", marks=needs_bwrap), "landlock"])
 def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """One whose programs have little together."""
-    if not confinement.is_available():
+    if not process_confinement.is_available():
         pytest.skip("programs cannot be confined here")
     monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     own = Sandbox(SMALL)

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.sandbox import bubblewrap, scratch_directory
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from tests.review.review_kit import Repo, change, options
 
 FIND = bubblewrap.find_bwrap  # before the suite runs without

@@ -15,20 +15,22 @@ from orchestrator.cli.commands import doctor
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import (
     bubblewrap,
-    confinement,
     kernel_calls,
+    level_and_launchers,
     level_descriptions,
-    process_wide_sandbox,
+    process_confinement,
     run_program,
     scratch_directory,
 )
-from orchestrator.sandbox.process_wide_sandbox import Sandbox, Setting
+from orchestrator.sandbox.level_and_launchers import Sandbox, Setting
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from tests.torture import sandbox_probes
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not confinement.is_available(), reason="programs cannot be confined here"),
+    pytest.mark.skipif(
+        not process_confinement.is_available(), reason="programs cannot be confined here"
+    ),
 ]
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed"
@@ -199,7 +201,7 @@ async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
 async def test_without_landlock_there_is_no_level_but_none(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_wide_sandbox, "is_available", lambda: False)
+    monkeypatch.setattr(level_and_launchers, "is_available", lambda: False)
     with pytest.raises(SandboxError, match="requires the sandbox landlock"):
         sandbox.use("landlock")
     sandbox.use("auto")
@@ -218,14 +220,14 @@ async def test_a_confinement_that_does_nothing_is_refused(
     canary.write_text("")
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(confinement.__file__).parents[2])!r})
-from orchestrator.sandbox import confinement, kernel_calls
+sys.path.insert(0, {str(Path(process_confinement.__file__).parents[2])!r})
+from orchestrator.sandbox import process_confinement, kernel_calls
 kernel_calls.{broken} = lambda *given, **named: None
 try:
-    confinement.confine(reads=[], writes=[], canary={str(canary)!r},
+    process_confinement.confine(reads=[], writes=[], canary={str(canary)!r},
         user=61500 if kernel_calls.can_change_user() else None, program="/bin/true",
-        system=confinement.system_rules([]))
-except (confinement.DenialError, OSError) as fault:
+        system=process_confinement.system_rules([]))
+except (process_confinement.DenialError, OSError) as fault:
     print("refused:", fault)
 """
     done = await anyio.run_process([sys.executable, "-I", "-S", "-c", script])

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.app import policy_sources, run_archive, state_directory
 from orchestrator.checks.check_io import Gap
 from orchestrator.checks.check_io import read as read_bytes
-from orchestrator.checks.python.parsed_sources import NotParsedError, read_text
+from orchestrator.checks.python.source_definitions import NotParsedError, read_text
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, StoreError
 

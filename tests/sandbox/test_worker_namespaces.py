@@ -8,13 +8,15 @@ import anyio
 import pytest
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, confinement, run_program, worker_pool
-from orchestrator.sandbox.process_wide_sandbox import Sandbox
+from orchestrator.sandbox import bubblewrap, process_confinement, run_program, worker_pool
+from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not confinement.is_available(), reason="programs cannot be confined here"),
+    pytest.mark.skipif(
+        not process_confinement.is_available(), reason="programs cannot be confined here"
+    ),
 ]
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 needs_bwrap = pytest.mark.skipif(

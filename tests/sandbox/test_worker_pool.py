@@ -18,7 +18,7 @@ import pytest
 
 from orchestrator.checks import PREFIX
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import confinement, scratch_directory
+from orchestrator.sandbox import process_confinement, scratch_directory
 from orchestrator.sandbox.worker_pool import PACKAGE_PARENT, WorkerPool
 
 Pool = Callable[..., WorkerPool]
@@ -319,7 +319,9 @@ async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool: Po
         assert await workers.call("rogue:pid", {}, seconds=20)
 
 
-@pytest.mark.skipif(not confinement.is_available(), reason="workers cannot be confined here")
+@pytest.mark.skipif(
+    not process_confinement.is_available(), reason="workers cannot be confined here"
+)
 async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
     pool: Pool, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

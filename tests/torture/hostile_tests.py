@@ -19,7 +19,7 @@ import pytest
 from orchestrator.code_review.analyzers.run_tests import _save_report
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
-from orchestrator.sandbox.process_wide_sandbox import Sandbox
+from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import Limits
 from tests.torture.sandbox_probes import TOGETHER
 

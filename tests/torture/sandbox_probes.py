@@ -16,7 +16,7 @@ import pytest
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
-from orchestrator.sandbox.process_wide_sandbox import Sandbox
+from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 
 FULL = 3

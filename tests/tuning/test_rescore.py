@@ -13,10 +13,10 @@ from orchestrator.app.judge_reliability import JudgeOptions
 from orchestrator.app.rescore import NotRescored, Rescored, rescore
 from orchestrator.app.state_directory import open_store, state_dir
 from orchestrator.cli.main import main
+from orchestrator.data_directories import data_root
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Rubric
-from orchestrator.resources import data_root
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric

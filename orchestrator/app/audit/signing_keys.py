@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.engine.journal_hash_chain import HmacKey, SigningKey
 from orchestrator.errors import InputError
-from orchestrator.installation import install_command
+from orchestrator.optional_dependencies import install_command
 from orchestrator.sandbox import kernel_calls
 
 KEY, KEY_FILE = "DIFFCOURT_AUDIT_KEY", "DIFFCOURT_AUDIT_KEY_FILE"

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory
+from orchestrator.app.audit.audit_trail import AuditTrail, build_acts
 from orchestrator.app.audit.signing_keys import load_verification_keys
-from orchestrator.app.audit.who_did_what import AuditTrail, build_acts
 from orchestrator.app.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import SigningKey

@@ -11,16 +11,16 @@ import anyio
 from msgspec import Struct, to_builtins
 
 from orchestrator.app.consent import MCP_SERVERS, allowed_servers
-from orchestrator.app.mcp.tools import make_server
+from orchestrator.app.mcp.review_tools import make_server
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.data_file_layers import Layer, read_merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.engine.concurrent_tasks import task_group
+from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import InputError
-from orchestrator.installation import install_command
 from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError
+from orchestrator.optional_dependencies import install_command
 
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from orchestrator.checks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
 from orchestrator.checks.check_io import CheckReply, RawFinding, nothing_to_compare
 from orchestrator.checks.path_kinds import is_product, is_public_module
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Job,
     NotParsedError,
     Pair,

@@ -16,7 +16,7 @@ import griffe
 from orchestrator.checks.path_kinds import is_public_module
 from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.imported_files import ModuleIndex
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Definition,
     NotParsedError,
     Source,

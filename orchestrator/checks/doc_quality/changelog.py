@@ -11,7 +11,7 @@ from orchestrator.checks.check_io import (
     read,
 )
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.parsed_sources import Job
+from orchestrator.checks.python.source_definitions import Job
 
 CHANGED_LINES = 10  # of product source: less is seldom worth telling
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_product, is_public_module
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Definition,
     DefinitionNode,
     FunctionNode,

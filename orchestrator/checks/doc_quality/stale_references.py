@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source
 from orchestrator.checks.check_io import read as read_bytes
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.parsed_sources import Job, find_definitions, gap_on_error, read
+from orchestrator.checks.python.source_definitions import Job, find_definitions, gap_on_error, read
 
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
 _WORD = re.compile(r"[A-Za-z_]\w*")

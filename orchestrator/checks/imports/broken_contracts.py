@@ -25,7 +25,7 @@ from orchestrator.checks.imports.import_contracts import (
     list_edges,
     read_contracts,
 )
-from orchestrator.checks.python.parsed_sources import Job, NotParsedError, read_text
+from orchestrator.checks.python.source_definitions import Job, NotParsedError, read_text
 
 if TYPE_CHECKING:
     from grimp import ImportGraph

@@ -16,7 +16,7 @@ from orchestrator.checks.python.imported_files import (
     list_imports,
     scan_imports,
 )
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Definition,
     FunctionNode,
     Job,

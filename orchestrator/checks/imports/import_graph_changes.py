@@ -22,7 +22,7 @@ from orchestrator.checks.python.imported_files import (
     read_imports,
     scan_imports,
 )
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Job,
     NotParsedError,
     gap_on_error,

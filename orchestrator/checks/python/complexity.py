@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     FunctionNode,
     Job,
     NotParsedError,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.parsed_sources import Job
+from orchestrator.checks.python.source_definitions import Job
 
 LINES = 12  # significant lines that make a block
 WORDS = 25  # least number of different words in it: tables and boilerplate have fewer

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.python.syntax_trees import all_blocks
+from orchestrator.checks.python.syntax_tree_cache import all_blocks
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from orchestrator.checks.python.imported_files import is_standard
-from orchestrator.checks.python.syntax_trees import parse
+from orchestrator.checks.python.syntax_tree_cache import parse
 from orchestrator.checks.taint.abstract_values import Value
 from orchestrator.sandbox.safe_paths import read_safely
 

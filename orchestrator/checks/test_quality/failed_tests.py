@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.parsed_sources import Job
+from orchestrator.checks.python.source_definitions import Job
 
 SHOWN = 20  # tests in one review
 BEFORE = "the tests failed before this change too, so they say little of it"

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct, field
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
-from orchestrator.checks.python.parsed_sources import Job, find_nearest, gap_on_error, read_text
+from orchestrator.checks.python.source_definitions import Job, find_nearest, gap_on_error, read_text
 
 NAMES_SHOWN = 5
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Definition,
     DefinitionNode,
     Source,

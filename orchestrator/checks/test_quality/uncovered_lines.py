@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Job,
     NotParsedError,
     find_definitions,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import is_product, is_test
 from orchestrator.checks.python.imported_files import ModuleIndex, scan_imports
-from orchestrator.checks.python.parsed_sources import Job, Pair, Source
+from orchestrator.checks.python.source_definitions import Job, Pair, Source
 
 LEAST_LINES = 15
 FILES_SHOWN = 3

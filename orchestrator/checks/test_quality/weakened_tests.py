@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, RawFinding, nothing_to_compare
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     Job,
     NotParsedError,
     Pair,

@@ -33,7 +33,7 @@ from orchestrator.engine.tool_call_guards import (
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
-from orchestrator.installation import install_command
+from orchestrator.optional_dependencies import install_command
 
 TOPIC = "guards"
 

@@ -19,13 +19,13 @@ from orchestrator.code_review.agent_report_contracts import (
 from orchestrator.code_review.agents import follow_up
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
-from orchestrator.code_review.findings.agent_responses import mark_error
 from orchestrator.code_review.findings.citations import (
     Sources,
     changed_lines,
     format_citation,
     read_lines,
 )
+from orchestrator.code_review.findings.responses_to_findings import mark_error
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import AgentResult

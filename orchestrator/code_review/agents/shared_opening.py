@@ -22,8 +22,8 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.repository_navigation import riskiest_first
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.skills import USE_SKILL
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
 from orchestrator.engine.untrusted_text import frame
 

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, ToolCall
 
 

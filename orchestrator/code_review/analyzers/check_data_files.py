@@ -13,9 +13,9 @@ from msgspec import Struct
 from orchestrator.catalog.data_file_layers import Layer, find_files
 from orchestrator.catalog.yaml_validation import parse_yaml
 from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.data_directories import data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
-from orchestrator.resources import data_root
 
 Documents = Sequence[tuple[str, Mapping[str, Any]]]
 """Name in messages and content of each file."""
@@ -54,7 +54,7 @@ def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) 
 
 
 def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
-    from orchestrator.checks.patterns.user_patterns import check_user_patterns  # noqa: PLC0415
+    from orchestrator.checks.patterns.user_pattern_validation import check_user_patterns  # noqa: PLC0415
 
     check_user_patterns(documents, known, rules.codes("patterns"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
-from orchestrator.installation import ANALYZERS, install_command
+from orchestrator.optional_dependencies import ANALYZERS, install_command
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import find_program, run
 

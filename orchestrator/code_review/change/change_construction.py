@@ -16,7 +16,7 @@ from orchestrator.code_review.change.worktree_snapshot import (
     note_uncommitted_changes,
     snapshot_worktree,
 )
-from orchestrator.engine.concurrent_tasks import run_both
+from orchestrator.engine.task_groups import run_both
 
 _DEFAULTS = (
     "refs/remotes/origin/HEAD",

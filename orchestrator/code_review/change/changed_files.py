@@ -30,7 +30,7 @@ from orchestrator.code_review.change.skipped_files import (
     inspect_content,
 )
 from orchestrator.code_review.change.types import ChangedFile, Status
-from orchestrator.engine.concurrent_tasks import run_both
+from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 from orchestrator.sandbox.safe_paths import unsafe_path_reason
 

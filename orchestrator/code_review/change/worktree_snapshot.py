@@ -9,16 +9,16 @@ import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from orchestrator.code_review.change.differing_files import (
-    TrackedFile,
-    find_differing_files,
-    list_index,
-)
 from orchestrator.code_review.change.file_export import make_directory, temporary_directory
 from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import STATE, resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
+from orchestrator.code_review.change.worktree_modifications import (
+    TrackedFile,
+    find_differing_files,
+    list_index,
+)
 from orchestrator.errors import InputError, StoreError
 
 _SUBMODULE = b"160000"

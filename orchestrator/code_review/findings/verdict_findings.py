@@ -11,14 +11,6 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import AgentReport, read_claim, read_reports
-from orchestrator.code_review.findings.agent_responses import (
-    References,
-    Responses,
-    apply_marks,
-    collect_responses,
-    duplicate_pairs,
-    judge_disputes,
-)
 from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Target
@@ -29,6 +21,14 @@ from orchestrator.code_review.findings.merging import (
     join_duplicates,
     merge,
     report_order,
+)
+from orchestrator.code_review.findings.responses_to_findings import (
+    References,
+    Responses,
+    apply_marks,
+    collect_responses,
+    duplicate_pairs,
+    judge_disputes,
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import RuleTable

@@ -7,9 +7,9 @@ import yaml
 
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
-from orchestrator.resources import data_root
 from tests.review.review_kit import change, options
 
 MORE = """

@@ -11,7 +11,7 @@ from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.resources import data_root
+from orchestrator.data_directories import data_root
 
 FILES = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
 # One grammar of each language that reads the examples; that of .ts has no markup.

@@ -10,7 +10,7 @@ from orchestrator.checks.python.imported_files import (
     read_imports,
     scan_imports,
 )
-from orchestrator.checks.python.parsed_sources import parse_text
+from orchestrator.checks.python.source_definitions import parse_text
 
 FLAT = ["pkg/__init__.py", "pkg/a.py", "pkg/sub/__init__.py", "pkg/sub/b.py", "tests/test_a.py"]
 SRC = [f"src/{path}" for path in FLAT[:4]] + ["tests/test_a.py"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python.parsed_sources import (
+from orchestrator.checks.python.source_definitions import (
     MAX_BYTES,
     NotParsedError,
     find_definitions,

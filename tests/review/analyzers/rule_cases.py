@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from orchestrator.checks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import Rule
-from orchestrator.resources import data_root
+from orchestrator.data_directories import data_root
 from tests.checks.taint.taint_pairs import pairs
 from tests.review.analyzers import (
     docker_samples,

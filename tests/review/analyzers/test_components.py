@@ -9,7 +9,7 @@ from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.resources import data_root
+from orchestrator.data_directories import data_root
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

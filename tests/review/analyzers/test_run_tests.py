@@ -23,8 +23,8 @@ from orchestrator.errors import InputError, SandboxError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.sandbox import bubblewrap, private_paths, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.private_paths import require_shareable
-from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
 

@@ -101,8 +101,8 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric with equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
     from orchestrator.tuning.item_files import read_items
-    from orchestrator.tuning.rubric_conversion import MET_LEVELS
     from orchestrator.tuning.rubric_file import write_rubric
+    from orchestrator.tuning.rubric_format_helpers import MET_LEVELS
 
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))

@@ -82,7 +82,7 @@ class TuningInputs(Struct, frozen=True):
 
 def find_rubric(text: str) -> Path:
     """The path of a rubric file, given as a path or as the name of a shipped rubric."""
-    from orchestrator.resources import data_root
+    from orchestrator.data_directories import data_root
 
     path = Path(text)
     shipped = data_root() / "rubrics" / f"{text}.yaml"
@@ -135,7 +135,7 @@ def require_numpy() -> None:
     import os
     from importlib.util import find_spec
 
-    from orchestrator.installation import install_command
+    from orchestrator.optional_dependencies import install_command
 
     # Fits run in their own threads; further threads of OpenBLAS would only compete with them.
     # OpenBLAS reads this variable once, when numpy is imported.

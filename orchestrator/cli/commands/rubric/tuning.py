@@ -90,7 +90,7 @@ def _next_version_path(path: Path, version: int) -> Path:
 def gate(args: argparse.Namespace, out: TextIO) -> int:
     """Write a baseline, or check against one; exit code 1 when agreement dropped."""
     read = load_inputs(args)
-    from orchestrator.tuning import baseline_gate as gating
+    from orchestrator.tuning import agreement_regression_gate as gating
 
     if args.freeze:
         doc = gating.freeze_decisions(read.rubric, read.data, read.labels)

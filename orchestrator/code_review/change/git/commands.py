@@ -27,7 +27,7 @@ from orchestrator.code_review.change.git.repository_layout import (
     resolve_path,
 )
 from orchestrator.code_review.change.types import Change
-from orchestrator.engine.concurrent_tasks import run_both
+from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import CompletedProgram, run

@@ -7,7 +7,7 @@ so may be somebody else's, so that what they name must at least look like what t
 import os
 from pathlib import Path
 
-from orchestrator.resources import OVERLAY, STATE_DIRECTORY
+from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY
 from orchestrator.sandbox.safe_paths import read_safely
 
 STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"

@@ -9,8 +9,8 @@ import pytest
 from orchestrator.app.run_archive import export_run, import_run
 from orchestrator.app.run_review import run_review
 from orchestrator.app.stored_runs import prune_runs
-from orchestrator.code_review.tools import kept_outputs
-from orchestrator.code_review.tools.kept_outputs import ProgramOutputs
+from orchestrator.code_review.tools import program_output_files
+from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.secret_redaction import Redactor
@@ -66,6 +66,6 @@ async def test_outputs_are_bounded_and_hold_no_secret(
         large = ProgramOutput("x", 0, b"a" * 1_000_000, b"")
         kept = await outputs.keep("c", [large])
         assert kept["file"]["bytes"] < 70_000
-        monkeypatch.setattr(kept_outputs, "MAX_FILES", 2)
+        monkeypatch.setattr(program_output_files, "MAX_FILES", 2)
         assert "file" not in await outputs.keep("d", [large])
         assert len(os.listdir(tmp_path / "outputs")) == 2

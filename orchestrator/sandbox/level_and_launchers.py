@@ -10,13 +10,13 @@ from typing import Literal
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
-from orchestrator.sandbox.confinement import SYSTEM_PROGRAMS, is_available, program_files
 from orchestrator.sandbox.launcher_client import (
     Launcher,
     Level,
     NotStartedError,
     installation_directories,
 )
+from orchestrator.sandbox.process_confinement import SYSTEM_PROGRAMS, is_available, program_files
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 
 Setting = Literal["auto", "bubblewrap", "landlock", "off"]

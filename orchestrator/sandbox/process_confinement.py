@@ -10,7 +10,7 @@ import errno
 import os
 
 from orchestrator.sandbox import kernel_calls
-from orchestrator.sandbox.namespace_check import namespace_error
+from orchestrator.sandbox.namespace_verification import namespace_error
 from orchestrator.sandbox.seccomp_filter import seccomp_filter, supported
 
 USERS = range(61184, 65520)

@@ -21,14 +21,14 @@ from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.policy_loading import Policy
-from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
-from orchestrator.installation import install_command
 from orchestrator.mcp_client.server_config import Grant, McpServer
+from orchestrator.optional_dependencies import install_command
 
 if TYPE_CHECKING:
     from orchestrator.mcp_client.connection import Connection

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from orchestrator.checks.python.source_encoding import decode_python
-from orchestrator.checks.python.syntax_trees import blocks, has_blocks, parse
+from orchestrator.checks.python.syntax_tree_cache import blocks, has_blocks, parse
 from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text

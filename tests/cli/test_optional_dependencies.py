@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from orchestrator import installation
-from orchestrator.installation import install_command, minimum_version
+from orchestrator import optional_dependencies
+from orchestrator.optional_dependencies import install_command, minimum_version
 
 EXTRAS = [
     *("agents", "cryptography", "langgraph", "mcp", "numpy", "phonenumbers", "presidio_analyzer"),
@@ -68,7 +68,7 @@ def test_a_missing_extra_is_one_line_with_the_packages_to_install(repo):
 def test_the_command_fits_the_way_diffcourt_was_installed(monkeypatch, prefix, pip, command):
     monkeypatch.setenv("HOME", "/h")
     monkeypatch.setattr(sys, "prefix", prefix)
-    monkeypatch.setattr(installation, "_has_pip", lambda: pip)
+    monkeypatch.setattr(optional_dependencies, "_has_pip", lambda: pip)
     assert install_command("tune") == command
 
 

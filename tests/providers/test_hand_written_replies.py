@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError
-from orchestrator.testing.by_hand import read_reply
+from orchestrator.testing.hand_written_replies import read_reply
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from tests.providers.refusals import BODIES, HEADERS, PATHS
 from tests.providers.whole_kit import BASE, HEAD, asked, judges
