@@ -7,9 +7,10 @@ The package is layered; imports point down only (``import-linter`` holds it)::
         app                            wiring
           code_review, tuning          the application
             checks                     analyzers of our own, confined in worker processes
-              catalog, guards, mcp, providers, stores, sandbox, testing    behind the engine's ports
-                engine                 the harness
-                  errors, data_directories
+              guards, mcp_client, providers, stores, sandbox, testing    behind the engine's ports
+                catalog                data files
+                  engine               the harness
+                    errors, optional_dependencies, data_directories
 
 ``from orchestrator import ...`` gives the public API; each name is imported when it is first used.
 """
