@@ -106,17 +106,17 @@ def _compare(
     for name, one in now.dependencies.items():
         before = was.dependencies.get(name)
         if one.source and (before is None or before.source != one.source) and _floats(one.source):
-            message = f"{one.written} comes from {one.source}, which may change at any time"
+            message = f"{one.written} comes from {one.source}, a source that can change at any time"
             yield at("floating-source", one.written, message, name)
         elif before and _has_ceiling(before) and not one.source and not _has_ceiling(one):
-            message = f"{one.written} was {before.spec} and may be any later version now"
+            message = f"{one.written} was {before.spec} and has no upper bound now"
             yield at("loosened", one.written, message, name)
     for name, command in now.hooks.items():
         if was.hooks.get(name) != command:
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
     for option, value in now.indexes.items():
         if option not in was.indexes:
-            message = f"{option} {value}: a package may now come from a place of another's choice"
+            message = f"{option} {value}: packages can come from another index"
             yield at("extra-index", option, message, option)
 
 

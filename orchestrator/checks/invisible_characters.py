@@ -42,14 +42,14 @@ def looks(source: Source) -> Iterator[RawFinding]:
             text = line.removeprefix("\ufeff") if number == 1 else line
             yield from _unseen(source.path, number, text, code)
         if source.suffix == ".java" and _LINE_END.search(line):
-            what = "An escape ends this line for the compiler; what follows is code"
+            what = "An escape ends this line for the compiler, and the rest is code"
             yield RawFinding("hidden-code", source.path, number, what)
         if found := _TALKS.search(line):
             yield RawFinding(
                 "model-instruction",
                 source.path,
                 number,
-                f"Text that gives orders to a reviewing model: {found.group()[:80]!r}",
+                f"Text that gives instructions to a reviewing model: {found.group()[:80]!r}",
                 confidence=0.4 if source.is_illustrative else 0.7,
             )
 
@@ -59,7 +59,7 @@ def _hidden(source: Source) -> Iterator[RawFinding]:
         decode_python(source.data)
     except HiddenTextError as error:
         line = 1 + (b"coding" not in source.data.partition(b"\n")[0])
-        what = f"Python runs other code than is shown here: {error}"
+        what = f"Python runs code other than what is shown here: {error}"
         yield RawFinding("hidden-code", source.path, line, what)
     except (SyntaxError, ValueError):
         return  # it does not run
@@ -67,18 +67,18 @@ def _hidden(source: Source) -> Iterator[RawFinding]:
 
 def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFinding]:
     if found := _BIDI.search(line):
-        what = f"{_shown(found)} reorders what is shown"
+        what = f"{_shown(found)} reorders the displayed text"
         yield RawFinding("bidi-control", path, number, what)
     if found := _TAGS.search(line):
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)
     if code and (found := _INVISIBLE.search(line)):
-        what = f"{_shown(found)} is here and cannot be seen"
+        what = f"{_shown(found)} is invisible"
         yield RawFinding("invisible", path, number, what)
     if code:
         for word in _WORD.findall(line):
             if not word.isascii() and (other := _mixed(word)):
-                what = f"{word!r} mixes Latin with {other.title()} letters that look alike"
+                what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
                 yield RawFinding("mixed-script", path, number, what, confidence=0.8)
                 return
 

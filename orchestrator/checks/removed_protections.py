@@ -107,9 +107,7 @@ def find_lost_protections(file: "ChangedText", hunk: "Hunk", added: str) -> Iter
     if secure and predictable and not (_SECURE.search(now) or _PREDICTABLE.search(was)):
         line = hunk.head.start + now.count("\n", 0, predictable.start())
         says = f"{predictable.group().rstrip('(')} in place of {secure.group().rstrip('(')}"
-        yield RawFinding(
-            "random-weakened", file.path, line, f"Numbers can be predicted now: {says}"
-        )
+        yield RawFinding("random-weakened", file.path, line, f"Predictable random numbers: {says}")
 
 
 def find_calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
@@ -153,7 +151,7 @@ def _unreplaced(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFi
         taken_out = not strip_whitespace(found[0][0]).strip("'\"`")
         line = _line_with(file, hunk, value, was[found[1] :])
         if line and not taken_out and call not in added:
-            says = f"Special characters are no longer replaced: {call[:SHOWN]} is gone"
+            says = f"Special characters are no longer replaced: {call[:SHOWN]} was removed"
             yield RawFinding("escape-removed", file.path, line, says)
 
 
@@ -183,7 +181,7 @@ def _compared_plainly(file: "ChangedText", hunk: "Hunk", was: str) -> Iterator[R
         for number in hunk.head:
             line = file.squeezed_head[number - 1]
             if _COMPARES.search(line) and len(values) > 1 and all(one in line for one in values):
-                says = f"Compared without {call.name}(): how long it takes tells how much is right"
+                says = f"Compared without {call.name}(): its timing reveals how much is right"
                 yield RawFinding("comparison-timing", file.path, number, says)
                 break
 

@@ -76,7 +76,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
         if _is_template(source, "JSON"):
             return
         if not commented and ("//" in text or "/*" in text):
-            raise Gap("JSON with comments, where none are expected") from None
+            raise Gap("JSON with comments in a file that must be plain JSON") from None
         last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
         yield RawFinding("json", source.path, min(error.lineno, last), f"not JSON: {error.msg}")
     for key in dict.fromkeys(twice):
@@ -102,7 +102,7 @@ def _is_template(source: Source, language: str) -> bool:
     if not _TEMPLATE.search(source.text):
         return False
     if not _TEMPLATES.search(source.path):
-        raise Gap(f"a template, not {language} itself")
+        raise Gap(f"a template, not plain {language}")
     return True
 
 

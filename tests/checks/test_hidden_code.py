@@ -28,8 +28,8 @@ def test_python_under_an_encoding_that_hides_it(bench, tmp_path, encoding):
     assert bench.codes(invisible_characters.run, "a.py", text) == ["hidden-code"]
     reply = bench.run(syntax_and_duplicates.run, {"a.py": text})
     assert reply.findings == []
-    assert f"its encoding, {encoding}, makes another text" in reply.gaps["a.py"]
-    with pytest.raises(NotParsedError, match="makes another text"):
+    assert f"its encoding, {encoding}, decodes it to text other" in reply.gaps["a.py"]
+    with pytest.raises(NotParsedError, match="decodes it to text other"):
         read(str(tmp_path), "a.py")
 
 

@@ -69,7 +69,7 @@ async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argu
     names = {"source": "file", "name": "app.py", "quote": "We recieve names"}
     false = {"source": "tool", "name": "typos", "quote": "seperate is a name here"}
     once = claim(
-        start_line=13, end_line=13, quote="and they occured before.", title="Misspelt word"
+        start_line=13, end_line=13, quote="and they occured before.", title="Misspelled word"
     )
     disputes = objects((11, names), (12, false), (13, names))
     lines = script(

@@ -119,7 +119,8 @@ def _others(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[
             code,
             now.source.path,
             now.line(first.symbol),
-            f"{known[0]} {says}" + (f"; so for {abbreviate(known[1:])}" if known[1:] else ""),
+            f"{known[0]} {says}"
+            + (f"; the same holds for {abbreviate(known[1:])}" if known[1:] else ""),
             key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
             scope=first.symbol,
             detail="\n".join(known),
@@ -144,7 +145,7 @@ def _module_removed(
         near = find_nearest(base.path, files)
         source = head_tree.source(near) if near else None
         if near and source and (line := source.first_line):
-            message = f"The public module {dotted} is gone"
+            message = f"The public module {dotted} was removed"
             yield RawFinding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
             return
         files.discard(near or "")
@@ -157,7 +158,7 @@ _PARAMETER_CODES = {
     Kind.PARAMETER_REMOVED: ("parameter-removed", "no longer takes {}"),
     Kind.PARAMETER_ADDED_REQUIRED: ("parameter-required", "now requires {}"),
     Kind.PARAMETER_CHANGED_REQUIRED: ("parameter-required", "now requires {}"),
-    Kind.PARAMETER_CHANGED_KIND: ("parameter-kind", "takes {} by position only or by name only"),
+    Kind.PARAMETER_CHANGED_KIND: ("parameter-kind", "takes {} only by position or only by name"),
     Kind.PARAMETER_MOVED: ("parameter-moved", "takes {} at another position"),
 }
 _RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})

@@ -46,10 +46,10 @@ def run(job: Job) -> CheckReply:
         except Gap as why:
             return CheckReply(examined=examined, gaps={path: str(why)})
         if line:
-            message = f"{changed} lines of source changed, and {path} says nothing of it"
+            message = f"{changed} lines of source changed, and {path} has no entry for it"
             found = RawFinding("missing", path, line, message, key=path)
             return CheckReply([found], examined)
-    return nothing_to_compare(f"{logs[0]} has no heading for what is not released yet")
+    return nothing_to_compare(f"{logs[0]} has no heading for unreleased changes")
 
 
 def _name(path: str) -> str:

@@ -186,7 +186,7 @@ def _finding(path: str, one: Definition, lost: bool) -> RawFinding:
         one.node.lineno,
         f"{one.dotted} lost its docstring"
         if lost
-        else f"Public {what} {one.dotted} has no docstring; those around it have",
+        else f"Public {what} {one.dotted} has no docstring, unlike its neighbors",
         key=one.dotted,
         scope=one.dotted,
     )
@@ -199,7 +199,7 @@ def _missing_module(pair: Pair, head: Source) -> RawFinding | None:
         return None
     if len(head.tree.body) <= TRIVIAL_STATEMENTS:
         return None
-    message = "This new module has no docstring; those around it have"
+    message = "This new module has no docstring, unlike its neighbors"
     return RawFinding("missing", pair.path, head.tree.body[0].lineno, message, key=_MODULE)
 
 
@@ -256,7 +256,7 @@ def _stale(head: Source) -> list[tuple[tuple[str, str], RawFinding]]:
                 "stale-parameter",
                 head.path,
                 one.line,
-                f"The docstring of {one.dotted} names a parameter {one.parameter!r}; it has none",
+                f"The docstring of {one.dotted} documents a parameter {one.parameter!r} that does not exist",
                 key=f"{one.dotted}({one.parameter})",
                 scope=one.dotted,
                 confidence=0.9,

@@ -71,7 +71,7 @@ def _judge(
     source: Source, root: str, files: frozenset[str], directories: frozenset[str]
 ) -> Iterator[RawFinding]:
     if source.suffix not in {".md", ".markdown"}:
-        raise Gap("no reader for links of this kind of prose")
+        raise Gap("links in this format are not supported")
     for target, line in _links(source):
         parts = urlsplit(target)
         if parts.scheme or parts.netloc or target.startswith(("/", "{", "<")):

@@ -48,7 +48,7 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
                 was = {one.node.name for one in find_definitions(read(job["base_root"], old).tree)}
                 gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
             if path in gaps:
-                gaps[path] = f"what base defined there is not known: {gaps[path]}"
+                gaps[path] = f"base's definitions there are unknown: {gaps[path]}"
     return gone
 
 
@@ -74,5 +74,5 @@ def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[RawFinding]
         code = [line] if fenced else _CODE.findall(line)
         for name in sorted(left & {word for part in code for word in _WORD.findall(part)}):
             left.discard(name)
-            message = f"The page speaks of {name}, which is gone"
+            message = f"The page refers to {name}, which was removed"
             yield RawFinding("gone", page, number, message, key=f"{page}: {name}")

@@ -119,7 +119,7 @@ def _place(package: str, directory: str, tree: Iterable[str]) -> str:
     places = [place for place in usual if place in found] or list(found)
     if len(places) == 1 or places[:1] == usual[:1]:
         return f"{places[0]}{inner}"
-    why = "several directories are called so" if places else "no directory is called so"
+    why = "several directories have that name" if places else "no directory has that name"
     raise NotCheckedError(f"names the root package {package}, and {why}; no contract was checked")
 
 
@@ -183,7 +183,7 @@ def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[Raw
         lines = ((both.modules[m], _first_line(both.head_root, both.modules[m])) for m in inside)
         place = next(((path, line) for path, line in lines if line), None)
         if place is not None:
-            message = f'The contract "{name}" lists every module, and not {module}'
+            message = f'The contract "{name}" must list every module, and {module} is missing'
             yield RawFinding("contract", *place, message, key=f"contract {name}: {module}")
 
 

@@ -139,7 +139,7 @@ class BrokenImports:
 
     def _problem(self, path: str, one: Import) -> str | None:
         if self._is_gone(path, one):
-            return f"the module {_written(one)} is gone"
+            return f"the module {_written(one)} was removed"
         names = [name for name in one.names if self._is_lost(path, one, name)]
         return f"{_written(one)} has no {', '.join(names)}" if names else None
 
@@ -258,7 +258,7 @@ class Signature(Struct, frozen=True):
         taken = {*self.positional[self.hidden :], *self.named}
         unknown = sorted(name for name in given if name and name not in taken)
         if unknown and not self.others:
-            return f"it takes no {unknown[0]!r}"
+            return f"it has no parameter {unknown[0]!r}"
         if twice := given & set(self.positional[self.hidden : count]):
             return f"{min(map(str, twice))!r} is given twice"
         missing = [name for name in self.positional[count : self.needed] if name not in given]

@@ -131,7 +131,7 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
     }
     kind = kinds.get(str(options.get("type")))
     if kind is None:
-        raise NotCheckedError(f"contracts of the kind {options.get('type')!r:.60} are not known")
+        raise NotCheckedError(f"contracts of type {options.get('type')!r:.60} are not supported")
     packages = session.get("root_packages") or [session["root_package"]]
     # An import that is not there any more needs no exception: that is no error of the change.
     given = {**options, "unmatched_ignore_imports_alerting": "none"}
@@ -140,7 +140,7 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
     except InvalidContractOptions as error:
         raise NotCheckedError(", ".join(f"{k}: {v}" for k, v in error.errors.items())) from None
     except (AttributeError, TypeError) as error:
-        raise NotCheckedError(f"its options are not understood: {error}") from None
+        raise NotCheckedError(f"its options are invalid: {error}") from None
 
 
 def check_contract(contract: Contract, graph: ImportGraph) -> Outcome:
@@ -271,7 +271,9 @@ class ContractConfig(Struct, frozen=True):
             raise NotCheckedError("names no root_package, so its contracts were not checked")
         for name in names:
             if not isinstance(name, str) or not _PACKAGE.fullmatch(name):
-                raise NotCheckedError(f"names a root package {name!r:.60}, which is no name of one")
+                raise NotCheckedError(
+                    f"names a root package {name!r:.60}, which is not a package name"
+                )
         return names
 
 

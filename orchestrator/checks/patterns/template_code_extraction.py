@@ -68,7 +68,7 @@ def extract_scripts(path: str, text: str) -> list[Script]:
     if front:
         at = text.find("\n---", front.end())
         if at < 0:
-            raise Gap("the script at its top does not end")
+            raise Gap("the script at its top is not closed")
         body = text[front.end() : at]
         found.append(Script("ts", text.count("\n", 0, front.end()), body, front=True))
     found += islice(_tagged(text, at, "ts" if astro else None), _MOST + 1)
@@ -92,7 +92,7 @@ def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
             continue
         end = _END.search(text, tag.end()) if tag else None
         if not tag or not end:
-            raise Gap("one of its scripts does not end")
+            raise Gap("one of its scripts is not closed")
         language = _language(tag[0])
         before, counted = before + text.count("\n", counted, tag.end()), tag.end()
         if language:
@@ -124,7 +124,7 @@ def extract_ruby(text: str) -> str:
             continue
         at = text.find("%>", start)
         if at < 0:
-            raise Gap("one of its tags does not end")
+            raise Gap("one of its tags is not closed")
         code = text[start + 2 : at]
         if code.startswith("#"):
             program.append("\n" * code.count("\n"))

@@ -53,7 +53,7 @@ def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
             SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
         except Exception as error:  # it has no kind of its own
             why = " ".join(str(error).partition("Stack backtrace")[0].split())
-            raise ConfigError(f"ast-grep does not take {pattern.code}: {why:.200}", shown) from None
+            raise ConfigError(f"ast-grep rejects {pattern.code}: {why:.200}", shown) from None
 
 
 def _prove(pattern: Pattern, language: Language, shown: str) -> None:
@@ -64,8 +64,8 @@ def _prove(pattern: Pattern, language: Language, shown: str) -> None:
             finds_bad = True
             if not _finds(pattern, language, suffix, pattern.good):
                 return
-    what = "finds its good example too" if finds_bad else "does not find its bad example"
-    raise ConfigError(f"{pattern.code} {what}; mend its rule, its where or its example", shown)
+    what = "matches its good example too" if finds_bad else "does not match its bad example"
+    raise ConfigError(f"{pattern.code} {what}; correct its rule, its where, or its example", shown)
 
 
 def _finds(pattern: Pattern, language: Language, suffix: str, program: str) -> bool:

@@ -21,7 +21,9 @@ class HiddenTextError(ValueError):
     """The file declares an encoding under which it is another text than it looks."""
 
     def __init__(self, encoding: str) -> None:
-        super().__init__(f"its encoding, {encoding}, makes another text of it than readers see")
+        super().__init__(
+            f"its encoding, {encoding}, decodes it to text other than what readers see"
+        )
 
 
 def decode_python(data: bytes) -> str:

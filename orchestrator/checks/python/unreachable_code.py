@@ -22,7 +22,7 @@ def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding
         rest = block[at + 1 :]
         if not (_makes_a_generator(rest) or all(_does_nothing(one) for one in rest)):
             kind = type(statement).__name__.lower()
-            says = f"never reached: line {statement.lineno} leaves before it ({kind})"
+            says = f"unreachable: line {statement.lineno} exits before it ({kind})"
             yield RawFinding("unreachable", path, rest[0].lineno, says)
         return
 

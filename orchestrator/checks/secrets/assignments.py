@@ -147,4 +147,4 @@ def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
             continue
         value, start, end = value_of(match)
         if _judge(path, word)(value):
-            yield Hit("generic-assignment", "Password, token or key in the text", start, end)
+            yield Hit("generic-assignment", "Password, token, or key in the text", start, end)

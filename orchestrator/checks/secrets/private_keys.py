@@ -23,7 +23,7 @@ _FILLER = re.compile(r"\\[nr]|[\s\"'+,;\\#*>]+")
 _HEADER = re.compile(r"^[A-Za-z-]{3,20}:[^\n]{0,200}$", re.MULTILINE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{64,}")
 LONGEST = 20_000
-_EXAMPLE = "Private key in a test, an example or a document"
+_EXAMPLE = "Private key in a test, an example, or documentation"
 # Keys whose text is one run: the shared key of OpenVPN, a JSON Web Key, an RSA key of .NET.
 _WHOLE = re.compile(
     r"-----BEGIN OpenVPN Static key V1-----(?P<openvpn>[0-9a-f\s]{512,600})"

@@ -25,7 +25,7 @@ from orchestrator.checks.taint.module_index import Function, Module, Project
 
 _MAX_NAMES: Final = 300
 MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
-_TOO_DEEP: Final = "nested too deeply to be followed"
+_TOO_DEEP: Final = "nested too deeply to be traced"
 
 
 class TaintAnalysis:
@@ -60,7 +60,7 @@ class TaintAnalysis:
             try:
                 self.run.execute(frame, module.tree.body)
             except BudgetExceeded:
-                self.gaps[module.path] = "its body is too long to be followed"
+                self.gaps[module.path] = "its body is too long to be traced"
             except RecursionError:
                 self.gaps[module.path] = _TOO_DEEP
             self.run.steps = steps
@@ -95,7 +95,7 @@ class TaintAnalysis:
         if module is None:
             return []
         if self._spent > MAX_TOTAL:
-            self.gaps.setdefault(path, "not followed: the steps that one job may take are spent")
+            self.gaps.setdefault(path, "not traced: the step limit of one job is used up")
             return []
         self.globals_of(module)
         if module not in self._spans:
@@ -124,7 +124,7 @@ class TaintAnalysis:
         try:
             perform()
         except BudgetExceeded:
-            self.gaps[frame.module.path] = f"{what} is too large to be followed to its end"
+            self.gaps[frame.module.path] = f"{what} is too large to be traced completely"
         except RecursionError:
             self.gaps[frame.module.path] = f"{what} is {_TOO_DEEP}"
         self._spent += self.run.steps

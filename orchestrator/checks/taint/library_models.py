@@ -339,7 +339,7 @@ def _rule(raw: Any, file: str, where: str) -> Any:
             raise ConfigError(f"{where}: unknown key {key!r}; allowed are {allowed}", file)
     for name, item in known.items():
         if item.required and name not in raw:
-            raise ConfigError(f"{where}: an entry lacks {name.replace('klass', 'class')!r}", file)
+            raise ConfigError(f"{where}: an entry has no {name.replace('klass', 'class')!r}", file)
     try:
         values = {key: _convert(known[key].type, value) for key, value in raw.items()}
         return _SECTIONS[where](**values)

@@ -98,7 +98,7 @@ def _program(frame: Frame, value: Value) -> Value | None:
     for vector in vectors:
         first = vector.get(0)
         if vector.rest is not None and first is vector.rest:
-            continue  # positions are not known: most of them are plain arguments
+            continue  # positions are not supported: most of them are plain arguments
         if first is not None:
             chosen.append(first)
         flag, script = vector.items.get(1), vector.items.get(2)

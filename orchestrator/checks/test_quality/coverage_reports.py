@@ -68,9 +68,9 @@ def parse(data: bytes) -> Report:
     try:
         report = read(data)
     except expat.ExpatError as error:
-        raise NotAReportError(f"is no well-formed XML: {error}") from None
+        raise NotAReportError(f"is not well-formed XML: {error}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        raise NotAReportError("is no Cobertura XML, coverage.py JSON or lcov report") from None
+        raise NotAReportError("is not a Cobertura XML, coverage.py JSON, or lcov report") from None
     if not report.files:
         raise NotAReportError("names no file")
     return report
@@ -101,7 +101,7 @@ def _cobertura(data: bytes) -> Report:
 
     def doctype(name: str, system: str | None, public: str | None, has_subset: bool) -> None:
         if has_subset:
-            raise NotAReportError("holds a DTD, which no report needs")
+            raise NotAReportError("contains a DTD, which is not allowed in a report")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = begin, end
@@ -136,7 +136,7 @@ def _lcov(data: bytes) -> Report:
         elif kind == "end_of_record":
             lines = None
     if not files:
-        raise NotAReportError("is no Cobertura XML, coverage.py JSON or lcov report")
+        raise NotAReportError("is not a Cobertura XML, coverage.py JSON, or lcov report")
     return Report(files)
 
 

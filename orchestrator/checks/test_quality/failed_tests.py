@@ -18,8 +18,8 @@ from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source_definitions import Job
 
 SHOWN = 20  # tests in one review
-BEFORE = "the tests failed before this change too, so they say little of it"
-NO_LINE = "the tests fail, and the change adds no line to show that at"
+BEFORE = "the tests also fail without this change, so they say little about it"
+NO_LINE = "the tests fail, and the change adds no line to report it at"
 Place = tuple[str, int]
 
 
@@ -66,7 +66,7 @@ def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
     more = f" and {len(own) - 1} more" if len(own) > 1 else ""
     changed = f"the change alters {own[0]}{more}"
     if job["base_refused"]:
-        return f"{changed}; base's tests over head's code: {job['base_refused']}", []
+        return f"{changed}; base's tests with head's code: {job['base_refused']}", []
     codes = [each["code"] for each in job["base_runs"]]
     if codes[0] == 0:
         return "", []
@@ -74,13 +74,13 @@ def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
     known = set(over_base)
     new = [test for test in over_head if test not in known]
     if codes[1] != 0 and not (new and known):
-        return f"{changed}; base's tests fail over base's code too", []
+        return f"{changed}; base's tests also fail with base's code", []
     names = ", ".join(test.shown for test in new[:3])
     listed = f" ({names}{f' and {len(new) - 3} more' if len(new) > 3 else ''})" if names else ""
     place = _changed_line(job)
-    message = f"Tests of base{listed} fail over the code of this change"
+    message = f"Tests of base{listed} fail with the code of this change"
     found = [RawFinding("base_fail", *place, message, key="")] if place else []
-    return f"{changed}; base's tests fail over head's code{listed}", found
+    return f"{changed}; base's tests fail with head's code{listed}", found
 
 
 def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
@@ -98,7 +98,7 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
         return []
     if bool(found) != bool(given["code"]):
         says = f"names {len(found)} failed tests" if found else "names no failed test"
-        gaps[name] = f"{says}, and the exit status is {given['code']}, which counts"
+        gaps[name] = f"{says}, but the exit status is {given['code']}, which decides"
     return found
 
 
@@ -191,7 +191,7 @@ def read_failed_tests(data: bytes) -> list[FailedTest]:
             found[inside[0]] = None
 
     def doctype(*_: object) -> None:
-        raise NotJUnitError("holds a DTD, which no report needs")
+        raise NotJUnitError("contains a DTD, which is not allowed in a report")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = begin
@@ -199,7 +199,7 @@ def read_failed_tests(data: bytes) -> list[FailedTest]:
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise NotJUnitError(f"is no well-formed XML: {error}") from None
+        raise NotJUnitError(f"is not well-formed XML: {error}") from None
     if not cases:
         raise NotJUnitError("names no test")
     return list(found)

@@ -151,7 +151,7 @@ def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
             yield RawFinding("skipped", path, line, message, key=f"skipped: {name}")
     for name, line in after.focused.items():
         if name not in before.focused:
-            message = f"Only {name!r} runs now: what is focused keeps all other tests from running"
+            message = f"Only {name!r} runs now: a focused test disables all others"
             yield RawFinding("focused", path, line, message, key=f"focused: {name}")
 
 
@@ -170,8 +170,8 @@ def _removed(job: Job, one: _Lost, names: set[str]) -> RawFinding | None:
     shown = ", ".join(repr(name) for name in lost[:NAMES_SHOWN])
     more = f" and {len(lost) - NAMES_SHOWN} more" if len(lost) > NAMES_SHOWN else ""
     where = "" if one.path else f" with {one.old_path}"
-    count = "1 test is" if len(lost) == 1 else f"{len(lost)} tests are"
-    message = f"{count} gone{where}: {shown}{more}"
+    count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
+    message = f"{count} removed{where}: {shown}{more}"
     key = f"{one.old_path}: {' '.join(sorted(lost))}"
     return RawFinding("removed", place, _first_line(job["head_root"], place), message, key=key)
 

@@ -101,9 +101,7 @@ def _lines(job: Job, paths: list[str], gaps: dict[str, str]) -> dict[str, Lines]
             continue
         made = report.made if report.made is not None else given["made"]
         if job["head_time"] is not None and made + SKEW < job["head_time"]:
-            gaps[given["name"]] = (
-                "is older than head, so it says nothing of it; run the tests again"
-            )
+            gaps[given["name"]] = "is older than head; run the tests again"
             continue
         for path, lines in locate_files(report, job["head_tree"], paths).items():
             found.setdefault(path, Lines()).merge(lines)
@@ -134,7 +132,7 @@ def _same_version(path: str, text: str, lines: Lines) -> None:
         and any(written[line - 1].strip()[:1] in {"", "#"} for line in lines.known)
     )
     if other:
-        raise Gap("the coverage report speaks of another version of it; run the tests again")
+        raise Gap("the coverage report is of another version of it; run the tests again")
 
 
 def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterator[_Place]:
@@ -193,12 +191,12 @@ def _make_finding(place: _Place) -> RawFinding:
     whole = place.whole and len(place.lines) >= FUNCTION_LINES
     of = f" of {place.name}" if place.name else ""
     if whole:
-        message = f"No test runs {place.name}: {len(place.lines)} of its changed lines never ran"
+        message = f"No test covers {place.name}: {len(place.lines)} of its changed lines never ran"
     else:
         parts = _runs(place.lines, 1)
         numbers = ", ".join(f"{part[0]}-{part[-1]}" if part[1:] else str(part[0]) for part in parts)
         count = f"{len(place.lines)} of the {place.changed} changed lines{of}"
-        message = f"No test runs {count}: {numbers}"
+        message = f"No test covers {count}: {numbers}"
     return RawFinding(
         "function" if whole else "lines",
         place.path,

@@ -100,7 +100,7 @@ class UntestedCode:
             "untested-change",
             sources[0].path,
             sources[0].first,
-            f"No test of the change imports or names what it adds to: {shown}"
+            f"No test of the change imports or names the code that it changes: {shown}"
             + (f" and {more} more" if more > 0 else ""),
             key="untested-change",
             confidence=0.7,

@@ -80,7 +80,7 @@ def _skipped(path: str, before: Suite, after: Suite) -> Iterator[RawFinding]:
 def _emptied(path: str, was: Case, now: Case) -> Iterator[RawFinding]:
     """A test that asserted something and asserts nothing; a call it did not make may do so now."""
     if was.assertions and not now.assertions and not now.mark and now.calls <= was.calls:
-        message = f"{now.dotted} had {was.assertions} assertions and has none"
+        message = f"{now.dotted} had {was.assertions} assertions and now has none"
         yield RawFinding(
             "assertions-removed", path, now.line, message, key=now.dotted, scope=now.dotted
         )
@@ -93,7 +93,7 @@ def _trivial(pair: Pair, was: Case | None, now: Case) -> Iterator[RawFinding]:
         return
     for line in trivial:
         if line in pair.added:
-            message = f"{now.dotted} asserts nothing but this, which always holds"
+            message = f"{now.dotted} asserts only this, which is always true"
             yield RawFinding(
                 "trivial-assertion", pair.path, line, message, key=now.dotted, scope=now.dotted
             )
@@ -190,14 +190,14 @@ class RemovedTests:
 
     @staticmethod
     def _finding(key: str, names: list[str], path: str, line: int) -> RawFinding:
-        count = "1 test is" if len(names) == 1 else f"{len(names)} tests are"
+        count = "1 test was" if len(names) == 1 else f"{len(names)} tests were"
         shown = ", ".join(names[:NAMES_SHOWN])
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         return RawFinding(
             "removed",
             path,
             line,
-            f"{count} gone: {shown}{more}",
+            f"{count} removed: {shown}{more}",
             key=f"{key} {' '.join(sorted(names))}",
             detail="\n".join(names),
         )

@@ -67,7 +67,7 @@ def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) 
         ("grammars: {}\n", "'scopes' is missing"),
         ("extends: klingon\npatterns: []\n", "allowed: go, java, javascript, ruby"),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
-        (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep does not take"),
+        (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
         (MORE.replace("where: {SQL: {is: [varies]}}", "near: '('"), "not a valid pattern file"),
         (MORE.replace("    message: Text that varies goes into a raw query\n", ""), "'message' is"),
     ],

@@ -19,7 +19,7 @@ READ = {
     "<p>no tag</p>": [],
 }
 UNREAD = {
-    f"<p>\n<%= {RAW}": "one of its tags does not end",
+    f"<p>\n<%= {RAW}": "one of its tags is not closed",
     "<p>\n<% if a %>\n<p/>\n": "its grammar cannot parse line",
 }
 

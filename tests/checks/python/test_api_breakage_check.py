@@ -130,7 +130,7 @@ CALL = "def f({}): ...\n"
         ("a, b", "a", "parameter-removed", "no longer takes 'b'"),
         ("a", "a, b", "parameter-required", "now requires 'b'"),
         ("a, b=1", "a, b", "parameter-required", "now requires 'b'"),
-        ("a, b", "a, *, b", "parameter-kind", "takes 'b' by position only or by name only"),
+        ("a, b", "a, *, b", "parameter-kind", "takes 'b' only by position or only by name"),
         ("a, b", "b, a", "parameter-moved", "takes 'a', 'b' at another position"),
         ("a, b", "a, c", "parameter-renamed", "takes 'c' where it took 'b'"),
         ("a, b", "a, b=1", None, None),
@@ -227,7 +227,7 @@ def test_names_gone_from_one_place_are_one_finding(broken: Broken) -> None:
 def test_functions_broken_alike_are_one_finding(broken: Broken) -> None:
     before = "def f(a, b): ...\ndef g(b): ...\n"
     assert broken(before, "def f(a): ...\ndef g(): ...\n") == [
-        ("parameter-removed", "pkg.mod.f no longer takes 'b'; so for pkg.mod.g")
+        ("parameter-removed", "pkg.mod.f no longer takes 'b'; the same holds for pkg.mod.g")
     ]
 
 
@@ -302,7 +302,7 @@ def test_a_module_that_is_gone(compare: Compare) -> None:
     head = PROJECT | {"pkg/other.py": "x = 1\n"}
     (one,) = compare(check, base, head).findings
     assert (one.code, one.path) == ("module-removed", "pkg/other.py")
-    assert one.message == "The public module pkg.mod is gone"
+    assert one.message == "The public module pkg.mod was removed"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_modules_that_nobody_misses(
 def test_a_package_that_is_gone_is_told_once(compare: Compare) -> None:
     base = PROJECT | {"pkg/sub/__init__.py": "x = 1\n", "pkg/sub/a.py": TWO, "pkg/z.py": "y = 1\n"}
     found = compare(check, base, PROJECT | {"pkg/z.py": "y = 1\n"}).findings
-    assert [one.message for one in found] == ["The public module pkg.sub is gone"]
+    assert [one.message for one in found] == ["The public module pkg.sub was removed"]
 
 
 def test_a_renamed_module_is_gone_under_its_old_name(compare: Compare) -> None:

@@ -26,7 +26,7 @@ def with_new(definition: str) -> tuple[dict[str, str], dict[str, str]]:
 def test_a_new_public_function_without_a_docstring_stands_out(compare: Compare) -> None:
     (one,) = compare(docstrings, *with_new(f"def load():\n{BODY}")).findings
     assert one.code == "missing"
-    assert one.message == "Public function load has no docstring; those around it have"
+    assert one.message == "Public function load has no docstring, unlike its neighbors"
     assert one.key == one.scope == "load"
 
 
@@ -108,7 +108,7 @@ def test_a_parameter_that_is_not_there(compare: Compare, style: str) -> None:
     reply = compare(docstrings, {"a.py": good}, {"a.py": bad})
     (one,) = reply.findings
     assert one.code == "stale-parameter"
-    assert one.message == "The docstring of f names a parameter 'file'; it has none"
+    assert one.message == "The docstring of f documents a parameter 'file' that does not exist"
     assert "file" in bad.split("\n")[one.line - 1]
     assert compare(docstrings, {"a.py": bad}, {"a.py": good}).findings == []
     assert compare(docstrings, {"a.py": bad}, {"a.py": bad + "x = 1\n"}).findings == []

@@ -21,7 +21,7 @@ LOG = "# Changelog\n\n## Unreleased\n\n- A\n"
         (api_breakage, {}, "no changed file is a public module of a library in base"),
         (api_breakage, LIBRARY, ""),
         (changelog, {}, "the project keeps no changelog in its root directory"),
-        (changelog, {"CHANGES.md": "# 1.0\n"}, "CHANGES.md has no heading for what is not"),
+        (changelog, {"CHANGES.md": "# 1.0\n"}, "CHANGES.md has no heading for unreleased"),
         (changelog, {"CHANGES.md": LOG}, ""),
         (weakened_tests, {}, "the project has no tests"),
         (weakened_tests, {"tests/test_a.py": "def test_a():\n    assert 1\n"}, ""),

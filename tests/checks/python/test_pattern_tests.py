@@ -32,7 +32,7 @@ FILES = [
 def test_a_removed_test(compare: Callable[..., Any], path: str, text: str, test: str) -> None:
     (one,) = compare(check, {path: text}, {path: text.replace(test, "")}).findings
     name = "TestTake" if path.endswith(".go") else "takes"
-    assert (one.code, one.message) == ("removed", f"1 test is gone: {name!r}")
+    assert (one.code, one.message) == ("removed", f"1 test was removed: {name!r}")
 
 
 @pytest.mark.parametrize(("path", "text", "test"), FILES)

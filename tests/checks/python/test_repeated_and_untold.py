@@ -196,7 +196,7 @@ def test_what_cannot_be_read_is_a_gap_where_the_answer_rests_on_it(
 def test_names_that_base_may_have_held_are_a_gap(compare: Callable[..., Any]) -> None:
     base = {"pkg/a.py": "def load_record(:\n", "docs/g.md": PAGE}
     reply = compare(stale_references, base, {**base, "pkg/a.py": "X = 1\n"})
-    assert "what base defined there is not known" in reply.gaps["pkg/a.py"]
+    assert "base's definitions there are unknown" in reply.gaps["pkg/a.py"]
 
 
 def test_another_encoding_is_no_gap(compare: Callable[..., Any]) -> None:

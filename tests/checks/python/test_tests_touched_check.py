@@ -21,7 +21,7 @@ def one_file(before: str, after: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def test_a_removed_test_is_named_beside_its_neighbor(compare: Compare) -> None:
     (one,) = compare(check, *one_file("\n" + KEPT + REFUND, "\n" + KEPT)).findings
-    assert (one.code, one.message) == ("removed", "1 test is gone: test_refund")
+    assert (one.code, one.message) == ("removed", "1 test was removed: test_refund")
     assert (one.path, one.line) == (PATH, 2)
 
 
@@ -72,7 +72,7 @@ def test_a_deleted_test_file_is_told_at_a_file_that_is_left(compare: Compare) ->
     base = {PATH: REFUND, "tests/test_kept.py": KEPT, "other.py": "x = 1\n"}
     head = {"tests/test_kept.py": KEPT, "other.py": "x = 2\n"}
     (one,) = compare(check, base, head).findings
-    assert one.message == f"1 test is gone: {PATH}::test_refund"
+    assert one.message == f"1 test was removed: {PATH}::test_refund"
     assert one.path == "other.py"
     # With nothing else in the change, a test file beside it that is known by name only.
     (one,) = compare(check, base, base | {PATH: "x = 1\n"}).findings
@@ -243,7 +243,7 @@ def test_one_finding_names_the_sources_by_growth(compare: Compare) -> None:
     (one,) = compare(check, SOURCE, head).findings
     assert one.path == "src/shop/m4.py"
     assert one.message == (
-        "No test of the change imports or names what it adds to: src/shop/m4.py (+19 lines), "
+        "No test of the change imports or names the code that it changes: src/shop/m4.py (+19 lines), "
         "src/shop/m3.py (+18 lines), src/shop/m2.py (+17 lines) and 2 more"
     )
 

@@ -91,7 +91,7 @@ def test_three_formats_say_the_same(tree: Tree, write: Any) -> None:
     assert tree.run([write(RAN)], head).findings == []
     (half,) = tree.run([write(HALF)], head).findings
     assert (half.code, half.line) == ("lines", 3)
-    assert half.message == "No test runs 3 of the 8 changed lines of pay: 3, 7-8"
+    assert half.message == "No test covers 3 of the 8 changed lines of pay: 3, 7-8"
     (never,) = tree.run([write(NEVER)], head).findings
     assert (never.code, never.line, never.end_line) == ("function", 2, 8)
     reply = tree.run([write(NEVER), write(RAN)], head)
@@ -101,7 +101,7 @@ def test_three_formats_say_the_same(tree: Tree, write: Any) -> None:
 def test_only_changed_lines_count(tree: Tree) -> None:
     reply = tree.run([lcov(HALF)], {"shop/pay.py": PAY}, {"shop/pay.py": [2, 3]})
     (found,) = reply.findings
-    assert found.message == "No test runs 1 of the 2 changed lines of pay: 3"
+    assert found.message == "No test covers 1 of the 2 changed lines of pay: 3"
     assert reply.facts == {"changed": 2, "uncovered": 1}
 
 
@@ -153,7 +153,7 @@ def test_a_report_older_than_head_is_a_gap(tree: Tree) -> None:
     tree.head_time, tree.made = 1_700_000_000 + 301, 2e9  # of two times, the report's own counts
     reply = tree.run([cobertura(RAN), lcov(RAN)], {"shop/pay.py": PAY})
     assert reply.gaps == {
-        "report-0": "is older than head, so it says nothing of it; run the tests again"
+        "report-0": "is older than head; run the tests again"
     }
     tree.made = 1e9
     assert set(tree.run([lcov(RAN)], {"shop/pay.py": PAY}).gaps) == {"report-0"}
@@ -165,18 +165,18 @@ BOMB = '<!DOCTYPE c [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (cobertura(RAN, extra=BOMB), "holds a DTD"),
+        (cobertura(RAN, extra=BOMB), "contains a DTD"),
         (cobertura(RAN, extra='<!DOCTYPE c [<!ENTITY x SYSTEM "file:///etc/passwd">]>'), "a DTD"),
-        (cobertura(RAN)[:-9], "no well-formed XML"),
+        (cobertura(RAN)[:-9], "not well-formed XML"),
         (b"<report/>", "names no file"),
-        (cobertura({0: 1}), "is no Cobertura"),
-        (cobertura({10**12: 1}), "is no Cobertura"),
-        (b'{"files": {"a.py": {"executed_lines": ["x"], "missing_lines": []}}}', "is no Cobertura"),
-        (b'{"files": ' + b"[" * 100_000, "is no Cobertura"),
-        (b"SF:a.py\nDA:1\nend_of_record\n", "is no Cobertura"),
-        (b"root:x:0:0:root:/root:/bin/sh\n", "is no Cobertura"),
-        (b"", "is no Cobertura"),
-        (b"\xff\xfe\x00", "is no Cobertura"),
+        (cobertura({0: 1}), "is not a Cobertura"),
+        (cobertura({10**12: 1}), "is not a Cobertura"),
+        (b'{"files": {"a.py": {"executed_lines": ["x"], "missing_lines": []}}}', "is not a Cobertura"),
+        (b'{"files": ' + b"[" * 100_000, "is not a Cobertura"),
+        (b"SF:a.py\nDA:1\nend_of_record\n", "is not a Cobertura"),
+        (b"root:x:0:0:root:/root:/bin/sh\n", "is not a Cobertura"),
+        (b"", "is not a Cobertura"),
+        (b"\xff\xfe\x00", "is not a Cobertura"),
     ],
 )
 def test_what_is_no_report_says_so_and_nothing_of_its_text(data: bytes, why: str) -> None:

@@ -167,7 +167,7 @@ _HEAD = "from flask import Flask, request\napp = Flask(__name__)\n@app.route('/'
     ids=["deep", "long"],
 )
 def test_what_is_too_much_to_follow_is_a_named_gap(text: str, tmp_path: Path) -> None:
-    assert "followed" in trace(tmp_path, {"big.py": text}).gaps["big.py"]
+    assert "traced" in trace(tmp_path, {"big.py": text}).gaps["big.py"]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
     [
         ("sauces: []\n", "unknown section 'sauces'; allowed are "),
         ("sources: [{match: a.b, kin: x}]\n", "sources: unknown key 'kin'; allowed are "),
-        ("sinks: [{match: a.b, class: sql}]\n", "sinks: an entry lacks 'args'"),
+        ("sinks: [{match: a.b, class: sql}]\n", "sinks: an entry has no 'args'"),
         (
             "sinks: [{match: a, class: sql, args: ['0'], select: x}]\n",
             "sinks: an entry has a wrong",
