@@ -256,7 +256,7 @@ def _stale(head: Source) -> list[tuple[tuple[str, str], RawFinding]]:
                 "stale-parameter",
                 head.path,
                 one.line,
-                f"The docstring of {one.dotted} documents a parameter {one.parameter!r} that does not exist",
+                f"The docstring of {one.dotted} documents {one.parameter!r}, which does not exist",
                 key=f"{one.dotted}({one.parameter})",
                 scope=one.dotted,
                 confidence=0.9,

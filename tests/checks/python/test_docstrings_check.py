@@ -108,7 +108,7 @@ def test_a_parameter_that_is_not_there(compare: Compare, style: str) -> None:
     reply = compare(docstrings, {"a.py": good}, {"a.py": bad})
     (one,) = reply.findings
     assert one.code == "stale-parameter"
-    assert one.message == "The docstring of f documents a parameter 'file' that does not exist"
+    assert one.message == "The docstring of f documents 'file', which does not exist"
     assert "file" in bad.split("\n")[one.line - 1]
     assert compare(docstrings, {"a.py": bad}, {"a.py": good}).findings == []
     assert compare(docstrings, {"a.py": bad}, {"a.py": bad + "x = 1\n"}).findings == []

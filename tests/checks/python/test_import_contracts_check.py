@@ -119,7 +119,10 @@ def test_an_exhaustive_contract_misses_a_new_module(compare: Compare) -> None:
     head = base | {"shop/mail/__init__.py": "", "shop/mail/send.py": "\nimport smtplib\n"}
     reply = compare(broken_contracts, base, head)
     assert [(f.path, f.line) for f in reply.findings] == [("shop/mail/send.py", 2)]
-    assert reply.findings[0].message == 'The contract "C" must list every module, and shop.mail is missing'
+    assert (
+        reply.findings[0].message
+        == 'The contract "C" must list every module, and shop.mail is missing'
+    )
 
 
 def test_settings_in_ini_form_and_sources_in_src(compare: Compare) -> None:

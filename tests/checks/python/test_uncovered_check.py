@@ -152,9 +152,7 @@ def test_a_report_of_something_else_is_a_gap(tree: Tree) -> None:
 def test_a_report_older_than_head_is_a_gap(tree: Tree) -> None:
     tree.head_time, tree.made = 1_700_000_000 + 301, 2e9  # of two times, the report's own counts
     reply = tree.run([cobertura(RAN), lcov(RAN)], {"shop/pay.py": PAY})
-    assert reply.gaps == {
-        "report-0": "is older than head; run the tests again"
-    }
+    assert reply.gaps == {"report-0": "is older than head; run the tests again"}
     tree.made = 1e9
     assert set(tree.run([lcov(RAN)], {"shop/pay.py": PAY}).gaps) == {"report-0"}
 
@@ -171,7 +169,10 @@ BOMB = '<!DOCTYPE c [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
         (b"<report/>", "names no file"),
         (cobertura({0: 1}), "is not a Cobertura"),
         (cobertura({10**12: 1}), "is not a Cobertura"),
-        (b'{"files": {"a.py": {"executed_lines": ["x"], "missing_lines": []}}}', "is not a Cobertura"),
+        (
+            b'{"files": {"a.py": {"executed_lines": ["x"], "missing_lines": []}}}',
+            "is not a Cobertura",
+        ),
         (b'{"files": ' + b"[" * 100_000, "is not a Cobertura"),
         (b"SF:a.py\nDA:1\nend_of_record\n", "is not a Cobertura"),
         (b"root:x:0:0:root:/root:/bin/sh\n", "is not a Cobertura"),
