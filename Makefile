@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture properties mutants lint docs models bench clean
+.PHONY: help review test torture properties mutants lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -39,10 +39,6 @@ lint: $(VENV)/.installed-dev ## linters, spelling, types, import contracts
 
 docs: $(VENV)/.installed ## write the pages that are made from tables
 	@cd docs && ../$(BIN)/diffcourt catalog --repo "$$(mktemp -d)" --rules > findings.md
-
-models: $(VENV)/.installed-dev ## write the pydantic models of the verdict from its structs
-	@$(BIN)/python tools/verdict_model.py
-	@$(BIN)/ruff format --quiet orchestrator/library/verdict_models.py
 
 bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done
