@@ -154,7 +154,7 @@ def find_signature_errors(
     Args:
         rows: as the chain has them; errors of the chain itself are not reported here.
     """
-    head = ""
+    head = GENESIS
     for row in rows:
         key = keys.get(read_key_id(row)) if row.kind == SIGNED_HEAD else None
         if key is not None and not is_valid_signed_head(row, key, run_id, head):

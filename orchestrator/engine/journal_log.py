@@ -5,7 +5,7 @@ waits for durability shares the commit with all others who wait; what nobody wai
 when the log has been idle for a few milliseconds.
 """
 
-import time
+from itertools import pairwise
 
 import anyio
 
@@ -29,6 +29,9 @@ from orchestrator.errors import StoreError
 SESSION = "session"
 """Topic of the note with which each session of a run begins."""
 
+BEGINNING = Row(0, "", "", 0.0, b"", GENESIS)
+"""Stands before a journal's first row."""
+
 LEASE_SECONDS = 30.0
 IDLE_COMMIT_SECONDS = 0.005
 
@@ -40,13 +43,9 @@ def is_session_start(row: Row) -> bool:
 
 def seconds_worked(rows: list[Row]) -> float:
     """Time from first to last row of each session: a run that lay still did not work."""
-    worked, start, last = 0.0, None, 0.0
-    for row in rows:
-        if is_session_start(row):
-            worked += last - start if start is not None else 0.0
-            start = row.at
-        last = row.at
-    return worked + (last - start if start is not None else 0.0)
+    return sum(
+        (row.at - before.at for before, row in pairwise(rows) if not is_session_start(row)), 0.0
+    )
 
 
 class JournalLog:
@@ -70,32 +69,30 @@ class JournalLog:
             raise StoreError(what)
         self.run_id, self._key = run_id, key
         self._store, self._clock, self._fence = store, clock, fence
-        self._last = rows[-1] if rows else None
+        self._last = rows[-1] if rows else BEGINNING
         self._pending: list[Row] = []
         self._writing = False
         self._waiting: list[tuple[int, anyio.Event]] = []  # a row's number, and who waits for it
         self._dirty = anyio.Event()
-        self._since = 0.0  # no pending row is older, by the monotonic clock
+        self._since: float  # no pending row is older, by the event loop's clock
         self._broken: StoreError | None = None
         self._worked, self._opened = seconds_worked(rows), clock.now()
         self._session = 1 + sum(map(is_session_start, rows))
         self.append("note", str(Key(SESSION, number=self._session)), {})
 
-    def _newest(self) -> Row | None:
+    def _newest(self) -> Row:
         # Looked up, not kept: an interrupt between two steps must not leave the two apart.
         return self._pending[-1] if self._pending else self._last
 
     @property
     def length(self) -> int:
         """Rows so far, durable or not."""
-        newest = self._newest()
-        return newest.seq if newest else 0
+        return self._newest().seq
 
     @property
     def head(self) -> str:
         """The last row's hash."""
-        newest = self._newest()
-        return newest.hash if newest else GENESIS
+        return self._newest().hash
 
     def elapsed(self) -> float:
         """Seconds of work so far, over all sessions."""
@@ -120,7 +117,7 @@ class JournalLog:
         if self._broken:
             raise self._broken
         newest = self._newest()
-        if self._key is None or newest is None or newest.kind == SIGNED_HEAD:
+        if self._key is None or newest.kind == SIGNED_HEAD:
             return
         seq, at = newest.seq + 1, self._clock.now()
         body = signed_head_body(self._key, self.run_id, seq, at, newest.hash)
@@ -128,10 +125,10 @@ class JournalLog:
 
     def _add(self, kind: str, key: str, at: float, body: dict[str, Json]) -> None:
         encoded, newest = canonical(body), self._newest()
-        seq, head = (newest.seq + 1, newest.hash) if newest else (1, GENESIS)
-        chained = row_hash(head, seq, kind, key, at, encoded)
+        seq = newest.seq + 1
+        chained = row_hash(newest.hash, seq, kind, key, at, encoded)
         if not self._pending:
-            self._since = time.monotonic()
+            self._since = anyio.current_time()
             self._dirty.set()
         self._pending.append(Row(seq, kind, key, at, encoded, chained))
 
@@ -156,8 +153,7 @@ class JournalLog:
             await woken.wait()
         except BaseException:
             self._waiting = [(row, who) for row, who in self._waiting if who is not woken]
-            if woken.is_set() and not self._writing:
-                self._wake()  # it was our turn: another's then
+            self._wake()  # it may have been our turn: another's then
             raise
 
     def _durable(self, seq: int) -> bool:
@@ -187,7 +183,7 @@ class JournalLog:
                 continue
             self._dirty = anyio.Event()
             while self._pending:
-                left = self._since + IDLE_COMMIT_SECONDS - time.monotonic()
+                left = self._since + IDLE_COMMIT_SECONDS - anyio.current_time()
                 await (anyio.sleep(left) if left > 0 else self.flush())
 
     async def _write(self) -> None:
@@ -195,7 +191,7 @@ class JournalLog:
         if self._broken:
             raise self._broken
         batch, self._writing = list(self._pending), True
-        self._since = time.monotonic()  # of those that are added meanwhile
+        self._since = anyio.current_time()  # of those that are added meanwhile
         try:
             # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
             # then waits here until the store is done.

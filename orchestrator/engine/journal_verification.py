@@ -81,7 +81,8 @@ def verify_journal(
     signed_to = max((head.row for head in signed_heads if head.checked), default=0)
     # Signatures are of the chain: where that is broken they say nothing more.
     if keys and not errors:
-        errors += [VerificationError(*found) for found in find_signature_errors(run_id, rows, keys)]
+        wrong = find_signature_errors(run_id, rows, keys)
+        errors = [VerificationError(*found) for found in wrong]
         errors += _unsigned(rows, signed_heads, signed_to, keys)
     return VerificationResult(
         rows=len(rows),

@@ -8,6 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
@@ -129,6 +130,63 @@ async def test_all_who_wait_are_told_that_a_write_failed() -> None:
             store.let(200)
     assert sorted(told) == ["first", "second", "third"]
     assert str(caught.value) == "disk full"
+
+
+async def open_log(store: MemoryStore) -> JournalLog:
+    """The log of a new run, without the commits in the background."""
+    await store.create(RUN, 0.0, {})
+    fence = await store.acquire(RUN, "a test", 30)
+    return JournalLog(RUN, store, SystemClock(), fence, [])
+
+
+async def test_one_who_waits_alone_writes_when_the_write_before_ends() -> None:
+    store = Gated()
+    log = await open_log(store)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(log.flush)
+            await settle()
+            log.append("note", "a", {})
+            group.start_soon(log.flush)
+            await settle()
+            store.let(2)
+    assert [row.key for row in await store.rows(RUN)] == ["session/1", "a"]
+
+
+class FailsOnce(MemoryStore):
+    """Its first append fails."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(SystemClock())
+        self.errors = [error]
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        await super().append(run_id, fence, rows, ttl)
+
+
+@pytest.mark.parametrize(
+    ("error", "later"),
+    [
+        (StoreError("disk full"), "disk full"),
+        # Whether the rows were written is not known.
+        (OSError("bad disk"), f"run {RUN} was cut off while it wrote; resume it"),
+    ],
+)
+async def test_after_a_failed_write_nothing_more_is_taken(error: Exception, later: str) -> None:
+    store = FailsOnce(error)
+    log = await open_log(store)
+    with pytest.raises(type(error), match=str(error)):
+        await log.flush()
+    for take in (lambda: log.append("note", "a", {}), log.sign_head):
+        with pytest.raises(StoreError) as raised:
+            take()
+        assert str(raised.value) == later
+    with pytest.raises(StoreError, match=later):
+        await log.flush()
+    await log.close()
+    assert await store.rows(RUN) == []
 
 
 class Interrupts(MemoryStore):

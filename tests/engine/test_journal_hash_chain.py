@@ -1,5 +1,8 @@
 """The chain: whatever is done to a stored journal, opening it says so."""
 
+import hashlib
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +37,12 @@ def chain(count: int = 6) -> list[Row]:
 
 
 FIELDS = {"seq": 9, "kind": "intent", "key": "key/x", "at": 2.25, "hash": "f" * 64}
+
+
+def test_a_row_is_hashed_as_its_head_in_json_a_line_break_and_its_body() -> None:
+    text = json.dumps(["ab" * 32, 7, "note", "é", 1.5], separators=(",", ":")) + '\n{"n":1}'
+    hashed = row_hash("ab" * 32, 7, "note", "é", 1.5, b'{"n":1}')
+    assert hashed == hashlib.sha256(text.encode()).hexdigest()
 
 
 @given(place=st.integers(0, 5), at=st.integers(0, 6), flip=st.integers(1, 255))

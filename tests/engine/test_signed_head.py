@@ -1,5 +1,7 @@
 """Signed heads: who rewrites a journal without the key is found out, whatever is rewritten."""
 
+import hashlib
+import hmac
 import json
 import os
 import subprocess
@@ -100,10 +102,30 @@ async def test_a_session_ends_with_a_signed_head(key: SigningKey) -> None:
         "note",
         SIGNED_HEAD,
     ]
+    assert [row.key for row in rows if row.kind == SIGNED_HEAD] == [
+        "signed_head/4",
+        "signed_head/7",
+    ]
     found = verify_journal(RUN, rows, None, known(PUBLIC if key is PAIR else key))
     assert (found.errors, found.signed_to) == ((), 7)
     assert [(head.row, head.checked) for head in found.signed_heads] == [(4, True), (7, True)]
     assert (found.head, found.rows) == (rows[-1].hash, 7)
+
+
+def test_a_secret_signs_by_hmac_and_its_id_does_not_tell_it() -> None:
+    secret = b"s" * 32
+    key = HmacKey(secret)
+    assert key.key_id == hmac.new(secret, b"diffcourt-key-id", hashlib.sha256).hexdigest()[:16]
+    assert key.sign(b"rows") == hmac.new(secret, b"rows", hashlib.sha256).digest()
+
+
+def test_a_journal_of_nothing_but_a_signed_head_signs_the_beginning() -> None:
+    body = canonical(signed_head_body(SECRET, RUN, 1, 1.5, GENESIS))
+    assert not faults([chained([], SIGNED_HEAD, "signed_head/1", body)], SECRET)
+    other = canonical(signed_head_body(SECRET, RUN, 1, 1.5, "f" * 64))
+    assert faults([chained([], SIGNED_HEAD, "signed_head/1", other)], SECRET) == [
+        (1, f"the signature in row 1 is not one of key {SECRET.key_id}")
+    ]
 
 
 async def test_without_a_key_nothing_is_added() -> None:
@@ -170,13 +192,13 @@ def test_any_byte_of_a_seal_counts(at: int, flip: int) -> None:
     assert faults(rewritten(rows, row4=replace(rows[3], body=bytes(body))), PUBLIC)
 
 
-@pytest.mark.parametrize(
-    "body", [b"{}", b"[]", b"no json", b"[" * 100_000, b'{"key":null}', b"\xff"]
-)
-def test_a_seal_in_no_form_at_all_is_no_seal(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"no json", b"[" * 100_000, b'{"key":""}', b"\xff"])
+def test_a_signed_head_in_no_form_at_all_is_none(body: bytes) -> None:
     rows = signed(SECRET)
-    assert faults(rewritten(rows, row4=replace(rows[3], body=body)), SECRET)
-    assert not faults(rewritten(rows, row4=replace(rows[3], body=body)))
+    forged = rewritten(rows, row4=replace(rows[3], body=body))
+    assert faults(forged, SECRET)
+    found = verify_journal(RUN, forged, None, {})
+    assert (found.errors, found.signed_heads) == ((), ())
 
 
 def test_a_seal_of_another_run_or_another_place_is_none() -> None:
@@ -207,6 +229,101 @@ def test_what_came_after_the_head_is_no_fault_and_is_named() -> None:
     )
     forged = rewritten(rows, row2=replace(rows[1], body=b"{}"))
     assert faults(forged, anchor=Anchor(rows[2].hash, 3))[0][0] == 3
+
+
+NO_ANCHOR = "no head was given: rows cut off at the end, or an older copy, would not be seen"
+LATE = (
+    "were not signed when their session ended, "
+    "and were signed by the next: what was done to them in between would not be seen"
+)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "anchored", "keys", "signed_to", "gaps"),
+    [
+        ([SECRET, SECRET], 0, [SECRET], 8, [NO_ANCHOR]),
+        ([SECRET, SECRET], 4, [SECRET], 8, []),
+        ([SECRET], 4, [], 0, ["1 signature was not checked: no key was given"]),
+        ([SECRET, SECRET], 8, [], 0, ["2 signatures were not checked: no key was given"]),
+        (
+            [OTHER, SECRET], 8, [SECRET], 8,
+            ["1 signature was not checked: made with a key that was not given"],
+        ),
+        (
+            [None], 0, [], 0,
+            [
+                NO_ANCHOR,
+                "no key was given: a journal that was rewritten as a whole would not be seen",
+            ],
+        ),
+        ([None, None, SECRET], 10, [SECRET], 10, [f"rows 1 to 3 {LATE}", f"rows 4 to 6 {LATE}"]),
+        ([SECRET, None, SECRET], 11, [SECRET], 11, [f"rows 5 to 7 {LATE}"]),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_verified_is_listed(
+    sessions: list[SigningKey | None],
+    anchored: int,
+    keys: list[SigningKey],
+    signed_to: int,
+    gaps: list[str],
+) -> None:
+    rows = signed(*sessions)
+    anchor = Anchor(rows[anchored - 1].hash, anchored) if anchored else None
+    found = verify_journal(RUN, rows, anchor, known(*keys))
+    assert (found.errors, found.signed_to, list(found.gaps)) == ((), signed_to, gaps)
+
+
+def test_one_row_that_was_signed_late_is_listed() -> None:
+    rows: list[Row] = []
+    for number in (1, 2):
+        rows.append(chained(rows, "note", f"session/{number}", b"{}"))
+    body = signed_head_body(SECRET, RUN, 3, 3.5, rows[-1].hash)
+    rows.append(chained(rows, SIGNED_HEAD, signed_head_key(3), canonical(body)))
+    found = verify_journal(RUN, rows, Anchor(rows[-1].hash, 3), known(SECRET))
+    assert found.gaps == (f"rows 1 to 1 {LATE}",)
+
+
+def test_an_edit_a_cut_end_and_a_rewritten_head_are_all_listed() -> None:
+    rows = signed(None, None)
+    rows[1] = replace(rows[1], body=b"{}")
+    edit = (2, "journal row 2 (1/a) was altered after it was written")
+    assert faults(rows, anchor=Anchor("f" * 64, 9)) == [
+        edit,
+        (
+            7,
+            "the journal ends at row 6, and had 9 rows when the verdict was made: its end was cut "
+            "off, or an older copy was put in its place",
+        ),
+    ]
+    assert faults(rows, anchor=Anchor("f" * 64, 6)) == [
+        edit,
+        (6, "row 6 is not the one that was the head: rewritten"),
+    ]
+
+
+def test_a_forged_signature_and_rows_without_one_are_both_listed_and_nothing_counts_as_signed() -> (
+    None
+):
+    rows = signed(SECRET, None)
+    body = {**json.loads(rows[3].body), "signature": "00" * 32}
+    forged = rewritten(rows, row4=replace(rows[3], body=canonical(body)))
+    found = verify_journal(RUN, forged, None, known(SECRET))
+    assert [(error.row, error.what) for error in found.errors] == [
+        (4, f"the signature in row 4 is not one of key {SECRET.key_id}"),
+        (
+            5,
+            "rows 5 to 7 are not signed: the run was cut off, or they were written without the key",
+        ),
+    ]
+    assert found.signed_to == 0
+
+
+def test_the_keys_that_are_given_and_those_that_are_found_are_named_in_order() -> None:
+    given = " and not with {}, {}:".format(*sorted([SECRET.key_id, PUBLIC.key_id]))
+    third = HmacKey(b"t" * 32)
+    found = "it is signed with key {}, {}".format(*sorted([OTHER.key_id, third.key_id]))
+    ((row, what),) = faults(signed(OTHER, third), SECRET, PUBLIC)
+    assert (row, what.startswith(found + given)) == (8, True)
 
 
 def test_keys_can_change_between_sessions() -> None:

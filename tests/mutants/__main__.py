@@ -29,7 +29,7 @@ MODULES = {
         "review/test_citations.py",
         "review/test_quote_location.py",
     ],
-    "code_review/findings/merging.py": ["review/test_merging.py", "review/test_waivers.py"],
+    "code_review/findings/merging.py": ["review/test_joined_findings.py", "review/test_merging.py"],
     "code_review/findings/quote_location.py": ["review/test_quote_location.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],
     "code_review/verdict/decision.py": ["review/test_decision.py"],
@@ -60,6 +60,7 @@ MODULES = {
     "engine/journal_log.py": [
         "engine/test_journal_groups.py",
         "engine/test_journal_hash_chain.py",
+        "engine/test_journal_idle_commits.py",
         "engine/test_signed_head.py",
     ],
     "engine/journal_verification.py": ["engine/test_signed_head.py"],

@@ -188,6 +188,31 @@ def test_severity_and_confidence_decide_what_a_finding_does(
             "needs_changes",
             ("6 findings (F1, F2, F3, F4, F5 and 1 more) at or above medium",),
         ),
+        # A model's word alone, or against evidence, does not block.
+        (
+            [
+                finding(),
+                replace(finding(2, "critical"), standing="refuted"),
+                replace(finding(3, "critical"), standing="unconfirmed"),
+                replace(finding(4, "critical"), standing="unconfirmed"),
+            ],
+            True,
+            "needs_changes",
+            (
+                "2 findings (F3, F4) at or above critical, unconfirmed and so not blocking",
+                "1 finding (F2) at or above critical, refuted and so not blocking",
+                "1 finding (F1) at or above medium",
+            ),
+        ),
+        (
+            [
+                replace(finding(1, "critical"), standing="unconfirmed"),
+                replace(finding(2, "critical"), standing="confirmed"),
+            ],
+            True,
+            "block",
+            ("1 finding (F2) at or above critical",),
+        ),
     ],
 )
 def test_the_heaviest_open_finding_decides_and_incomplete_is_never_merge(

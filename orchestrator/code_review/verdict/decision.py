@@ -111,14 +111,13 @@ def decide(
     open_ones = [finding for finding in findings if finding.state == "open"]
     grave = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 2]
     blocking = [f for f in grave if f.standing in CAN_BLOCK]
-    held_back = [f for f in grave if f.standing not in CAN_BLOCK]
     asking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 1]
     if blocking:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
     reasons = [
         f"{_count(found)} at or above {policy.block_at}, {standing} and so not blocking"
         for standing in ("unconfirmed", "refuted")
-        if (found := [f for f in held_back if f.standing == standing])
+        if (found := [f for f in grave if f.standing == standing])
     ]
     if asking:
         reasons.append(f"{_count(asking)} at or above {policy.needs_changes_at}")

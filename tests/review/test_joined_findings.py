@@ -1,0 +1,215 @@
+"""Findings that somebody calls duplicates, and who proves, confirms and words what is merged."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import Severity
+from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.code_review.findings.merging import (
+    FindingReport,
+    MergedFinding,
+    build_finding,
+    join_duplicates,
+    merge,
+)
+from orchestrator.code_review.verdict.model import Objection
+from tests.review.test_merging import POLICY, agent, tool
+
+ANALYZER = tool(severity="low")
+QA = agent("qa", title="Loses the last row", cwe=(), start_line=7, end_line=7)
+DOCS = agent("docs", title="Never closes the file", cwe=(), start_line=9, end_line=9)
+SECURITY = agent("security", title="Reads any path", cwe=(), start_line=11, end_line=11)
+
+
+def joined(
+    *reports: FindingReport,
+    pairs: list[tuple[FindingReport, FindingReport]],
+    policy: VerdictPolicy = POLICY,
+) -> list[MergedFinding]:
+    """What is kept of findings with one report each, in this order."""
+    names = [(one.finding.fingerprint, other.finding.fingerprint) for one, other in pairs]
+    return join_duplicates([MergedFinding([report]) for report in reports], names, policy)
+
+
+def shapes(findings: list[MergedFinding]) -> list[list[str]]:
+    """The title of each finding and those of its duplicates."""
+    return [[part.finding.title for part in one.parts] for one in findings]
+
+
+def with_rating(report: FindingReport, severity: Severity, confidence: float) -> FindingReport:
+    return replace(
+        report, finding=replace(report.finding, severity=severity, confidence=confidence)
+    )
+
+
+def waiving(**waiver: Any) -> VerdictPolicy:
+    return replace(POLICY, waivers=(Waiver(why="accepted", **waiver),))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("kept", "dropped"),
+    [
+        # An analyzer's, whatever an agent says of it.
+        (ANALYZER, with_rating(QA, "critical", 0.9)),
+        # Severe, but too unsure to count.
+        (with_rating(QA, "medium", 0.9), with_rating(DOCS, "critical", 0.1)),
+        # Both need changes.
+        (with_rating(DOCS, "high", 0.9), with_rating(QA, "medium", 0.9)),
+    ],
+)
+def test_of_two_duplicates_the_analyzers_or_the_one_that_weighs_most_is_kept(
+    kept: FindingReport, dropped: FindingReport, *, turned: bool
+) -> None:
+    order = (dropped, kept) if turned else (kept, dropped)
+    assert shapes(joined(*order, pairs=[order])) == [[kept.finding.title, dropped.finding.title]]
+
+
+def test_findings_that_analyzers_report_both_stay_and_later_pairs_are_joined() -> None:
+    other = tool("taint", title="Path from a request", start_line=8, end_line=8)
+    found = joined(ANALYZER, other, QA, DOCS, pairs=[(ANALYZER, other), (QA, DOCS)])
+    assert shapes(found) == [
+        ["Shell command built at run time"],
+        ["Path from a request"],
+        ["Loses the last row", "Never closes the file"],
+    ]
+
+
+def test_a_pair_of_which_only_one_is_known_joins_nothing() -> None:
+    assert shapes(joined(QA, DOCS, pairs=[(QA, SECURITY), (QA, QA)])) == [
+        ["Loses the last row"],
+        ["Never closes the file"],
+    ]
+
+
+def test_duplicates_of_a_duplicate_are_duplicates_of_what_is_kept() -> None:
+    findings = [MergedFinding([report]) for report in (QA, DOCS, SECURITY)]
+    names = [report.finding.fingerprint for report in (QA, DOCS, SECURITY)]
+    (found,) = join_duplicates(findings, [(names[1], names[2]), (names[0], names[2])], POLICY)
+    assert shapes([found]) == [["Loses the last row", "Never closes the file", "Reads any path"]]
+    assert [part.duplicates for part in found.duplicates] == [[], []]
+    assert len(findings) == 3
+
+
+def test_a_finding_is_a_duplicate_by_any_of_its_reports() -> None:
+    findings = [MergedFinding([QA, DOCS]), MergedFinding([SECURITY])]
+    pair = DOCS.finding.fingerprint, SECURITY.finding.fingerprint
+    assert shapes(join_duplicates(findings, [pair], POLICY)) == [
+        ["Loses the last row", "Reads any path"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waiver", "count"),
+    [
+        ({"rule": "qa.reported"}, 2),
+        ({"rule": "docs.reported"}, 2),
+        ({"fingerprint": QA.finding.fingerprint}, 2),
+        ({"rule": "qa.reported", "paths": ("app.py",)}, 2),
+        ({"rule": "qa.reported", "paths": ("other.py",)}, 1),
+        ({"rule": "security.reported"}, 1),
+    ],
+)
+def test_a_finding_that_is_waived_is_not_joined_with_one_that_is_not(
+    waiver: dict[str, Any], count: int
+) -> None:
+    assert len(joined(QA, DOCS, pairs=[(QA, DOCS)], policy=waiving(**waiver))) == count
+
+
+def test_two_waived_findings_are_joined() -> None:
+    policy = waiving(rule="qa.reported")
+    other = agent("qa", title="Never closes the file", cwe=(), start_line=9, end_line=9)
+    assert len(joined(QA, other, pairs=[(QA, other)], policy=policy)) == 1
+
+
+def standing(
+    *reports: FindingReport, objections: tuple[Objection, ...] = (), judge: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """The standing of the one finding that these make, and who confirms it."""
+    (one,) = merge(reports, POLICY)
+    one.judge_confirms = judge
+    found = build_finding(one, POLICY, objections)
+    return found.standing, found.confirmed_by
+
+
+PROOF = tool()
+NAME = PROOF.finding.fingerprint
+REFUTED = Objection("qa", "It cannot happen.", ("app.py: q",), "", refutes=True)
+DOUBTED = replace(REFUTED, refutes=False)
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        ([PROOF], ("proved", ())),
+        ([agent()], ("unconfirmed", ())),
+        ([PROOF, agent()], ("proved", ("qa",))),
+        ([tool("ruff"), tool("taint")], ("proved", ("taint",))),
+        ([agent("qa"), agent("docs")], ("confirmed", ("qa",))),
+        ([PROOF, agent("qa"), agent("docs")], ("proved", ("docs", "qa"))),
+        # Its author is the agent whose own finding it is, whoever takes it up with more certainty.
+        (
+            [agent("qa"), agent("docs", agent("qa").finding.fingerprint, confidence=0.9)],
+            ("confirmed", ("docs",)),
+        ),
+        # Half sure confirms, less does not, nor does who rates it less severe.
+        ([PROOF, agent(confidence=0.5)], ("proved", ("qa",))),
+        ([PROOF, agent(confidence=0.49)], ("proved", ())),
+        ([PROOF, agent(severity="low")], ("proved", ())),
+        ([PROOF, replace(agent(), confirms=False)], ("proved", ())),
+        ([PROOF, tool("taint", confidence=0.1)], ("proved", ("taint",))),
+        # What the analyzer proves is less severe than what the agent says.
+        ([PROOF, agent(severity="critical", confidence=0.9)], ("unconfirmed", ())),
+    ],
+)
+def test_an_analyzer_proves_and_who_reports_it_as_severe_confirms(
+    reports: list[FindingReport], expected: tuple[str, tuple[str, ...]]
+) -> None:
+    assert standing(*reports) == expected
+
+
+def test_an_objection_with_evidence_refutes_what_agents_confirm_and_not_what_is_proved() -> None:
+    two = agent("qa"), agent("docs")
+    assert standing(*two, objections=(DOUBTED,)) == ("confirmed", ("qa",))
+    assert standing(*two, objections=(DOUBTED, REFUTED)) == ("refuted", ("qa",))
+    assert standing(agent(), objections=(REFUTED,)) == ("refuted", ())
+    assert standing(PROOF, objections=(REFUTED,)) == ("proved", ())
+
+
+def test_the_judge_confirms_a_finding_or_its_duplicate() -> None:
+    assert standing(agent(), judge=True) == ("confirmed", ("judge",))
+    assert standing(PROOF, agent(), judge=True) == ("proved", ("judge", "qa"))
+    (found,) = joined(QA, DOCS, pairs=[(QA, DOCS)])
+    found.duplicates[0].judge_confirms = True
+    assert build_finding(found, POLICY).confirmed_by == ("docs", "judge")
+
+
+def test_a_duplicate_that_weighs_more_rates_the_finding_and_proves_nothing() -> None:
+    proof = with_rating(PROOF, "critical", 0.4)
+    (found,) = joined(proof, with_rating(QA, "critical", 0.9), pairs=[(proof, QA)])
+    found.repeated_by, found.duplicates[0].repeated_by = {"docs"}, {"architecture"}
+    result = build_finding(found, POLICY)
+    assert (result.title, result.severity, result.confidence) == (
+        "Shell command built at run time",
+        "critical",
+        0.9,
+    )
+    assert (result.standing, result.confirmed_by) == ("confirmed", ("qa",))
+    assert result.reported_by == ("architecture", "docs", "qa", "ruff", "security")
+    assert [said.by for said in result.reports] == ["ruff", "qa"]
+    assert found.supporters == {"architecture", "docs", "qa"}
+
+
+@pytest.mark.parametrize(
+    ("arguable", "lowers", "severity"),
+    [(True, True, "low"), (True, False, "medium"), (False, True, "medium")],
+)
+def test_evidence_lowers_the_severity_of_an_arguable_rule_only(
+    severity: str, *, arguable: bool, lowers: bool
+) -> None:
+    proof = replace(PROOF, arguable=arguable)
+    lower = replace(agent("qa", NAME, severity="low", cwe=()), lowers=lowers)
+    (one,) = merge([proof, lower], POLICY)
+    assert build_finding(one, POLICY).severity == severity
