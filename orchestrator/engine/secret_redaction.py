@@ -17,7 +17,8 @@ import re
 import string
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from orchestrator.engine.types import Json
 
@@ -28,6 +29,9 @@ SHORTEST = 8
 
 SHORTEST_WORD = 12
 """The same for letters alone, or digits alone."""
+
+FILTERED_TEXTS = 128
+"""Texts whose filtered form is remembered: journal and requests have the same ones."""
 
 _SMALLEST_INT, _LARGEST_INT = 10 ** (SHORTEST - 1), 1 << 4096
 """Other numbers are not looked at: they are too short, or longer than Python writes as text."""
@@ -167,7 +171,15 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._sought: tuple[dict[bytes, None], ...] = tuple({} for _ in _VIEWS)
+        self._filters: list[Callable[[str], str]] = []
         self.add(secrets)
+
+    def add_filter(self, without: Callable[[str], str]) -> None:
+        """Add a function that takes other secrets out of a text.
+
+        It must return the same for the same text, always: a resumed run compares requests.
+        """
+        self._filters.append(lru_cache(FILTERED_TEXTS)(without))
 
     def add(self, secrets: Iterable[str]) -> None:
         """Add secrets to take out."""
@@ -180,11 +192,18 @@ class Redactor:
                         break
 
     def __bool__(self) -> bool:
-        return any(self._sought)
+        return bool(self._filters) or any(self._sought)
 
     def __call__(self, text: str) -> str:
         """The text with every secret in it replaced."""
         return self._clean([text])[0] if self else text
+
+    def _filtered(self, text: str) -> str:
+        if len(text) < SHORTEST:
+            return text
+        for without in self._filters:
+            text = without(text)
+        return text
 
     def json(self, value: Json) -> Json:
         """A JSON value with every secret in its strings, numbers and keys replaced."""
@@ -200,6 +219,8 @@ class Redactor:
 
     def _clean(self, texts: list[str]) -> list[str]:
         """Neighboring texts without secrets, be they in one or across several."""
+        if self._filters and (filtered := list(map(self._filtered, texts))) != texts:
+            texts = filtered
         spans = self._spans("".join(texts))
         if not spans:
             return texts

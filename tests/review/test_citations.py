@@ -1,6 +1,5 @@
 """Citations are checked: text of head, of the change, of a finding, of a tool's answer."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -111,13 +110,16 @@ CITED: list[tuple[CitationSource, str, str, str]] = [
     ("tool", "search", '"findings": []', ""),
     ("tool", "search", 'log("ready")\nrun()', ""),
     ("tool", "text", "plain [text", ""),
+    ("tool", "lines", 'token = "[redacted]"', ""),
+    ("tool", "lines", "first line[redacted]last line", "does not stand"),
     ("tool", "search", "13 callers of check()", "does not stand"),
     ("tool", "glob", "12 callers of check()", "does not stand"),
 ]
 
 
 async def test_a_citation_is_valid_where_its_text_occurs(tmp_path: Path) -> None:
-    answers: Mapping[str, list[str]] = {"search": ["other", ANSWER], "text": ["plain [text"]}
+    answers: dict[str, list[str]] = {"search": ["other", ANSWER], "text": ["plain [text"]}
+    answers["lines"] = ['the first line\ntoken = "abc"\nthe last line']
     async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
         known = Sources(workspace, {"F1": FOUND}, lambda tool: answers.get(tool, []))
         for source, name, quote, fault in CITED:

@@ -253,7 +253,8 @@ FOUND: list[tuple[str, list[Place]]] = [
     ("a&amp;b&lt;c", [(5, 5)]),
     ("```\n+a&amp;b&lt;c\n```", [(5, 5)]),
     ("```\n3: `gamma\n```", []),
-    # An ellipsis or a redaction stands for something between two texts of ten characters in all.
+    # An ellipsis stands for something between two texts of ten characters in all, a redaction for
+    # something within a line between two of five.
     ("alpha\n...\ngamma", [(1, 3)]),
     ("alpha\n  # ...\ngamma", [(1, 3)]),
     ("alpha\n// …\ngamma", [(1, 3)]),
@@ -264,7 +265,8 @@ FOUND: list[tuple[str, list[Place]]] = [
     ("alpha = 1\n...\ngamma\n...\ntail{}", [(1, 8)]),
     ("alpha\n[redacted]\ngamma", [(1, 3)]),
     ("alpha[redacted]\ngamma", []),
-    ("be[redacted]x)\ngamma", []),
+    ("be[redacted]x)\ngamma", [(2, 3)]),
+    ("al[redacted]1", []),
     ("beta[redacted])\ngamma", [(2, 3)]),
     ("alpha [redacted]\nbeta(x)", [(1, 2)]),
     ("alpha [redacted] beta(x)", []),

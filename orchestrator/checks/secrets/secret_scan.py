@@ -29,7 +29,7 @@ _MOST_REDACTED = 200
 MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten thousand
 
 
-def _shaped(text: str) -> Iterator[Hit]:
+def find_tokens(text: str) -> Iterator[Hit]:
     """Tokens that have the shape in which a service issues them."""
     for shape in token_formats():
         if not any(hint in text for hint in shape.hints):
@@ -53,7 +53,7 @@ def _hits(source: Source, text: str) -> Iterator[Hit]:
     by_place = not (illustrative or random)
     if by_place:
         yield from find_in_credential_file(source.path, text)
-    for hit in _shaped(text):
+    for hit in find_tokens(text):
         if by_place:
             yield hit
         elif hit.code != "json-web-token":

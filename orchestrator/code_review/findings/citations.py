@@ -171,7 +171,8 @@ class Sources(Struct, frozen=True):
     async def _check_one(self, citation: Citation) -> str:
         if len(remove_white_space([citation.quote])) < MIN_QUOTE:
             return f"its quote of {citation.source} {citation.name} is too short to show anything"
-        if any(contains_quote([text], citation.quote) for text in await self._texts(citation)):
+        texts = await self._texts(citation)
+        if any(contains_quote(text.split("\n"), citation.quote) for text in texts):
             return ""
         return f"its quote does not stand in {citation.source} {citation.name}"
 

@@ -58,17 +58,23 @@ class FileText:
     def _places(self, quote: str) -> list[Place]:
         whole = _normalize(quote)
         if whole in self._text:
-            return self._matches(re.escape(whole)) if whole else []
-        most_lines = len(self._starts) if _ELLIPSIS.search(quote) else quote.count("\n") + 1
+            return self._matches(f"({re.escape(whole)})") if whole else []
+        elided = bool(_ELLIPSIS.search(quote))
+        most_lines = len(self._starts) if elided else quote.count("\n") + 1
         parts = [part for part in map(_normalize, _LEFT_OUT.split(quote)) if part]
-        if parts == [whole] or sum(map(len, parts)) < 2 * MIN_QUOTE:
+        # A secret has a line of its own around it; an ellipsis stands for anything.
+        least = MIN_QUOTE if _LEFT_OUT.sub(_keep_redacted, quote) == quote else 2 * MIN_QUOTE
+        if parts == [whole] or sum(map(len, parts)) < least:
             return []
-        gapped = self._matches(f".{{0,{_MOST_LEFT_OUT}}}?".join(map(re.escape, parts)))
+        gap = f".{{0,{_MOST_LEFT_OUT}}}?"
+        # A match may begin within another that has too many lines.
+        gapped = self._matches(f"(?=({gap.join(map(re.escape, parts))}))")
         return [place for place in gapped if place[1] - place[0] < most_lines]
 
     def _matches(self, pattern: str) -> list[Place]:
+        """The places of the first group of a pattern."""
         return [
-            (self._line(found.start()), self._line(found.end() - 1))
+            (self._line(found.start(1)), self._line(found.end(1) - 1))
             for found in re.finditer(pattern, self._text)
         ]
 
@@ -105,6 +111,10 @@ def nearest_place(
 def contains_quote(lines: Iterable[str], quote: str) -> bool:
     """Whether a quotation stands in these lines."""
     return bool(FileText(lines).find(quote))
+
+
+def _keep_redacted(gap: re.Match[str]) -> str:
+    return REDACTED if gap[0] == REDACTED else ""
 
 
 def _normalize(text: str) -> str:

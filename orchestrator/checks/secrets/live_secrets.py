@@ -1,0 +1,53 @@
+"""Secrets that are known by their own format: what services issue, and private keys.
+
+For texts of which nothing else is known: a tool's answer, a diff, a commit message. It is the same
+for the same text, and the text keeps its lines.
+"""
+
+import re
+from collections.abc import Iterator
+
+from orchestrator.checks.redacted_quotes import REDACTED
+from orchestrator.checks.secrets.secret_scan import find_tokens
+
+SHORTEST = 16
+"""Characters: no format is shorter."""
+
+_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<body>.{1,20000}?)"
+    r"(?:-----(?:END|BEGIN) |\Z)",
+    re.DOTALL,
+)
+# As it stands in a file, a diff, numbered lines, or one string of a source.
+_KEY_TEXT = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}|(?<![\w+/])[A-Za-z0-9+/]{2,}={1,2}(?!\w)")
+_ESCAPE = re.compile(r"\\[nrt\"'/]")
+_BLANK = "  "
+
+
+def redact_live_secrets(text: str) -> str:
+    """The text with each such secret replaced."""
+    if len(text) < SHORTEST:
+        return text
+    # In a string of JSON or source, a letter that belongs to an escape stands before the token.
+    plain = _ESCAPE.sub(_BLANK, text) if "\\" in text else text
+    spans = sorted([*_tokens(plain), *_private_keys(plain)])
+    parts, done = list[str](), 0
+    for start, end in spans:
+        if start >= done:
+            parts += [text[done:start], REDACTED]
+        done = max(done, end)
+    return "".join((*parts, text[done:])) if spans else text
+
+
+def _tokens(text: str) -> Iterator[tuple[int, int]]:
+    for hit in find_tokens(text):
+        yield hit.start, hit.end
+
+
+def _private_keys(text: str) -> Iterator[tuple[int, int]]:
+    """The lines of each key, one by one."""
+    if "PRIVATE KEY" not in text:
+        return
+    for key in _KEY.finditer(text):
+        for line in _KEY_TEXT.finditer(text, *key.span("body")):
+            yield line.span()
