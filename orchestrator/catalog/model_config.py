@@ -65,6 +65,7 @@ class Capabilities(Strict, frozen=True):
         think_tags: a leading ``<think>`` element holds reasoning and is no part of the answer.
         returns_reasoning: the reasoning of an answer must be in the next request.
         asides: a request may have an instruction for one turn (``types.Aside``).
+        cache_breakpoints: a request may mark where a cached prompt ends (Responses only).
         streams: answers are requested as a stream.
     """
 
@@ -78,6 +79,7 @@ class Capabilities(Strict, frozen=True):
     think_tags: bool = False
     returns_reasoning: bool = False
     asides: bool = True
+    cache_breakpoints: bool = False
     streams: bool = True
 
 

@@ -48,6 +48,7 @@ from orchestrator.providers.request_normalization import (
     MergedMessage,
     merge_messages,
     render_system_parts,
+    shared_opening,
     strict_output_schema,
     tool_choice,
 )
@@ -93,7 +94,7 @@ class AnthropicModel(ApiModel):
         system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
         merged = merge_messages(request, self.name, asides=True)
         messages = [item for message in merged for item in _render_message(message)]
-        _set_cache_breakpoints(system, messages)
+        _set_cache_breakpoints(system, messages, shares=bool(shared_opening(merged)))
         body: dict[str, Json] = {
             "model": request.model,
             "max_tokens": self.output_limit(request),
@@ -248,10 +249,12 @@ def _check_types(model: BaseModel) -> None:
         raise InvalidReplyError(f"a field of {type(model).__name__} has the wrong type") from None
 
 
-def _set_cache_breakpoints(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> None:
+def _set_cache_breakpoints(
+    system: list[dict[str, Json]], messages: list[dict[str, Json]], *, shares: bool
+) -> None:
     system[-1]["cache_control"] = _CACHE_CONTROL
     user_messages = [message for message in messages if message["role"] == "user"]
-    if user_messages and len(user_messages[0]["content"]) > 1:  # the opening that agents share
+    if shares:
         user_messages[0]["content"][0]["cache_control"] = _CACHE_CONTROL
     for message in user_messages[-2:]:
         message["content"][-1]["cache_control"] = _CACHE_CONTROL

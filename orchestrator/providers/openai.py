@@ -14,6 +14,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import (
     Block,
     Json,
@@ -40,6 +41,7 @@ from orchestrator.providers.reply_normalization import (
 from orchestrator.providers.request_normalization import (
     merge_messages,
     render_system_parts,
+    shared_opening,
     strict_output_schema,
     tool_choice,
 )
@@ -55,7 +57,11 @@ _RETRYABLE_CODES = ("server_error", "rate_limit_exceeded")
 
 
 class OpenAIModel(ApiModel):
-    """A model behind the Responses API, used without storage: reasoning is exchanged encrypted."""
+    """A model behind the Responses API, used without storage: reasoning is exchanged encrypted.
+
+    The service caches a prompt up to its newest message and up to marked parts, and reads exactly
+    what was cached: so the end of the opening that agents share is marked.
+    """
 
     sdk: ClassVar[Any] = openai
     reply_type: ClassVar[Any] = OpenAIResponse
@@ -67,18 +73,21 @@ class OpenAIModel(ApiModel):
     def build_body(self, request: Request) -> dict[str, Json]:
         """Build the request's JSON body for the API."""
         can = self.provider.can
+        merged = merge_messages(request, self.name)
+        opening = shared_opening(merged)
+        items = [_render_item(each.role, block) for each in merged for block in each.blocks]
+        if opening and can.cache_breakpoints:
+            items[0]["content"][0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+        # Requests with the same key meet the same cache: of a team, or of one agent.
+        cache_key = digest(opening)[:32] if opening else request.agent
         body: dict[str, Json] = {
             "model": request.model,
             "instructions": "\n\n".join(render_system_parts(request, can)),
-            "input": [
-                _render_item(message.role, block)
-                for message in merge_messages(request, self.name)
-                for block in message.blocks
-            ],
+            "input": items,
             "max_output_tokens": self.output_limit(request),
             "store": False,
             "include": ["reasoning.encrypted_content"],
-            "prompt_cache_key": f"diffcourt-{request.agent}"[:64],
+            "prompt_cache_key": f"diffcourt-{cache_key}"[:64],
         }
         if request.tools:
             body["tools"] = [

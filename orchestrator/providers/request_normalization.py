@@ -78,6 +78,12 @@ def merge_messages(request: Request, provider: str, *, asides: bool = False) -> 
     return merged
 
 
+def shared_opening(merged: Sequence[MergedMessage]) -> str:
+    """The text that all agents of a run begin with, or empty: the first of a message's texts."""
+    first = merged[0].blocks
+    return first[0].text if len(first) > 1 and isinstance(first[0], Text) else ""
+
+
 def drop_expired_asides(messages: Sequence[Message]) -> list[Message]:
     """Remove asides that a later user message has expired."""
     last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)

@@ -13,6 +13,7 @@ from orchestrator.testing.api_validation import (
     object_schema,
     split_in_half,
 )
+from orchestrator.testing.prompt_cache import Prompt
 
 PATH = "/v1/chat/completions"
 
@@ -179,12 +180,12 @@ class ChatApi:
         _, _, told = str(body["messages"][0]["content"]).partition("under this JSON Schema:\n")
         return json.JSONDecoder().raw_decode(told)[0] if told else None
 
-    def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
-        """Return the prompt in reading order, and whether it is cached (never)."""
-        return json.dumps([body.get("tools"), body["messages"]]), False
+    def prompt(self, body: dict[str, Json]) -> Prompt:
+        """Return the prompt in reading order; such a server caches nothing."""
+        return Prompt("", [json.dumps([body.get("tools"), body["messages"]])], (), 0)
 
     def document(
-        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0
     ) -> dict[str, Json]:
         """Build the reply that is not streamed."""
         calls = [block for block in line.blocks if isinstance(block, ToolCall)]

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_validation
@@ -15,12 +14,15 @@ from orchestrator.testing.api_validation import (
     object_schema,
     split_in_half,
 )
+from orchestrator.testing.prompt_cache import Prompt, without_marks
 from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
 CLEAR_AT_BETA = "mid-conversation-system-clear-at-2026-08-21"
 MAX_BREAKPOINTS = 4
+LOOKBACK = 20
+"""Blocks before a breakpoint in which an entry of the cache is looked for."""
 
 _WORDS = {"type": "string", "pattern": r"\S"}
 _ID = {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"}
@@ -167,7 +169,7 @@ class MessagesApi:
 
     def _sign(self, thinking: str, body: dict[str, Json], before: list[Json]) -> str:
         """Sign reasoning together with everything before it: any change there invalidates it."""
-        prefix = _without_cache_control([body.get("tools"), body.get("system"), before])
+        prefix = without_marks([body.get("tools"), body.get("system"), before], "cache_control")
         return self._seals.sign([thinking, prefix])
 
     def agent(self, body: dict[str, Json]) -> str:
@@ -182,16 +184,20 @@ class MessagesApi:
         form = body.get("output_config", {}).get("format")
         return form["schema"] if form else None
 
-    def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
-        """Return the prompt without cache breakpoints, and whether it is cached."""
-        marked = '"cache_control"' in json.dumps(body)
+    def prompt(self, body: dict[str, Json]) -> Prompt:
+        """Return the prompt in reading order, with its cache breakpoints."""
         # Another output format is another prompt from its beginning.
         form = body.get("output_config", {}).get("format")
-        parts = [body.get("tools"), form, body.get("system"), _read_messages(body["messages"])]
-        return json.dumps(_without_cache_control(parts)), marked
+        parts: list[Json] = [[body["model"], body.get("tools"), form], *body.get("system", [])]
+        for message in _read_messages(body["messages"]):
+            content = message["content"]
+            parts += content if isinstance(content, list) else [message]
+        breakpoints = [at for at, part in enumerate(parts, 1) if "cache_control" in part]
+        bare = [json.dumps(without_marks(part, "cache_control")) for part in parts]
+        return Prompt("", bare, breakpoints, LOOKBACK)
 
     def document(
-        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0
     ) -> dict[str, Json]:
         """Build the reply that is not streamed."""
         calls = any(isinstance(block, ToolCall) for block in line.blocks)
@@ -205,9 +211,9 @@ class MessagesApi:
             "stop_reason": _STOPS.get(stop, stop),
             "stop_sequence": None,
             "usage": {
-                "input_tokens": usage.input_tokens - usage.cached_tokens,
+                "input_tokens": usage.input_tokens - usage.cached_tokens - written,
                 "cache_read_input_tokens": usage.cached_tokens,
-                "cache_creation_input_tokens": 0,
+                "cache_creation_input_tokens": written,
                 "output_tokens": usage.output_tokens,
                 "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
             },
@@ -310,16 +316,6 @@ def _check_tool_results(messages: list[Json]) -> None:
                 f"messages.{at - 1}: `tool_use` ids were found without `tool_result` blocks "
                 f"immediately after: {min(open_calls)}"
             )
-
-
-def _without_cache_control(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: _without_cache_control(below)
-            for key, below in value.items()
-            if key != "cache_control"
-        }
-    return [_without_cache_control(below) for below in value] if isinstance(value, list) else value
 
 
 def _split_block(block: Mapping[str, Json]) -> tuple[Json, list[Json]]:

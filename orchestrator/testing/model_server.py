@@ -30,6 +30,7 @@ from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.hand_written_replies import HandWrittenReplies
 from orchestrator.testing.http_server import HttpReply, HttpRequest, serve_http
 from orchestrator.testing.messages_api import MessagesApi
+from orchestrator.testing.prompt_cache import BYTES_PER_TOKEN, PromptCache
 from orchestrator.testing.responses_api import ResponsesApi
 from orchestrator.testing.server_script import (
     Cut,
@@ -45,8 +46,6 @@ from orchestrator.testing.server_script import (
 )
 
 KEY = "test-key"
-BYTES_PER_TOKEN = 4
-
 
 Api = MessagesApi | ResponsesApi | ChatApi
 
@@ -70,6 +69,7 @@ class ModelServer:
         key: the only accepted API key.
         lacks: missing features of Chat Completions, see ``ChatApi``.
         by_hand: folder where a person reads requests and writes replies, instead of a script.
+        least_cached: tokens of the shortest prompt that is cached.
 
     Attributes:
         url: base URL, without the API's path.
@@ -82,6 +82,7 @@ class ModelServer:
         key: str = KEY,
         lacks: frozenset[str] = frozenset(),
         by_hand: Path | None = None,
+        least_cached: int = 0,
     ) -> None:
         seals = Signer()
         self._script = Script(script)
@@ -91,7 +92,7 @@ class ModelServer:
             responses_api.PATH: ResponsesApi(key, seals),
             chat_api.PATH: ChatApi(key, lacks),
         }
-        self._prompts: dict[str, list[str]] = {}
+        self._cache = PromptCache(least_cached)
         self._counted: dict[int, Usage] = {}
         self.url = ""
         self.requests: list[RecordedRequest] = []
@@ -171,27 +172,21 @@ class ModelServer:
                 response = line
             case _:
                 response = line(body)
-        usage = response.usage
+        usage, written = response.usage, 0
         if usage == Usage():
-            usage = self._count(api, response, body)
-        document = api.document(response, usage, len(self.requests) + 1, body)
+            usage, written = self._count(api, response, body)
+        document = api.document(response, usage, len(self.requests) + 1, body, written)
         if body.get("stream"):
             return _stream_reply(api.events(document, body))
         return _json_reply(200, document)
 
-    def _count(self, api: Api, response: Response, body: dict[str, Json]) -> Usage:
-        """Count tokens by length; a common prefix with an earlier prompt of the model is cached."""
-        prompt, cached = api.prompt(body)
-        earlier = self._prompts.setdefault(str(body["model"]), [])
-        cached_length = max(
-            (_common_prefix_length(before, prompt) for before in earlier if cached), default=0
-        )
-        earlier.append(prompt)
+    def _count(self, api: Api, response: Response, body: dict[str, Json]) -> tuple[Usage, int]:
+        """Count tokens by length; those that are written to the cache besides."""
+        counted = self._cache.count(api.prompt(body))
         text = "".join(repr(block) for block in response.blocks)
-        per = BYTES_PER_TOKEN
-        used = Usage(len(prompt) // per, len(text) // per + 1, cached_length // per)
+        used = Usage(counted.input, len(text) // BYTES_PER_TOKEN + 1, counted.read)
         self._counted[id(body)] = used
-        return used
+        return used, counted.written
 
 
 @asynccontextmanager
@@ -216,18 +211,6 @@ def _stream_reply(events: Iterator[tuple[str, Json]]) -> HttpReply:
         text = data if isinstance(data, str) else json.dumps(data)
         parts.append(f"{named}data: {text}\n\n".encode())
     return HttpReply(200, {"content-type": "text/event-stream"}, tuple(parts))
-
-
-def _common_prefix_length(one: str, other: str) -> int:
-    """Length of the common prefix of two texts."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[:middle] == other[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -14,9 +14,11 @@ from orchestrator.testing.api_validation import (
     compile_object_schema,
     object_schema,
 )
+from orchestrator.testing.prompt_cache import Prompt, without_marks
 from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/responses"
+BREAKPOINT = "prompt_cache_breakpoint"
 
 _STRING = {"type": "string"}
 _CALL_ID = {"type": "string", "minLength": 1, "maxLength": 64}
@@ -55,7 +57,10 @@ _BODY = compile_object_schema(
         "stream": {"type": "boolean"},
     },
 )
-_PART = object_schema({"type": {"const": "input_text"}, "text": _STRING})
+_PART = compile_object_schema(
+    {"type": {"const": "input_text"}, "text": _STRING},
+    {BREAKPOINT: object_schema({"mode": {"const": "explicit"}}, {"ttl": {"enum": ["30m", "12h"]}})},
+)
 _ITEMS = {
     "message": compile_object_schema(
         {"type": {}, "role": {"enum": ["user", "assistant", "developer", "system"]}, "content": {}},
@@ -158,12 +163,21 @@ class ResponsesApi:
         form = body.get("text", {}).get("format")
         return form["schema"] if form else None
 
-    def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
-        """Return the prompt in reading order, and whether it is cached (always)."""
-        return json.dumps([body.get("tools"), body.get("instructions"), body["input"]]), True
+    def prompt(self, body: dict[str, Json]) -> Prompt:
+        """Return the prompt in reading order, with its cache breakpoints.
+
+        The output schema stands in front of all. One breakpoint is at the end of the newest
+        message; a part can set others. Requests are routed by their cache key.
+        """
+        first = [body["model"], body.get("text"), body.get("tools"), body.get("instructions")]
+        parts = [first, *body["input"]]
+        breakpoints = [at for at, part in enumerate(parts, 1) if BREAKPOINT in json.dumps(part)]
+        bare = [json.dumps(without_marks(part, BREAKPOINT)) for part in parts]
+        scope = str(body.get("prompt_cache_key", ""))
+        return Prompt(scope, bare, [*breakpoints, len(parts)], len(parts))
 
     def document(
-        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0
     ) -> dict[str, Json]:
         """Build the reply that is not streamed."""
         reason = _INCOMPLETE.get(line.stop)
@@ -187,7 +201,7 @@ class ResponsesApi:
                 "input_tokens": usage.input_tokens,
                 "input_tokens_details": {
                     "cached_tokens": usage.cached_tokens,
-                    "cache_write_tokens": 0,
+                    "cache_write_tokens": written,
                 },
                 "output_tokens": usage.output_tokens,
                 "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
@@ -272,7 +286,7 @@ def _check_message(item: dict[str, Json], where: str) -> None:
                 f"{where}.content: Supported values are: {', '.join(sorted(kinds))}"
             )
         if "input_text" in kinds:
-            check_schema(part, compile_object_schema(_PART["properties"]), where)
+            check_schema(part, _PART, where)
 
 
 def _without_content(item: dict[str, Json]) -> dict[str, Json]:

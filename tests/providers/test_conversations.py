@@ -22,6 +22,7 @@ from tests.providers.provider_kit import (
     open_session,
     request,
     run_test_agent,
+    shipped_models,
 )
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +102,28 @@ async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them()
         if any("cache_control" in block for block in message["content"])
     ]
     assert marked == [2, 4]
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai"])
+async def test_two_agents_with_the_same_opening_share_a_cached_prefix(name):
+    async with open_session(name, [text_reply(REPORTED)] * 3) as used:
+        asked = request(name)
+        counts = []
+        for task in ("First task.", "Second task.", "Third task."):
+            message = Message("user", (Text("What all read. " * 50), Text(task)))
+            answer = await used.model.respond(replace(asked, messages=(message,)))
+            counts.append((answer.usage.input_tokens, answer.usage.cached_tokens))
+    assert counts[0][1] == 0
+    assert counts[1][1] == counts[2][1]
+    assert counts[1][1] > 0.8 * counts[1][0]
+
+
+async def test_an_older_openai_model_gets_no_cache_breakpoint():
+    message = Message("user", (Text("What all read."), Text("A task.")))
+    can = replace(shipped_models()[0].provider("openai").can, cache_breakpoints=False)
+    async with open_session("openai", [text_reply(REPORTED)], can=can) as used:
+        await used.model.respond(replace(request("openai"), messages=(message,)))
+    assert "prompt_cache_breakpoint" not in json.dumps(used.bodies)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])

@@ -78,11 +78,12 @@ def test_every_agent_begins_with_the_same_bytes(
     assert len(names) <= 20
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_later_agents_of_a_model_read_the_opening_from_the_cache(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, provider: str
 ) -> None:
-    with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
-        review(repo, "anthropic")
+    with serving(portal, monkeypatch, provider, {**silent(), "judge": []}) as server:
+        review(repo, provider)
     by_model: dict[str, list[RecordedRequest]] = {}
     for seen in server.requests:
         if seen.agent in TEAM:
