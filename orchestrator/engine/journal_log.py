@@ -43,9 +43,7 @@ def is_session_start(row: Row) -> bool:
 
 def seconds_worked(rows: list[Row]) -> float:
     """Time from first to last row of each session: a run that lay still did not work."""
-    return sum(
-        (row.at - before.at for before, row in pairwise(rows) if not is_session_start(row)), 0.0
-    )
+    return sum(row.at - before.at for before, row in pairwise(rows) if not is_session_start(row))
 
 
 class JournalLog:

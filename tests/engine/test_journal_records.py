@@ -50,8 +50,8 @@ def giving(value: Json, cost: Cost = FREE) -> Callable[[], Awaitable[EffectResul
     return perform
 
 
-def failing(error: Exception) -> Callable[[object], Awaitable[EffectResult]]:
-    async def perform(given: object) -> EffectResult:
+def failing(error: Exception) -> Callable[..., Awaitable[EffectResult]]:
+    async def perform(*given: object) -> EffectResult:
         raise error
 
     return perform
@@ -124,16 +124,19 @@ async def test_notes_are_read_by_key_by_topic_and_all() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
         journal.note("state/1", {"n": 1})
-        journal.note("states/1", {"n": 2})
+        journal.note("states/1", {"value": 2})
         journal.note("state", {"n": 3})
         await journal.effect("state/2", 1, giving("v"))
+        with pytest.raises(ModelError):
+            await journal.effect("failed/1", 1, failing(ModelError("no answer")))
     async with open_memory_journal(store) as journal:
         assert journal.noted("state/1") == {"n": 1}
         assert journal.noted("state/2") is None
         assert journal.noted("state/3") is None
         assert journal.notes("state") == {"state/1": {"n": 1}, "state": {"n": 3}}
         assert ours(journal.notes()) == ["state/1", "states/1", "state"]
-        assert ours(dict(journal.records())) == ["state/1", "states/1", "state", "state/2"]
+        known = ["state/1", "states/1", "state", "state/2", "failed/1"]
+        assert ours(dict(journal.records())) == known
         assert journal.outcomes() == {"state/2": "v"}
 
 
@@ -216,6 +219,7 @@ async def test_a_limit_counts_as_raised_since_by_a_grant_that_was_recorded_later
         assert not journal.granted_after("x")
         await journal.effect("grant/3", 1, giving("v"))
         assert journal.granted_after("x")
+        assert journal.granted_after("grant/2")
         assert not journal.granted_after("grant/3")
 
 
