@@ -15,6 +15,7 @@ from tests.review.review_kit import change
 
 TEAM = ("security", "qa", "docs", "architecture")
 LONG = HEAD["app.py"] + "".join(f"\n\ndef f{n}(x):\n    return x + {n}\n" for n in range(300))
+TESTED = 'import requests\n\nrequests.get("https://x.test", verify=False, timeout=5)\n'
 CHECKED = ".diffcourt/config/verdict.yaml"
 
 
@@ -27,7 +28,8 @@ def portal() -> Iterator[BlockingPortal]:
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     policy = {name: text for name, text in POLICY.items() if name != CHECKED}
-    return change(tmp_path, {"app.py": "X = 1\n", **policy}, {"app.py": LONG}).path
+    head = {"app.py": LONG, "tests/test_app.py": TESTED}
+    return change(tmp_path, {"app.py": "X = 1\n", **policy}, head).path
 
 
 def first_text(request: RecordedRequest) -> str:
@@ -73,6 +75,9 @@ def test_every_agent_begins_with_the_same_bytes(
     assert f"+{LONG.count(chr(10)) - 1} -0" in opening
     assert "return eval(text)" in opening
     assert "Text evaluated as code" in opening
+    findings, _, leads = opening.partition("Leads (1): ")
+    assert "- tests/test_app.py:3: ruff S501\n" in leads
+    assert "S501" not in findings
     names = {tool["name"] for tool in requests["qa"].body["tools"]}
     assert {"read_file", "search", "git_diff", "use_skill"} <= names
     assert len(names) <= 20

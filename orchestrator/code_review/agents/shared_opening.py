@@ -31,6 +31,7 @@ DIFF_CHARACTERS = 45_000
 """Of all files together, some 15,000 tokens; what is beyond, agents read with ``git_diff``."""
 
 SHOWN_FINDINGS = 60
+SHOWN_LEADS = 40
 SHOWN_FILES = 200
 MAX_DETAIL = 400
 
@@ -42,6 +43,11 @@ This is the change that the team reviews. Every analyzer that reads its files ha
 them; what they found stands below and need not be looked for again. A hit is a lead: read the lines
 before you rely on it. Lines of the diff carry their numbers in base and head.
 """
+
+
+LEADS = """\
+Leads ({count}): hits at added lines that no rule counts. They are no findings; report one as your
+own where the lines show that somebody is harmed:"""
 
 
 async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
@@ -98,6 +104,7 @@ async def _write_opening(state: ReviewState) -> str:
         *await _list_commits(state),
         *_list_files(state),
         *_list_findings(calls),
+        *_list_leads(calls),
         *await _show_diff(state),
     ]
     return HEAD + frame("\n".join(parts), state.runtime.executor.nonce)
@@ -129,6 +136,16 @@ def _list_findings(calls: Sequence[Call]) -> list[str]:
     last = {call.tool: call for call in calls}
     lines += [f"- {call.tool} failed: {call.why}" for call in last.values() if call.why]
     return lines
+
+
+def _list_leads(calls: Sequence[Call]) -> list[str]:
+    """Hits that the rule table leaves out; a model may make a finding of one."""
+    leads = sorted({lead for call in calls for lead in call.result.leads})
+    if not leads:
+        return []
+    shown = [f"- {one.path}:{one.line}: {one.tool} {one.code}" for one in leads[:SHOWN_LEADS]]
+    more = [f"and {len(leads) - SHOWN_LEADS} more"] if len(leads) > SHOWN_LEADS else []
+    return ["", LEADS.format(count=len(leads)), *shown, *more]
 
 
 def _finding_lines(finding: LocatedFinding) -> list[str]:

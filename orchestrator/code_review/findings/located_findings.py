@@ -65,6 +65,18 @@ class RejectedFinding(Struct, frozen=True):
     reason: str
 
 
+class Lead(Struct, frozen=True, order=True):
+    """A hit at a line of the change that the rule table leaves out: a place to read, no finding.
+
+    It has no text of the analyzer, which could hold a secret.
+    """
+
+    path: str
+    line: int
+    tool: str
+    code: str
+
+
 class AnalysisResult(Struct, frozen=True):
     """What one call of an analyzer's tool gave; the journal keeps it as JSON.
 
@@ -76,6 +88,7 @@ class AnalysisResult(Struct, frozen=True):
         gaps: path → why the file could not be looked at.
         error: why the analyzer failed; empty when it did not.
         facts: what it learned that is no finding.
+        leads: hits that no rule counts.
     """
 
     tool: str = ""
@@ -87,6 +100,7 @@ class AnalysisResult(Struct, frozen=True):
     gaps: dict[str, str] = field(default_factory=dict)
     error: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    leads: tuple[Lead, ...] = ()
 
     def to_json(self) -> Json:
         """The form in which the journal keeps it."""

@@ -2,13 +2,14 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import anyio
 from msgspec import Struct, field
 
 from orchestrator.checks.check_io import NOTHING_TO_COMPARE
+from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
     ChangeAnalyzer,
@@ -21,7 +22,7 @@ from orchestrator.code_review.findings.analyzer_findings import (
     all_findings,
     introduced_findings,
 )
-from orchestrator.code_review.findings.located_findings import AnalysisResult
+from orchestrator.code_review.findings.located_findings import AnalysisResult, Lead
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -31,6 +32,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
 SHOWN_FINDINGS = 60
+MAX_LEADS = 100
 SHOWN_FIELDS = (
     "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
     "confidence", "rule", "fingerprint", "fix_suggestion",
@@ -80,6 +82,7 @@ def as_observation(
     found: IntroducedFindings,
     gaps: Mapping[str, str],
     given: Iterable[ChangedFile],
+    leads: Iterable[Lead] = (),
 ) -> Observation:
     """A report for a model (bounded, short) and for code (all of it)."""
     shown = [
@@ -112,8 +115,18 @@ def as_observation(
         gaps=dict(gaps),
         error=report.error or "",
         facts=dict(report.facts),
+        leads=tuple(sorted(set(leads))[:MAX_LEADS]),
     )
     return Observation(json.dumps(content), result.to_json(), ok=report.error is None)
+
+
+def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> Iterator[Lead]:
+    """The hits at added lines for which no rule is on."""
+    for raw in report.findings:
+        rule = workspace.rules.find(report.tool, raw.code)
+        counts = rule is not None and path_kinds(raw.path).isdisjoint(rule.not_in)
+        if not counts and raw.line in workspace.added(raw.path):
+            yield Lead(raw.path, raw.line, report.tool, raw.code)
 
 
 class Analysis(ABC, Generic[A]):
@@ -184,7 +197,7 @@ class SideTool(Analysis[SideAnalyzer]):
             error=head.error or base.error,
             facts=head.facts,
         )
-        return as_observation(whole, found, gaps, scope.files)
+        return as_observation(whole, found, gaps, scope.files, find_leads(workspace, head))
 
     async def _report(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         analyzer = self._analyzer
@@ -215,4 +228,4 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
         found = await all_findings(workspace, self._pool, report, head)
         gaps = {**scope.gaps, **unwritten, **report.gaps}
-        return as_observation(report, found, gaps, scope.files)
+        return as_observation(report, found, gaps, scope.files, find_leads(workspace, report))
