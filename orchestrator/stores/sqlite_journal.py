@@ -14,6 +14,7 @@ from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import parse_meta
 from orchestrator.stores.sql_store import Lease, SqlStore, is_live
+from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 
 LAYOUT = 1
 """The file's ``user_version``; 0 is an empty file."""
@@ -59,7 +60,7 @@ class SqliteStore(SqlStore):
         path: the database; its directory must exist.
 
     Raises:
-        StoreError: it cannot be opened or is not such a database.
+        StoreError: it cannot be opened, is not such a database, or its log is damaged.
     """
 
     ROWS = f"{_ROWS} ORDER BY place"
@@ -69,6 +70,7 @@ class SqliteStore(SqlStore):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
+        refuse_damaged_log(path)
         with self._store_errors():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
