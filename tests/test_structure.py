@@ -54,6 +54,7 @@ MAY_OPEN_PATHS = {
     "sandbox/safe_paths.py": "the policy itself",
     "sandbox/scratch_directory.py": "directories of our own, also those that killed processes left",
     "sandbox/fork_server_main.py": "the null device",
+    "stores/sqlite_log_damage.py": "the log of the journal that SQLite opens",
     "stores/writer_identity.py": "`/proc` of a process",
     "stores/postgres.py": "our own data",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",

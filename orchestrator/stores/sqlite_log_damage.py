@@ -5,6 +5,7 @@ commit before it is on disk, so a transaction behind a broken one proves that wh
 damaged. See https://sqlite.org/fileformat2.html#the_write_ahead_log.
 """
 
+import os
 import shlex
 import struct
 import sys
@@ -52,7 +53,7 @@ def refuse_damaged_log(database: Path) -> None:
     """
     log = database.with_name(f"{database.name}-wal")
     try:
-        with log.open("rb") as file:
+        with os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             data = file.read()
             start = find_damage(data)
             if start is None:
