@@ -35,6 +35,31 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         assert spec.escalation[-1] == "human", spec.name
 
 
+def test_each_specialist_names_its_colleagues_topics_and_what_counts_as_a_finding(catalog):
+    specialists = set(catalog.settings.specialists)
+    for name in specialists:
+        prompt = catalog.agents[name].prompt
+        not_its_own = prompt.partition("- Not yours: ")[2].partition("\n- ")[0].partition("\n\n")[0]
+        assert {other for other in specialists if f"({other})" in not_its_own} == (
+            specialists - {name}
+        ), name
+    for name in (*specialists, catalog.settings.single):
+        assert "what breaks and for whom" in catalog.agents[name].prompt, name
+        assert "At most ten above `info`" in catalog.agents[name].prompt, name
+
+
+def test_errors_performance_and_maintainability_are_somebodys(catalog):
+    for topic, name in (
+        ("Errors", "qa"),
+        ("Performance", "qa"),
+        ("Maintainability", "architecture"),
+    ):
+        holders = [
+            s for s in catalog.settings.specialists if f"- {topic}:" in catalog.agents[s].prompt
+        ]
+        assert holders == [name]
+
+
 def test_following_the_playbooks_calls_each_of_an_agents_analyzers_once(catalog, navigation):
     for spec in catalog.agents.values():
         called = [
