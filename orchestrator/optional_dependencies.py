@@ -31,9 +31,9 @@ def _of_extra(extra: str, lines: list[str]) -> Iterator[str]:
 
 def minimum_version(extra: str, package: str) -> str:
     """The oldest version of a package that an extra allows; empty when it allows any."""
-    for one in requirements(extra):
-        found = re.search(r">=([\d.]+)", one)
-        if found and re.split(r"[^\w.-]", one)[0] == package:
+    for requirement in requirements(extra):
+        found = re.search(r">=([\d.]+)", requirement)
+        if found and re.split(r"[^\w.-]", requirement)[0] == package:
             return found[1]
     return ""
 
@@ -45,7 +45,9 @@ def install_command(extra: str, *packages: str) -> str:
     """
     found = requirements(extra)
     if packages:
-        found = [one for one in found if re.split(r"[^\w.-]", one)[0] in packages]
+        found = [
+            requirement for requirement in found if re.split(r"[^\w.-]", requirement)[0] in packages
+        ]
     names = shlex.join(found or packages or [f".[{extra}]"])
     prefix = sys.prefix
     if os.path.join("pipx", "venvs", "") in prefix:

@@ -30,8 +30,8 @@ class GuardedTools:
 
     async def __call__(self, state: Any) -> dict[str, list[ToolMessage]]:
         """Run the calls of the last message, one after the other, and answer each."""
-        asked = state["messages"][-1].tool_calls
-        return {"messages": [await self._answer(call) for call in asked]}
+        requested = state["messages"][-1].tool_calls
+        return {"messages": [await self._answer(call) for call in requested]}
 
     async def _answer(self, call: Mapping[str, Any]) -> ToolMessage:
         try:

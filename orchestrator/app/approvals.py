@@ -106,10 +106,10 @@ def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
         return anyio.run(look, store, run)
 
 
-def _pending(run_id: str, asked: Mapping[str, Mapping[str, Json]]) -> list[PendingCall]:
+def _pending(run_id: str, requests: Mapping[str, Mapping[str, Json]]) -> list[PendingCall]:
     return [
         PendingCall(run_id, call, approval_id(run_id, call, str(body["request"])), body)
-        for call, body in asked.items()
+        for call, body in requests.items()
     ]
 
 
@@ -138,9 +138,19 @@ def decide_call(
     async def work(store: RunStore, run: RunMeta) -> Decided:
         async with state_directory.open_writing(store, run.run_id) as journal:
             waiting = _pending(run.run_id, pending_approvals(journal))
-            found = next((one for one in waiting if call in {one.approval, one.call}), None)
+            found = next(
+                (
+                    candidate
+                    for candidate in waiting
+                    if call in {candidate.approval, candidate.call}
+                ),
+                None,
+            )
             if found is None:
-                known = ", ".join(f"{one.approval} ({one.call})" for one in waiting) or "none"
+                known = (
+                    ", ".join(f"{candidate.approval} ({candidate.call})" for candidate in waiting)
+                    or "none"
+                )
                 raise InputError(f"no call {call} is pending in {run.run_id}; pending: {known}")
             if run_id == state_directory.LATEST and call != found.approval:
                 command = approve_command(run.run_id, found.approval, repo)

@@ -80,7 +80,7 @@ def run(job: Job) -> CheckReply:
         sides.append((path, head, set(file["added"]), _before(job, old), now))
         examined.append(path)
     known = {name for *_, was, _ in sides for name in was.dependencies}
-    found = [one for side in sides for one in _compare(*side, known)]
+    found = [finding for side in sides for finding in _compare(*side, known)]
     return CheckReply(found, examined, gaps)
 
 
@@ -98,19 +98,31 @@ def _compare(
     def at(code: str, text: str, message: str, key: str) -> RawFinding:
         return RawFinding(code, path, _line(head, added, text), message, key=key)
 
-    new = [one for name, one in now.dependencies.items() if name not in known]
-    if was is not _NOTHING and (plain := [one for one in new if not one.source]):
-        listed = ", ".join(one.written for one in plain[:NAMES_SHOWN])
+    new = [dependency for name, dependency in now.dependencies.items() if name not in known]
+    if was is not _NOTHING and (
+        plain := [dependency for dependency in new if not dependency.source]
+    ):
+        listed = ", ".join(dependency.written for dependency in plain[:NAMES_SHOWN])
         more = f" and {len(plain) - NAMES_SHOWN} more" if len(plain) > NAMES_SHOWN else ""
         yield at("new", plain[0].written, f"New dependency: {listed}{more}", listed)
-    for name, one in now.dependencies.items():
+    for name, dependency in now.dependencies.items():
         before = was.dependencies.get(name)
-        if one.source and (before is None or before.source != one.source) and _floats(one.source):
-            message = f"{one.written} comes from {one.source}, a source that can change at any time"
-            yield at("floating-source", one.written, message, name)
-        elif before and _has_ceiling(before) and not one.source and not _has_ceiling(one):
-            message = f"{one.written} was {before.spec} and has no upper bound now"
-            yield at("loosened", one.written, message, name)
+        if (
+            dependency.source
+            and (before is None or before.source != dependency.source)
+            and _floats(dependency.source)
+        ):
+            source = f"{dependency.source}, a source that can change at any time"
+            message = f"{dependency.written} comes from {source}"
+            yield at("floating-source", dependency.written, message, name)
+        elif (
+            before
+            and _has_ceiling(before)
+            and not dependency.source
+            and not _has_ceiling(dependency)
+        ):
+            message = f"{dependency.written} was {before.spec} and has no upper bound now"
+            yield at("loosened", dependency.written, message, name)
     for name, command in now.hooks.items():
         if was.hooks.get(name) != command:
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
@@ -120,8 +132,10 @@ def _compare(
             yield at("extra-index", option, message, option)
 
 
-def _has_ceiling(one: Dependency) -> bool:
-    return bool(one.spec) and one.spec != "*" and bool(_CEILING.search(one.spec))
+def _has_ceiling(dependency: Dependency) -> bool:
+    return (
+        bool(dependency.spec) and dependency.spec != "*" and bool(_CEILING.search(dependency.spec))
+    )
 
 
 def _floats(source: str) -> bool:
@@ -158,7 +172,9 @@ def _manifest(
     hooks: Mapping[str, str] | None = None,
     indexes: Mapping[str, str] | None = None,
 ) -> Manifest:
-    return Manifest({one.name: one for one in found}, hooks or {}, indexes or {})
+    return Manifest(
+        {dependency.name: dependency for dependency in found}, hooks or {}, indexes or {}
+    )
 
 
 def _python(requirement: str) -> Dependency | None:
@@ -184,8 +200,8 @@ def _requirements(text: str) -> Manifest:
             written = next(filter(None, name.groups()), source) if name else source
             found.append(Dependency(written.lower(), written, "", source))
         elif line.strip() and not line.lstrip().startswith(("#", "-")):
-            one = _python(line.split(" --hash")[0].rstrip("\\ "))
-            found += [one] if one else []
+            dependency = _python(line.split(" --hash")[0].rstrip("\\ "))
+            found += [dependency] if dependency else []
     return _manifest(found, indexes=indexes)
 
 
@@ -198,12 +214,18 @@ def _pyproject(text: str) -> Manifest:
         *(item for group in project.get("optional-dependencies", {}).values() for item in group),
         *(item for group in document.get("dependency-groups", {}).values() for item in group),
     ]
-    found = [one for item in listed if isinstance(item, str) and (one := _python(item))]
+    found = [
+        dependency for item in listed if isinstance(item, str) and (dependency := _python(item))
+    ]
     poetry = tool.get("poetry", {})
     groups = [poetry.get("dependencies", {}), poetry.get("dev-dependencies", {})]
     groups += [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
     for group in groups:
-        found += [one for one in _tables(group, ("git", "url")) if one.name != "python"]
+        found += [
+            dependency
+            for dependency in _tables(group, ("git", "url"))
+            if dependency.name != "python"
+        ]
     return _manifest(found)
 
 
@@ -212,7 +234,10 @@ def _cargo(text: str) -> Manifest:
     places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     return _manifest(
-        one for place in places for kind in kinds for one in _tables(place.get(kind, {}), ("git",))
+        dependency
+        for place in places
+        for kind in kinds
+        for dependency in _tables(place.get(kind, {}), ("git",))
     )
 
 

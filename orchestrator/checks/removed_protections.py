@@ -142,10 +142,10 @@ def _unreplaced(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFi
     """Values that had special characters replaced, and are used without that in the same place."""
     was = file.was(hunk)
     for word in _REPLACES.finditer(was):
-        one = _ONE.match(was, word.end())
-        found = split_arguments(was, one.end()) if one else None
+        call_match = _ONE.match(was, word.end())
+        found = split_arguments(was, call_match.end()) if call_match else None
         value = _line_before(was, word.start())
-        if not (one and found and value and _MEANS.search(one[1] or one[3])):
+        if not (call_match and found and value and _MEANS.search(call_match[1] or call_match[3])):
             continue
         call = strip_whitespace(was[word.start() : found[1]])
         taken_out = not strip_whitespace(found[0][0]).strip("'\"`")
@@ -177,10 +177,14 @@ def _line_with(file: "ChangedText", hunk: "Hunk", begins: str, goes_on: str) -> 
 def _compared_plainly(file: "ChangedText", hunk: "Hunk", was: str) -> Iterator[RawFinding]:
     """A comparison that took the same time whatever it was given, and is an ordinary one now."""
     for call in find_calls(was, _CONSTANT_TIME):
-        values = [_without_bytes(strip_whitespace(one)) for one in call.arguments]
+        values = [_without_bytes(strip_whitespace(argument)) for argument in call.arguments]
         for number in hunk.head:
             line = file.squeezed_head[number - 1]
-            if _COMPARES.search(line) and len(values) > 1 and all(one in line for one in values):
+            if (
+                _COMPARES.search(line)
+                and len(values) > 1
+                and all(value in line for value in values)
+            ):
                 says = f"Compared without {call.name}(): its timing reveals how much is right"
                 yield RawFinding("comparison-timing", file.path, number, says)
                 break
@@ -189,7 +193,7 @@ def _compared_plainly(file: "ChangedText", hunk: "Hunk", was: str) -> Iterator[R
 def _without_bytes(value: str) -> str:
     """What is compared, without the call that makes bytes of it."""
     found = _BYTES.match(value)
-    return next((one for one in found.groups() if one), value) if found else value
+    return next((group for group in found.groups() if group), value) if found else value
 
 
 LONGEST_CALL = 600  # characters: what is longer is data, not arguments

@@ -127,9 +127,9 @@ def _number_calls(verdict: Verdict) -> Verdict:
     cited += [entry.tool_calls for entry in verdict.checked]
     ids = {key: f"C{n}" for n, key in enumerate(sorted({k for keys in cited for k in keys}), 1)}
 
-    def finding(one: Finding) -> Finding:
-        calls = tuple(ids[key] for key in one.evidence.tool_calls)
-        return replace(one, evidence=replace(one.evidence, tool_calls=calls))
+    def finding(kept: Finding) -> Finding:
+        calls = tuple(ids[key] for key in kept.evidence.tool_calls)
+        return replace(kept, evidence=replace(kept.evidence, tool_calls=calls))
 
     return replace(
         verdict,
@@ -202,7 +202,10 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
     report = result.report if isinstance(result.report, dict) else {}
     form = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
     known = state.synthesis.ids
-    ids = [known.get(one.fingerprint) or known.get(claim_fingerprint(one)) for one in form.findings]
+    ids = [
+        known.get(finding.fingerprint) or known.get(claim_fingerprint(finding))
+        for finding in form.findings
+    ]
     gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in form.gaps]
     notes = list(state.synthesis.notes.get((iteration, result.agent), ()))
     if "criteria" in report:

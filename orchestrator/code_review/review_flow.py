@@ -154,7 +154,9 @@ async def evaluate(state: ReviewState) -> str:
     if judging.needs_judge(state.settings, state.rubric):
         marks |= await judging.run_judge(state)
     if state.round.marks:  # the judge has spoken of ids, so they stay
-        await _synthesize(state, {one.fingerprint: one.id for one in state.synthesis.findings})
+        await _synthesize(
+            state, {finding.fingerprint: finding.id for finding in state.synthesis.findings}
+        )
     scored = judge(state.rubric, marks)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
@@ -203,10 +205,10 @@ FLOW: Flow[ReviewState] = Flow.of(
 
 async def _wait(state: ReviewState) -> str:
     """Say what there is so far, without those who wait for a person."""
-    questions = [asked for asked in recorded_questions(state.journal) if not asked.answer]
+    questions = [question for question in recorded_questions(state.journal) if not question.answer]
     state.approvals = escalation_stages.pending_approvals(state.journal)
     waiting = {call.agent: f"{call.tool} needs approval" for call in state.approvals}
-    waiting |= {asked.agent: asked.question for asked in questions}
+    waiting |= {question.agent: question.question for question in questions}
     state.waiting_agents = [
         Work(state.round.number, AgentResult(agent, "waiting", detail=why))
         for agent, why in waiting.items()
@@ -217,7 +219,7 @@ async def _wait(state: ReviewState) -> str:
     state.scorecard = scored
     state.history.append(_iteration(state, scored, failures(state.calls(), state.team())))
     calls = [f"{call.agent} requests {call.tool} {call.arguments}" for call in state.approvals]
-    state.stop = Stop("human", " ".join([*(asked.question for asked in questions), *calls]))
+    state.stop = Stop("human", " ".join([*(question.question for question in questions), *calls]))
     state.round.decision = f"human: {state.stop.detail}"
     return ENDS["human"]
 
@@ -242,11 +244,12 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
     reports = [result.report for result in results if isinstance(result.report, dict)]
     summaries = [str(report.get("summary", "")) for report in reports]
     unverified = tuple(
-        f"only {', '.join(one.reported_by)} claims {one.id}, and nobody else has looked at it"
-        for one in follow_up.unverified(state)
+        f"only {', '.join(finding.reported_by)} claims {finding.id}, "
+        "and nobody else has looked at it"
+        for finding in follow_up.unverified(state)
     )
-    asked = follow_up.find_requests(state, rejected=False)
-    requests = [text for texts in asked.values() for text in texts]
+    agent_requests = follow_up.find_requests(state, rejected=False)
+    requests = [text for texts in agent_requests.values() for text in texts]
     unheard = tuple(
         f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
     )

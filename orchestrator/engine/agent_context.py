@@ -231,22 +231,24 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, 
     if USE_SKILL in spec.tools:
         skills = [Section("skills", spec.name, listing(spec.skills))]
     strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
-    told = [Section("rules", "harness", rules)] if rules else []
-    return (Section("role", spec.name, spec.prompt), *skills, *strategy, *told)
+    sections = [Section("rules", "harness", rules)] if rules else []
+    return (Section("role", spec.name, spec.prompt), *skills, *strategy, *sections)
 
 
 def _role_text(spec: AgentSpec, sections: Sequence[Section], brief: str) -> str:
     """What differs between the agents of a run: role, skills, bounds and task."""
     bounds = spec.bounds
     limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
-    told = ", ".join(f"{value:g} {name}" for name, value in limits.items() if value < float("inf"))
+    limits_text = ", ".join(
+        f"{value:g} {name}" for name, value in limits.items() if value < float("inf")
+    )
     texts = [
         f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text
         for section in sections
     ]
     yours = (
-        f"You have at most {told}. Some of the tools shown may be another agent's; yours are: "
-        f"{', '.join(spec.tools)}."
+        f"You have at most {limits_text}. Some of the tools shown may be another agent's; "
+        f"yours are: {', '.join(spec.tools)}."
     )
     parts = [f"Agent: {spec.name}", *texts, yours, brief]
     return "\n\n".join(parts)

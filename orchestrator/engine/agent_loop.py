@@ -336,7 +336,7 @@ def _response_to_json(response: Response) -> Json:
 
 
 async def _act(
-    spec: AgentSpec, asked: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
+    spec: AgentSpec, calls: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
 ) -> list[ToolResult]:
     """Run a turn's calls side by side; results in the order in which they were asked for."""
     results: dict[int, ToolResult] = {}
@@ -346,11 +346,11 @@ async def _act(
             spec, call, turn.tool_call(position, call.name), account
         )
 
-    if len(asked) == 1:
-        await one(1, asked[0])
+    if len(calls) == 1:
+        await one(1, calls[0])
     else:
         async with task_group() as group:
-            for position, call in enumerate(asked, 1):
+            for position, call in enumerate(calls, 1):
                 group.start_soon(one, position, call)
     return [results[position] for position in sorted(results)]
 

@@ -186,10 +186,10 @@ class Journal:
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
         # The request stands in the intent's row; a mismatch later on must be able to show it.
-        asked = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
+        request_time = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
         if kind == "note":  # renewed: its place is that of its newest row
             self._records.pop(key, None)
-        self._records[key] = record = Record(kind, {**asked, **body})
+        self._records[key] = record = Record(kind, {**request_time, **body})
         if record.ended:
             self.ended.append((key, record))
 
@@ -282,7 +282,7 @@ class Journal:
         """Whether a person has raised a limit of the run since something was recorded."""
         keys = list(self._records)
         later = keys[keys.index(str(key)) + 1 :]
-        return any(Key.parse(one).part == GRANT and self.recorded(one) for one in later)
+        return any(Key.parse(key).part == GRANT and self.recorded(key) for key in later)
 
     def add_note(self, topic: str, body: dict[str, Json], subject: str = "") -> str:
         """Record a note under the topic's next number; returns its key.

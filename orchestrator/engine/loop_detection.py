@@ -47,9 +47,9 @@ class _Turn(Struct, frozen=True):
         """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
         if self.tools != other.tools:
             return False
-        one, two = self.shingles, other.shingles
-        shared = len(one & two)
-        return shared >= similarity * (len(one) + len(two) - shared)
+        own, others = self.shingles, other.shingles
+        shared = len(own & others)
+        return shared >= similarity * (len(own) + len(others) - shared)
 
 
 DEFAULT_LOOP_POLICY = LoopPolicy()

@@ -40,15 +40,15 @@ async def task_group() -> AsyncIterator[TaskGroup]:
 
 
 async def run_both(
-    one: Callable[[], Awaitable[One]], other: Callable[[], Awaitable[Other]]
+    start_first: Callable[[], Awaitable[One]], start_second: Callable[[], Awaitable[Other]]
 ) -> tuple[One, Other]:
     """Run two calls concurrently and return both results; if one fails, the other is cancelled."""
     beside: list[Other] = []
 
     async def keep() -> None:
-        beside.append(await other())
+        beside.append(await start_second())
 
     async with task_group() as group:
         group.start_soon(keep)
-        first = await one()
+        first = await start_first()
     return first, beside[0]

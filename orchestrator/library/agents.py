@@ -55,7 +55,7 @@ class Agent:
             raise InputError(
                 f"an agent's name has letters, digits, - and _ only, not {self.name!r}"
             )
-        tools = tuple(one if isinstance(one, str) else one.spec.name for one in self.tools)
+        tools = tuple(tool if isinstance(tool, str) else tool.spec.name for tool in self.tools)
         contract = inline_references(self.output.model_json_schema()) if self.output else None
         tags = frozenset(self.tags)
         identity = repr((self.name, self.instructions, tools, model, contract, sorted(tags)))

@@ -30,7 +30,9 @@ def sort_open_findings(verdict: Verdict) -> list[Finding]:
 
 
 def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), -one.confidence))
+    return sorted(
+        findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.confidence)
+    )
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
@@ -140,7 +142,7 @@ def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:
     shown = others[: page.cut(PLACES)]
     if not shown:
         return []
-    text = ", ".join(f"{format_location(one)} [{escape_line(one.id)}]" for one in shown)
+    text = ", ".join(f"{format_location(finding)} [{escape_line(finding.id)}]" for finding in shown)
     if len(others) > len(shown):
         text += f" and {len(others) - len(shown):,} more"
     return page.wrap(text, first="      also at ", rest=DEEP_INDENT, limit=UNBOUNDED)
@@ -200,7 +202,9 @@ def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str
         if not entry or (number and len(lines) + len(head) + len(entry) + 1 + reserved > room):
             shortened, entry = True, _render_short_entry(page, cause)
             if len(lines) + len(head) + len(entry) + 4 > room:
-                lines += _render_left_out(page, [one for rest in causes[number:] for one in rest])
+                lines += _render_left_out(
+                    page, [finding for rest in causes[number:] for finding in rest]
+                )
                 return lines[1:]
         lines += head + gap + entry
         severity = first
@@ -248,12 +252,18 @@ def render_rejected(page: Page, verdict: Verdict) -> list[str]:
     ]
     entries = sorted(
         (*verdict.rejected, *marked),
-        key=lambda one: (SEVERITIES.index(one.finding.severity), -one.finding.confidence),
+        key=lambda entry: (SEVERITIES.index(entry.finding.severity), -entry.finding.confidence),
     )
     if not entries:
         return []
     groups = _group_by(
-        entries, lambda one: (one.finding.severity, one.finding.rule, one.finding.title, one.reason)
+        entries,
+        lambda entry: (
+            entry.finding.severity,
+            entry.finding.rule,
+            entry.finding.title,
+            entry.reason,
+        ),
     )
     lines = [page.heading(f"Rejected ({len(entries):,}): reported, not counted")]
     for group in groups[: page.items]:
@@ -262,5 +272,5 @@ def render_rejected(page: Page, verdict: Verdict) -> list[str]:
         title = f"{finding.title} [{finding.id}]"
         lines += page.wrap(escape_line(title), first=first, rest=DEEP_INDENT, limit=page.cut(2))
         lines += page.wrap(escape_line(group[0].reason), first=DEEP_INDENT, limit=page.cut(2))
-        lines += _render_places(page, [one.finding for one in group[1:]])
+        lines += _render_places(page, [finding.finding for finding in group[1:]])
     return lines + page.omitted(len(groups))

@@ -53,13 +53,13 @@ def namespace_error(request: str) -> str:
     Args:
         request: of ``describe_request``.
     """
-    asked = marshal.loads(bytes.fromhex(request))  # noqa: S302 - our parent's
-    pairs = zip(NAMESPACES, asked["namespaces"], _namespaces(), strict=True)
+    requested = marshal.loads(bytes.fromhex(request))  # noqa: S302 - our parent's
+    pairs = zip(NAMESPACES, requested["namespaces"], _namespaces(), strict=True)
     if shared := [name for name, old, new in pairs if old == new]:
         return f"bwrap ran, but shares our {', '.join(shared)} namespace"
-    if os.path.exists(asked["file"]):
+    if os.path.exists(requested["file"]):
         return "bwrap ran, but our files are visible in its namespaces"
-    if error := _mounts_error(asked["paths"], asked["below"], asked["devices"]):
+    if error := _mounts_error(requested["paths"], requested["below"], requested["devices"]):
         return f"bwrap ran, but {error}"
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     try:

@@ -177,8 +177,10 @@ class ChatApi:
         if form:
             schema: Mapping[str, Json] = form["schema"]
             return schema
-        _, _, told = str(body["messages"][0]["content"]).partition("under this JSON Schema:\n")
-        return json.JSONDecoder().raw_decode(told)[0] if told else None
+        _, _, schema_text = str(body["messages"][0]["content"]).partition(
+            "under this JSON Schema:\n"
+        )
+        return json.JSONDecoder().raw_decode(schema_text)[0] if schema_text else None
 
     def prompt(self, body: dict[str, Json]) -> Prompt:
         """Return the prompt in reading order; such a server caches nothing."""

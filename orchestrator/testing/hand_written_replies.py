@@ -100,11 +100,13 @@ def read_reply(text: str, is_json: bool, name: str) -> ServerReply:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"invalid reply: {type(error).__name__}: {error}") from None
     first = _CALL.search(text)
-    said = text[: first.start() if first else None].strip()
+    text_part = text[: first.start() if first else None].strip()
     calls = tuple(_read_calls(text, name))
-    if not said and not calls:
+    if not text_part and not calls:
         raise InputError("the reply is empty: write text, or lines such as CALL search {...}")
-    return Response((*([Text(said)] if said else ()), *calls), "tool_use" if calls else "end")
+    return Response(
+        (*([Text(text_part)] if text_part else ()), *calls), "tool_use" if calls else "end"
+    )
 
 
 def _read_calls(text: str, name: str) -> Iterator[ToolCall]:
@@ -161,18 +163,18 @@ class _Request:
         parts = [f"# {self.stem}\n\n{', '.join(self.settings)}"]
         for title, name in (("System", "system"), ("Tools", "tools"), ("Contract", "contract")):
             own = getattr(self, name)
-            known = next((one.stem for one in earlier if getattr(one, name) == own), "")
+            known = next((request.stem for request in earlier if getattr(request, name) == own), "")
             parts.append(f"## {title}\n\n{f'As in {known}.' if known else own or 'None.'}")
-        shared = [(_common(self.messages, one.messages), one.stem) for one in earlier]
+        shared = [(_common(self.messages, request.messages), request.stem) for request in earlier]
         done, stem = max(shared, default=(0, ""))
         since = f", the first {done} as in {stem}" if done else ""
         parts.append(f"## Messages: {len(self.messages)}{since}")
         return "\n\n".join([*parts, *self.messages[done:]]) + "\n"
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _describe_tool(tool: dict[str, Any]) -> str:

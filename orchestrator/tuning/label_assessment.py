@@ -63,24 +63,26 @@ def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
     at = np.zeros(len(data.items), dtype=np.int64)
     at[data.sample.item] = data.sample.group
     group, accept, full = at[shared], binary[:, shared], ratings[:, shared]
-    one = np.ones(int(shared.sum()))
+    unit_weights = np.ones(int(shared.sum()))
     levels = len(data.scale.values)
     if not shared.any():
         return InterRaterAgreement(0, None, None, None, None, None)
     return InterRaterAgreement(
         shared_items=int(shared.sum()),
         kappa=jackknife_interval(
-            lambda w: _mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"), one, group
+            lambda w: _mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"), unit_weights, group
         ),
         alpha=jackknife_interval(
-            lambda w: agreement.krippendorff_alpha(accept[:, w > 0], "nominal"), one, group
+            lambda w: agreement.krippendorff_alpha(accept[:, w > 0], "nominal"), unit_weights, group
         ),
-        ac1=jackknife_interval(lambda w: agreement.gwet_ac1(accept[:, w > 0], 2), one, group),
+        ac1=jackknife_interval(
+            lambda w: agreement.gwet_ac1(accept[:, w > 0], 2), unit_weights, group
+        ),
         weighted_kappa=jackknife_interval(
-            lambda w: _mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"), one, group
+            lambda w: _mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"), unit_weights, group
         ),
         ordinal_alpha=jackknife_interval(
-            lambda w: agreement.krippendorff_alpha(full[:, w > 0], "ordinal"), one, group
+            lambda w: agreement.krippendorff_alpha(full[:, w > 0], "ordinal"), unit_weights, group
         ),
     )
 

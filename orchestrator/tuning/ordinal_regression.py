@@ -206,9 +206,9 @@ def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: floa
     Returns:
         (len(penalties), r, k-1+p).
     """
-    one = tie_weights(d)
+    tied = tie_weights(d)
     root = solve(
-        one, weights, np.zeros(weights.shape[0]), initial_parameters(one, weights), tol=tol
+        tied, weights, np.zeros(weights.shape[0]), initial_parameters(tied, weights), tol=tol
     )
     now = np.concatenate([root[:, : d.cuts], np.repeat(root[:, d.cuts :], d.width, axis=1)], axis=1)
     out = [now]

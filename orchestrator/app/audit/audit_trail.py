@@ -158,7 +158,11 @@ def _observed(body: Mapping[str, Any]) -> list[str]:
     """Why a call would have been refused, had its run not been observe-only."""
     value = body.get("value")
     warnings = value.get("warnings", ()) if isinstance(value, dict) else ()
-    return [f"{one['guard']}: {one['reason']}" for one in warnings if one.get("observed")]
+    return [
+        f"{warning['guard']}: {warning['reason']}"
+        for warning in warnings
+        if warning.get("observed")
+    ]
 
 
 def _what(key: str, parameters: Mapping[str, Any]) -> str:

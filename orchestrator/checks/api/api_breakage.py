@@ -84,15 +84,15 @@ def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[R
     found = [*_removed(broken, was, now), *_others(broken, was, now)]
     declared = was.module.exports is not None or offered
     confidence = DECLARED if declared else UNDECLARED
-    return [replace(one, confidence=confidence) for one in found]
+    return [replace(finding, confidence=confidence) for finding in found]
 
 
 def _removed(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
     """One finding for all that one module or class lost."""
     owners: dict[str, list[str]] = {}
-    for one in broken:
-        if one.code == "object-removed":
-            owner, _, name = one.symbol.rpartition(".")
+    for change in broken:
+        if change.code == "object-removed":
+            owner, _, name = change.symbol.rpartition(".")
             owners.setdefault(owner, []).append(name)
     for owner, names in owners.items():
         where = was.known_as(owner) if owner else was.dotted
@@ -109,11 +109,11 @@ def _removed(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator
 def _others(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
     """One finding for all symbols of a module that broke in the same way."""
     alike: dict[tuple[str, str], list[Change]] = {}
-    for one in broken:
-        if one.code != "object-removed":
-            alike.setdefault((one.code, one.says), []).append(one)
+    for change in broken:
+        if change.code != "object-removed":
+            alike.setdefault((change.code, change.says), []).append(change)
     for (code, says), several in alike.items():
-        known = [was.known_as(one.symbol) for one in several]
+        known = [was.known_as(change.symbol) for change in several]
         first = several[0]
         yield RawFinding(
             code,
@@ -194,11 +194,11 @@ def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[Chang
     """Everything that breaks; one entry for each symbol. ``tree`` is head's, for base classes."""
     found: dict[str, Change] = {}
     functions: dict[str, list[griffe.Breakage]] = {}
-    for one in griffe.find_breaking_changes(was.module, now.module):
-        symbol = was.inner(one.obj.path)
-        if one.kind in _PARAMETER_CODES:
-            functions.setdefault(symbol, []).append(one)
-        elif change := _object_change(one, symbol, was, now, tree):
+    for breakage in griffe.find_breaking_changes(was.module, now.module):
+        symbol = was.inner(breakage.obj.path)
+        if breakage.kind in _PARAMETER_CODES:
+            functions.setdefault(symbol, []).append(breakage)
+        elif change := _object_change(breakage, symbol, was, now, tree):
             found.setdefault(symbol, change)
     for symbol, several in functions.items():
         if change := _signature_change(symbol, several, was, now):
@@ -207,15 +207,15 @@ def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[Chang
 
 
 def _object_change(
-    one: griffe.Breakage, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
+    breakage: griffe.Breakage, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
 ) -> Change | None:
     if was.deprecated(symbol):
         return None
-    if one.kind is Kind.OBJECT_REMOVED and _is_gone(one.obj, symbol, was, now, tree):
+    if breakage.kind is Kind.OBJECT_REMOVED and _is_gone(breakage.obj, symbol, was, now, tree):
         return Change("object-removed", symbol, "is gone")
-    if one.kind is Kind.OBJECT_CHANGED_KIND:
+    if breakage.kind is Kind.OBJECT_CHANGED_KIND:
         return _property_change(symbol, was, now)
-    if one.kind is Kind.CLASS_REMOVED_BASE and (lost := _lost_bases(one)):
+    if breakage.kind is Kind.CLASS_REMOVED_BASE and (lost := _lost_bases(breakage)):
         return Change("base-removed", symbol, f"is no longer a {' or a '.join(lost)}")
     return None
 
@@ -261,9 +261,12 @@ def _property_change(symbol: str, was: ModuleApi, now: ModuleApi) -> Change | No
     return None
 
 
-def _lost_bases(one: griffe.Breakage) -> list[str]:
+def _lost_bases(breakage: griffe.Breakage) -> list[str]:
     """Bases that are gone for sure: none of those left can bring them back."""
-    old, new = [str(base) for base in one.old_value], [str(base) for base in one.new_value]
+    old, new = (
+        [str(base) for base in breakage.old_value],
+        [str(base) for base in breakage.new_value],
+    )
     if not all(hasattr(builtins, base) or base.partition("[")[0] in PLAIN_BASES for base in new):
         return []
     plain = PLAIN_BASES | {"object"}
@@ -284,9 +287,9 @@ def _signature_change(
         return None  # there is to refuse every call
     renamed = _renamed(list(old.parameters), list(new.parameters))
     named: dict[Kind, list[str]] = {}
-    for one in several:
-        public = (name for name in _named(one) if name not in {*renamed, *renamed.values()})
-        named.setdefault(one.kind, []).extend(public)
+    for breakage in several:
+        public = (name for name in _named(breakage) if name not in {*renamed, *renamed.values()})
+        named.setdefault(breakage.kind, []).extend(public)
     for kind, (code, says) in _PARAMETER_CODES.items():
         if names := named.get(kind):
             listed = abbreviate([repr(each) for each in names])
@@ -296,34 +299,39 @@ def _signature_change(
 
 def _rename(symbol: str, renamed: dict[str, str], new: Any) -> Change | None:
     """A new name only matters to those who pass it by name, and can."""
-    if any(one.kind is griffe.ParameterKind.var_keyword for one in new.parameters):
+    if any(parameter.kind is griffe.ParameterKind.var_keyword for parameter in new.parameters):
         return None
-    public = {one: other for one, other in renamed.items() if one[0] != "_"}
+    public = {previous: other for previous, other in renamed.items() if previous[0] != "_"}
     if not public:
         return None
-    says = "takes " + ", ".join(f"{other!r} where it took {one!r}" for one, other in public.items())
+    says = "takes " + ", ".join(
+        f"{other!r} where it took {previous!r}" for previous, other in public.items()
+    )
     return Change("parameter-renamed", symbol, says, tuple(public))
 
 
-def _named(one: griffe.Breakage) -> Iterator[str]:
+def _named(breakage: griffe.Breakage) -> Iterator[str]:
     """The parameter's name, unless it is the receiver, private, or taken up by ``*args``."""
-    parameter = one.old_value or one.new_value
-    taken_up = one.new_value is not None and one.new_value.kind in _VARIADIC
-    variadic = one.old_value is not None and one.old_value.kind in _VARIADIC
+    parameter = breakage.old_value or breakage.new_value
+    taken_up = breakage.new_value is not None and breakage.new_value.kind in _VARIADIC
+    variadic = breakage.old_value is not None and breakage.old_value.kind in _VARIADIC
     if not (taken_up or variadic or parameter.name in _RECEIVERS or parameter.name[0] == "_"):
         yield parameter.name
 
 
 def _renamed(old: list[griffe.Parameter], new: list[griffe.Parameter]) -> dict[str, str]:
     """Parameters that only have another name at the same position."""
-    before, after = {one.name for one in old}, {one.name for one in new}
+    before, after = (
+        {old_parameter.name for old_parameter in old},
+        {old_parameter.name for old_parameter in new},
+    )
     return {
-        one.name: other.name
-        for one, other in zip(old, new, strict=False)
-        if one.name not in after
-        and other.name not in before
-        and one.kind in _POSITIONAL
-        and other.kind in _POSITIONAL
-        and (one.required or not other.required)
-        and one.name not in _RECEIVERS
+        old_parameter.name: new_parameter.name
+        for old_parameter, new_parameter in zip(old, new, strict=False)
+        if old_parameter.name not in after
+        and new_parameter.name not in before
+        and old_parameter.kind in _POSITIONAL
+        and new_parameter.kind in _POSITIONAL
+        and (old_parameter.required or not new_parameter.required)
+        and old_parameter.name not in _RECEIVERS
     }

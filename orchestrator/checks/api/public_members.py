@@ -51,8 +51,8 @@ class ModuleApi:
         self.body: ModuleApi | None = None  # a stub's module, which says what is deprecated
         self.module = _visit(self._name, source)
         self._nodes: dict[str, list[Definition]] = {}
-        for one in find_definitions(source.tree):
-            self._nodes.setdefault(one.dotted, []).append(one)
+        for definition in find_definitions(source.tree):
+            self._nodes.setdefault(definition.dotted, []).append(definition)
         self._mark_public()
 
     @property
@@ -65,10 +65,10 @@ class ModuleApi:
         """Whether the module itself says that it is deprecated."""
         says = ast.get_docstring(self.source.tree, clean=False) or ""
         return ".. deprecated" in says or any(
-            isinstance(one, ast.Expr)
-            and isinstance(one.value, ast.Call)
-            and _DEPRECATED.search(ast.dump(one))
-            for one in self.source.tree.body
+            isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Call)
+            and _DEPRECATED.search(ast.dump(statement))
+            for statement in self.source.tree.body
         )
 
     @property
@@ -108,18 +108,22 @@ class ModuleApi:
     def parameters(self, inner: str) -> frozenset[str]:
         """Names of a function's parameters; none when it is no function."""
         found = self.member(inner)
-        return frozenset(one.name for one in getattr(found, "parameters", ()))
+        return frozenset(parameter.name for parameter in getattr(found, "parameters", ()))
 
     def is_plain_method(self, inner: str) -> bool:
         """A function with no decorator that might make it anything else."""
-        one = self.node(inner)
-        return one is not None and set(read_decorator_names(one.node)) <= _STAYS_METHOD
+        definition = self.node(inner)
+        return (
+            definition is not None and set(read_decorator_names(definition.node)) <= _STAYS_METHOD
+        )
 
     def fixed_signature(self, inner: str) -> bool:
         """A function that is defined once and whose callers see its parameters as written."""
-        one = self.node(inner)
+        definition = self.node(inner)
         return (
-            one is not None and not isinstance(one.node, ast.ClassDef) and keeps_signature(one.node)
+            definition is not None
+            and not isinstance(definition.node, ast.ClassDef)
+            and keeps_signature(definition.node)
         )
 
     def member(self, inner: str) -> Any:
@@ -149,8 +153,8 @@ class ModuleApi:
 
     def _texts_about(self, name: str) -> Iterator[str]:
         """The text in which a function or class, or an assignment, can say it is deprecated."""
-        for one in self._nodes.get(name, ()):
-            node = one.node
+        for definition in self._nodes.get(name, ()):
+            node = definition.node
             if isinstance(node, ast.ClassDef):
                 yield ast.get_docstring(node, clean=False) or ""
                 yield from (ast.dump(each) for each in node.decorator_list)
@@ -163,7 +167,9 @@ class ModuleApi:
     def _mark_public(self) -> None:
         """Say of each member whether users may rely on it; griffe looks here first."""
         listed = self.module.exports
-        all_names = None if listed is None else {one for one in listed if isinstance(one, str)}
+        all_names = (
+            None if listed is None else {entry for entry in listed if isinstance(entry, str)}
+        )
         bound_once = _unconditional(self.source)
         reexported = _reexported(self.source)
         for name, member in self.module.members.items():
@@ -218,14 +224,14 @@ def _unconditional(source: Source) -> frozenset[str]:
     """Names that the module always binds, by definition or assignment."""
     found: set[str] = set()
     stub = source.path.endswith(".pyi")
-    for one in source.tree.body:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(one.name)
-        elif isinstance(one, ast.Assign):
-            found |= {to.id for to in one.targets if isinstance(to, ast.Name)}
-        elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+    for statement in source.tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(statement.name)
+        elif isinstance(statement, ast.Assign):
+            found |= {to.id for to in statement.targets if isinstance(to, ast.Name)}
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             # Without a value it is, but for a stub, the type of what is bound elsewhere.
-            found |= {one.target.id} if one.value is not None or stub else set()
+            found |= {statement.target.id} if statement.value is not None or stub else set()
     return frozenset(found)
 
 
@@ -234,10 +240,10 @@ def _reexported(source: Source) -> frozenset[str]:
     package = source.path.rpartition("/")[2].startswith("__init__.")
     return frozenset(
         each.asname or each.name
-        for one in source.tree.body
-        if isinstance(one, ast.ImportFrom)
-        for each in one.names
-        if (each.asname == each.name or (package and one.level == 1))
+        for statement in source.tree.body
+        if isinstance(statement, ast.ImportFrom)
+        for each in statement.names
+        if (each.asname == each.name or (package and statement.level == 1))
         and not (each.asname or each.name).startswith("_")
     )
 
@@ -327,19 +333,19 @@ class SourceTree:
         source = self.source(path) if depth else None
         for statement, origin in self._imports_from(source) if source else ():
             inner = self._provides(origin, depth - 1)
-            for one in statement.names:
-                if one.name == "*":
+            for alias in statement.names:
+                if alias.name == "*":
                     found |= {name: inner.get(name, (origin, name)) for name in self._star(origin)}
                 else:
-                    found[one.asname or one.name] = inner.get(one.name, (origin, one.name))
+                    found[alias.asname or alias.name] = inner.get(alias.name, (origin, alias.name))
         return found
 
     def _imports_from(self, source: Source) -> Iterator[tuple[ast.ImportFrom, str]]:
-        for one in source.tree.body:
-            if isinstance(one, ast.ImportFrom):
-                origin = self.index.resolve(source.path, one.module or "", one.level)
+        for statement in source.tree.body:
+            if isinstance(statement, ast.ImportFrom):
+                origin = self.index.resolve(source.path, statement.module or "", statement.level)
                 if origin and origin != source.path:
-                    yield one, origin
+                    yield statement, origin
 
     def _star(self, path: str) -> set[str]:
         """What a star import takes."""
@@ -349,7 +355,11 @@ class SourceTree:
         listed = _all_names(source.tree)
         if listed is not None:
             return listed
-        own = {one.name for one in find_definitions(source.tree) if one.parent is None}
+        own = {
+            definition.name
+            for definition in find_definitions(source.tree)
+            if definition.parent is None
+        }
         taken = set(self._provides(path, DEPTH))
         return {name for name in own | taken if not name.startswith("_")}
 
@@ -376,14 +386,18 @@ class SourceTree:
         if node := _class(source, name):
             return source, node
         for statement, origin in self._imports_from(source) if depth else ():
-            for one in statement.names:
-                if (one.asname or one.name) == name and (inner := self.source(origin)):
-                    return self._find_class(inner, one.name, depth - 1)
+            for alias in statement.names:
+                if (alias.asname or alias.name) == name and (inner := self.source(origin)):
+                    return self._find_class(inner, alias.name, depth - 1)
         return None
 
 
 def _class(source: Source, dotted: str) -> ast.ClassDef | None:
-    found = (one.node for one in find_definitions(source.tree) if one.dotted == dotted)
+    found = (
+        definition.node
+        for definition in find_definitions(source.tree)
+        if definition.dotted == dotted
+    )
     return next((node for node in found if isinstance(node, ast.ClassDef)), None)
 
 
@@ -398,23 +412,25 @@ def _lacks(base: str, member: str) -> bool:
 def _members(node: ast.ClassDef) -> set[str]:
     """Names a class binds in its body or on ``self``."""
     found = {
-        one.name
-        for one in ast.walk(node)
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        child.name
+        for child in ast.walk(node)
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     }
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name | ast.Attribute) and isinstance(one.ctx, ast.Store):
-            found.add(one.id if isinstance(one, ast.Name) else one.attr)
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Store):
+            found.add(child.id if isinstance(child, ast.Name) else child.attr)
     return found
 
 
 def _all_names(tree: ast.Module) -> set[str] | None:
     """``__all__`` where it is a plain list of strings, else None."""
-    for one in tree.body:
-        if isinstance(one, ast.Assign) and any(
-            isinstance(to, ast.Name) and to.id == "__all__" for to in one.targets
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(to, ast.Name) and to.id == "__all__" for to in statement.targets
         ):
-            values = one.value.elts if isinstance(one.value, ast.List | ast.Tuple) else []
+            values = (
+                statement.value.elts if isinstance(statement.value, ast.List | ast.Tuple) else []
+            )
             names = {each.value for each in values if isinstance(each, ast.Constant)}
             plain = len(names) == len(values) and bool(values)
             return {name for name in names if isinstance(name, str)} if plain else None

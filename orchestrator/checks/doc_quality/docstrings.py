@@ -70,9 +70,9 @@ class _Conventions(defaultdict[str, _Convention]):
         """Count a source and those of its definitions that are worth a docstring."""
         if is_public_module(source.path):
             self[_MODULE].count(find_docstring(source.tree) is not None)
-        for one in worth:
-            for kind in _kinds(one):
-                self[kind].count(find_docstring(one.node) is not None)
+        for definition in worth:
+            for kind in _kinds(definition):
+                self[kind].count(find_docstring(definition.node) is not None)
 
 
 class _Whole:
@@ -120,30 +120,32 @@ def run(job: Job) -> CheckReply:
                     missing += _missing(pair, pair.head, (base, worth), whole)
                     stale += _stale(pair.head)
                 examined.append(pair.path)
-    found = [one.found for one in missing if _stands_out(one, whole)]
-    found += [one for identity, one in stale if identity not in whole.stale]
+    found = [candidate.found for candidate in missing if _stands_out(candidate, whole)]
+    found += [finding for identity, finding in stale if identity not in whole.stale]
     return CheckReply(found, examined, gaps)
 
 
 def _remember(base: Source, worth: list[Definition], whole: _Whole) -> None:
     whole.base.learn(base, worth)
-    whole.names |= {_tail(one.dotted) for one in find_definitions(base.tree)}
-    whole.stale |= {(_tail(one.dotted), one.parameter) for one in find_stale_parameters(base)}
+    whole.names |= {_tail(definition.dotted) for definition in find_definitions(base.tree)}
+    whole.stale |= {
+        (_tail(outdated.dotted), outdated.parameter) for outdated in find_stale_parameters(base)
+    }
 
 
-def _stands_out(one: _Candidate, whole: _Whole) -> bool:
+def _stands_out(candidate: _Candidate, whole: _Whole) -> bool:
     """Whether it is new, or nowhere documented any more, and breaks a habit.
 
     The habit is that of the class, else the file, else all files: the first that is known.
     """
-    if one.name in (whole.documented if one.lost else whole.names):
+    if candidate.name in (whole.documented if candidate.lost else whole.names):
         return False
-    places = ((one.own, OWN_SHARE), (whole.base, WHOLE_SHARE), (whole.head, WHOLE_SHARE))
+    places = ((candidate.own, OWN_SHARE), (whole.base, WHOLE_SHARE), (whole.head, WHOLE_SHARE))
     return next(
         (
             habits[kind].kept(share)
             for habits, share in places
-            for kind in one.kinds
+            for kind in candidate.kinds
             if habits[kind].known
         ),
         False,
@@ -162,33 +164,35 @@ def _missing(
     base, worth = before
     if base:
         own.learn(base, worth)
-    had = {one.dotted: find_docstring(one.node) is not None for one in worth}
+    had = {definition.dotted: find_docstring(definition.node) is not None for definition in worth}
     worth = _worth_a_docstring(head)
     whole.head.learn(head, worth)
     found = []
-    for one in worth:
-        lost = had.get(one.dotted, False)
-        if find_docstring(one.node):
-            whole.documented.add(_tail(one.dotted))
-        elif lost or one.dotted not in had:
-            single = _finding(pair.path, one, lost)
-            found.append(_Candidate(single, _tail(one.dotted), _kinds(one), own, lost))
+    for definition in worth:
+        lost = had.get(definition.dotted, False)
+        if find_docstring(definition.node):
+            whole.documented.add(_tail(definition.dotted))
+        elif lost or definition.dotted not in had:
+            single = _finding(pair.path, definition, lost)
+            found.append(
+                _Candidate(single, _tail(definition.dotted), _kinds(definition), own, lost)
+            )
     if module := _missing_module(pair, head):
         found.append(_Candidate(module, _MODULE, (_MODULE,), own))
     return found
 
 
-def _finding(path: str, one: Definition, lost: bool) -> RawFinding:
-    what = "class" if isinstance(one.node, ast.ClassDef) else "function"
+def _finding(path: str, definition: Definition, lost: bool) -> RawFinding:
+    what = "class" if isinstance(definition.node, ast.ClassDef) else "function"
     return RawFinding(
         "missing",
         path,
-        one.node.lineno,
-        f"{one.dotted} lost its docstring"
+        definition.node.lineno,
+        f"{definition.dotted} lost its docstring"
         if lost
-        else f"Public {what} {one.dotted} has no docstring, unlike its neighbors",
-        key=one.dotted,
-        scope=one.dotted,
+        else f"Public {what} {definition.dotted} has no docstring, unlike its neighbors",
+        key=definition.dotted,
+        scope=definition.dotted,
     )
 
 
@@ -203,33 +207,39 @@ def _missing_module(pair: Pair, head: Source) -> RawFinding | None:
     return RawFinding("missing", pair.path, head.tree.body[0].lineno, message, key=_MODULE)
 
 
-def _kinds(one: Definition) -> tuple[str, ...]:
-    if isinstance(one.node, ast.ClassDef):
+def _kinds(definition: Definition) -> tuple[str, ...]:
+    if isinstance(definition.node, ast.ClassDef):
         return ("class",)
-    return (f"methods of {one.parent.dotted}", "method") if one.parent else ("function",)
+    return (
+        (f"methods of {definition.parent.dotted}", "method") if definition.parent else ("function",)
+    )
 
 
 def _worth_a_docstring(source: Source) -> list[Definition]:
     """Public definitions, at the top or methods, that say more than their own lines do."""
     if not is_public_module(source.path):
         return []
-    return [one for one in find_definitions(source.tree) if not _exempt(one) and _is_long(one.node)]
+    return [
+        definition
+        for definition in find_definitions(source.tree)
+        if not _exempt(definition) and _is_long(definition.node)
+    ]
 
 
-def _exempt(one: Definition) -> bool:
+def _exempt(definition: Definition) -> bool:
     return (
-        not one.public
-        or (isinstance(one.node, ast.ClassDef) and one.parent is not None)
+        not definition.public
+        or (isinstance(definition.node, ast.ClassDef) and definition.parent is not None)
         or not _EXEMPT_DECORATORS.isdisjoint(
-            name.rpartition(".")[2] for name in read_decorator_names(one.node)
+            name.rpartition(".")[2] for name in read_decorator_names(definition.node)
         )
-        or _inherits_docstring(one)
+        or _inherits_docstring(definition)
     )
 
 
-def _inherits_docstring(one: Definition) -> bool:
+def _inherits_docstring(definition: Definition) -> bool:
     """A method of a derived class may have its base's docstring."""
-    owner = one.parent.node if one.parent else None
+    owner = definition.parent.node if definition.parent else None
     return isinstance(owner, ast.ClassDef) and any(
         dotted_name(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2]
         not in _PLAIN_BASES
@@ -239,7 +249,7 @@ def _inherits_docstring(one: Definition) -> bool:
 
 def _is_long(node: DefinitionNode) -> bool:
     """Whether it has more statements than a trivial one."""
-    inner = (one for one in ast.walk(node) if isinstance(one, ast.stmt))
+    inner = (statement for statement in ast.walk(node) if isinstance(statement, ast.stmt))
     return next(islice(inner, TRIVIAL_STATEMENTS + 1, None), None) is not None
 
 
@@ -251,18 +261,19 @@ def _stale(head: Source) -> list[tuple[tuple[str, str], RawFinding]]:
     """What is stale in head, each with an identity that survives a move."""
     return [
         (
-            (_tail(one.dotted), one.parameter),
+            (_tail(outdated.dotted), outdated.parameter),
             RawFinding(
                 "stale-parameter",
                 head.path,
-                one.line,
-                f"The docstring of {one.dotted} documents {one.parameter!r}, which does not exist",
-                key=f"{one.dotted}({one.parameter})",
-                scope=one.dotted,
+                outdated.line,
+                f"The docstring of {outdated.dotted} documents {outdated.parameter!r}, "
+                "which does not exist",
+                key=f"{outdated.dotted}({outdated.parameter})",
+                scope=outdated.dotted,
                 confidence=0.9,
             ),
         )
-        for one in find_stale_parameters(head)
+        for outdated in find_stale_parameters(head)
     ]
 
 
@@ -288,15 +299,15 @@ class StaleParameter(Struct, frozen=True):
 
 def find_stale_parameters(source: Source) -> Iterator[StaleParameter]:
     """Parameters named by docstrings in Google, NumPy or Sphinx style that surely do not exist."""
-    for one in find_definitions(source.tree):
-        text = find_docstring(one.node)
+    for definition in find_definitions(source.tree):
+        text = find_docstring(definition.node)
         style = _style(str(text.value)) if text else None
-        if text is None or style is None or (known := _parameters(one)) is None:
+        if text is None or style is None or (known := _parameters(definition)) is None:
             continue
         for name in _named(str(text.value), style):
             if name.strip("_") not in known:
                 line = _place(source, text, name, style)
-                yield StaleParameter(one.dotted, name, line)
+                yield StaleParameter(definition.dotted, name, line)
 
 
 def _style(text: str) -> str | None:
@@ -317,18 +328,18 @@ def _named(text: str, style: str) -> Iterator[str]:
                 yield parameter.name
 
 
-def _parameters(one: Definition) -> set[str] | None:
+def _parameters(definition: Definition) -> set[str] | None:
     """All names that may rightly be called parameters here; None when they cannot be known."""
-    if not isinstance(one.node, ast.ClassDef):
-        return _accepted(one.node)
+    if not isinstance(definition.node, ast.ClassDef):
+        return _accepted(definition.node)
     constructors = [
-        node for node in one.node.body
+        node for node in definition.node.body
         if isinstance(node, ast.FunctionDef) and node.name in {"__init__", "__new__", "__call__"}
     ]  # fmt: skip
-    if [node.name for node in constructors] != ["__init__"] or one.node.decorator_list:
+    if [node.name for node in constructors] != ["__init__"] or definition.node.decorator_list:
         return None
     accepted = _accepted(constructors[0])
-    return accepted if accepted is None else accepted | _attributes(one.node)
+    return accepted if accepted is None else accepted | _attributes(definition.node)
 
 
 def _accepted(function: FunctionNode) -> set[str] | None:
@@ -340,11 +351,11 @@ def _accepted(function: FunctionNode) -> set[str] | None:
 
 def _attributes(node: DefinitionNode) -> set[str]:
     """Names that are set on the class or its instances."""
-    stored = [one for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute)]
+    stored = [child for child in ast.walk(node) if isinstance(child, ast.Name | ast.Attribute)]
     return {
-        (one.id if isinstance(one, ast.Name) else one.attr).strip("_")
-        for one in stored
-        if isinstance(one.ctx, ast.Store)
+        (child.id if isinstance(child, ast.Name) else child.attr).strip("_")
+        for child in stored
+        if isinstance(child.ctx, ast.Store)
     }
 
 

@@ -45,7 +45,10 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
         path, old = file["path"], file["old_path"]
         if old and old.endswith(".py") and is_product(old):
             with gap_on_error(gaps, path):
-                was = {one.node.name for one in find_definitions(read(job["base_root"], old).tree)}
+                was = {
+                    definition.node.name
+                    for definition in find_definitions(read(job["base_root"], old).tree)
+                }
                 gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
             if path in gaps:
                 gaps[path] = f"base's definitions there are unknown: {gaps[path]}"

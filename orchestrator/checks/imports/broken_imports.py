@@ -72,18 +72,18 @@ class Side:
     def top_names(self, path: str) -> set[str]:
         """Names a module seems to bind, by pattern."""
         text = self.text(path) or ""
-        imported = {name for one in scan_imports(text) for name in one.names}
+        imported = {name for statement in scan_imports(text) for name in statement.names}
         return imported | {a or b for a, b in _TOP.findall(text)}
 
-    def resolves(self, importer: str, one: Import, name: str) -> bool:
+    def resolves(self, importer: str, statement: Import, name: str) -> bool:
         """Whether a name is a module inside the one it is taken from."""
-        inner = f"{one.module}.{name}" if one.module else name
-        return self.index.resolve(importer, inner, one.level) is not None
+        inner = f"{statement.module}.{name}" if statement.module else name
+        return self.index.resolve(importer, inner, statement.level) is not None
 
-    def lacks(self, importer: str, one: Import, name: str) -> bool | None:
+    def lacks(self, importer: str, statement: Import, name: str) -> bool | None:
         """Whether ``from module import name`` fails; None when that is unknown."""
-        target = self.index.resolve(importer, one.module, one.level)
-        if name == "*" or self.resolves(importer, one, name):
+        target = self.index.resolve(importer, statement.module, statement.level)
+        if name == "*" or self.resolves(importer, statement, name):
             return False
         if target is None or target == importer:
             return None
@@ -115,9 +115,9 @@ class BrokenImports:
         for path in self._suspects():
             with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
                 text = read_text(self._head.root, path)
-                if any(self._problem(path, one) for one in scan_imports(text)):
-                    for one in _unguarded(parse_text(text)):
-                        yield from self._check(path, one)
+                if any(self._problem(path, statement) for statement in scan_imports(text)):
+                    for statement in _unguarded(parse_text(text)):
+                        yield from self._check(path, statement)
 
     def _suspects(self) -> list[str]:
         """The changed files, and those that import what the change took something away from."""
@@ -132,53 +132,57 @@ class BrokenImports:
                 found.update(self._importers["head"](old))
         return sorted(found & self._head.index.files)
 
-    def _check(self, path: str, one: Import) -> Iterator[RawFinding]:
-        if problem := self._problem(path, one):
+    def _check(self, path: str, statement: Import) -> Iterator[RawFinding]:
+        if problem := self._problem(path, statement):
             message, key = f"This import fails: {problem}", f"broken-import: {problem}"
-            yield RawFinding("broken-import", path, one.line, message, key=key, confidence=0.95)
+            yield RawFinding(
+                "broken-import", path, statement.line, message, key=key, confidence=0.95
+            )
 
-    def _problem(self, path: str, one: Import) -> str | None:
-        if self._is_gone(path, one):
-            return f"the module {_written(one)} was removed"
-        names = [name for name in one.names if self._is_lost(path, one, name)]
-        return f"{_written(one)} has no {', '.join(names)}" if names else None
+    def _problem(self, path: str, statement: Import) -> str | None:
+        if self._is_gone(path, statement):
+            return f"the module {_written(statement)} was removed"
+        names = [name for name in statement.names if self._is_lost(path, statement, name)]
+        return f"{_written(statement)} has no {', '.join(names)}" if names else None
 
-    def _is_gone(self, path: str, one: Import) -> bool:
+    def _is_gone(self, path: str, statement: Import) -> bool:
         """Whether base had the module and head has nothing that could be it."""
-        was = self._base.index.resolve(self._old.get(path, path) or path, one.module, one.level)
+        was = self._base.index.resolve(
+            self._old.get(path, path) or path, statement.module, statement.level
+        )
         if (
             was is None
             or _BUILT.search(was)
-            or self._head.index.resolve(path, one.module, one.level)
+            or self._head.index.resolve(path, statement.module, statement.level)
         ):
             return False
-        if any(self._head.resolves(path, one, name) for name in one.names):
+        if any(self._head.resolves(path, statement, name) for name in statement.names):
             return False
-        tail = "/" + one.module.replace(".", "/")
+        tail = "/" + statement.module.replace(".", "/")
         return not any(
             f"/{other}".endswith((f"{tail}.py", f"{tail}/__init__.py", f"{tail}.pyi"))
             or f"{tail}/" in f"/{other}"
             for other in self._head.index.files
         )
 
-    def _is_lost(self, path: str, one: Import, name: str) -> bool:
+    def _is_lost(self, path: str, statement: Import, name: str) -> bool:
         """Whether a name cannot be imported, and could be before or is newly imported."""
-        if not self._head.lacks(path, one, name):
+        if not self._head.lacks(path, statement, name):
             return False
         before = self._old.get(path, path)
-        if before in self._base.index.files and self._base.lacks(str(before), one, name):
+        if before in self._base.index.files and self._base.lacks(str(before), statement, name):
             return False
-        tail = "/" + one.module.replace(".", "/")
+        tail = "/" + statement.module.replace(".", "/")
         same = [
             other
             for other in self._head.index.files
-            if one.level == 0 and f"/{other}".endswith((f"{tail}.py", f"{tail}/__init__.py"))
+            if statement.level == 0 and f"/{other}".endswith((f"{tail}.py", f"{tail}/__init__.py"))
         ]
         return len(same) <= 1  # of several modules of that name, another may be meant
 
 
-def _written(one: Import) -> str:
-    return "." * one.level + one.module
+def _written(statement: Import) -> str:
+    return "." * statement.level + statement.module
 
 
 def _unguarded(tree: ast.Module) -> Iterator[Import]:
@@ -207,9 +211,9 @@ def _bound(tree: ast.Module) -> frozenset[str] | None:
             found.add(node.name)
             continue
         if isinstance(node, ast.Import | ast.ImportFrom):
-            if any(one.name == "*" for one in node.names):
+            if any(alias.name == "*" for alias in node.names):
                 return None
-            found |= {one.asname or one.name.partition(".")[0] for one in node.names}
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
@@ -250,7 +254,7 @@ class Signature(Struct, frozen=True):
     def misfit(self, call: ast.Call) -> str | None:
         """What is wrong with a call; None where nothing is, or ``*`` or ``**`` hide it."""
         given = {word.arg for word in call.keywords}
-        if None in given or any(isinstance(one, ast.Starred) for one in call.args):
+        if None in given or any(isinstance(argument, ast.Starred) for argument in call.args):
             return None
         count = len(call.args)
         if count > len(self.positional) and not self.more:
@@ -273,40 +277,40 @@ def read_signatures(tree: ast.Module) -> dict[str, Signature]:
     """
     found: dict[str, Signature] = {}
     every = find_definitions(tree)
-    times = Counter(one.dotted for one in every)
-    for one in every:
-        if times[one.dotted] > 1 or not _is_plain(one):
+    times = Counter(definition.dotted for definition in every)
+    for definition in every:
+        if times[definition.dotted] > 1 or not _is_plain(definition):
             continue
-        node, owner = one.node, one.parent
+        node, owner = definition.node, definition.parent
         if isinstance(node, ast.ClassDef):
             continue
         if owner is None:
-            found[one.dotted] = _shape(node, bound=False)
+            found[definition.dotted] = _shape(node, bound=False)
         elif isinstance(owner.node, ast.ClassDef) and owner.parent is None and _is_plain(owner):
             bound = "staticmethod" not in read_decorator_names(node)
-            if one.name != "__init__":
-                found[one.dotted] = _shape(node, bound=bound)
+            if definition.name != "__init__":
+                found[definition.dotted] = _shape(node, bound=bound)
             elif f"{owner.dotted}.__new__" not in times and not owner.node.keywords:
                 found[owner.dotted] = _shape(node, bound=True)
     return found
 
 
-def _is_plain(one: Definition) -> bool:
-    names = [name.rpartition(".")[2] for name in read_decorator_names(one.node)]
-    return not one.conditional and _PLAIN.issuperset(names)
+def _is_plain(definition: Definition) -> bool:
+    names = [name.rpartition(".")[2] for name in read_decorator_names(definition.node)]
+    return not definition.conditional and _PLAIN.issuperset(names)
 
 
 def _shape(node: FunctionNode, *, bound: bool) -> Signature:
     written = node.args
-    positional = [one.arg for one in (*written.posonlyargs, *written.args)]
+    positional = [argument.arg for argument in (*written.posonlyargs, *written.args)]
     first = int(bound and bool(positional))
     return Signature(
         positional=tuple(positional[first:]),
         hidden=max(0, len(written.posonlyargs) - first),
         needed=max(0, len(positional) - len(written.defaults) - first),
         named={
-            one.arg: default is None
-            for one, default in zip(written.kwonlyargs, written.kw_defaults, strict=True)
+            argument.arg: default is None
+            for argument, default in zip(written.kwonlyargs, written.kw_defaults, strict=True)
         },
         more=written.vararg is not None,
         others=written.kwarg is not None,
@@ -384,11 +388,11 @@ class BrokenCalls:
             module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
             from_here = module or level
             taken_here = from_here and self._head.index.resolve(importer, module, level) == path
-            for one in node.names:
-                local = one.asname or one.name
-                inner = f"{module}.{one.name}" if module else one.name
-                if taken_here and one.name in offered:
-                    names[local] = offered[one.name]
+            for alias in node.names:
+                local = alias.asname or alias.name
+                inner = f"{module}.{alias.name}" if module else alias.name
+                if taken_here and alias.name in offered:
+                    names[local] = offered[alias.name]
                 elif self._head.index.resolve(importer, inner, level) == path:
                     names |= {f"{local}.{name}": symbol for name, symbol in offered.items()}
         return _bound_once(tree, names)
@@ -428,7 +432,7 @@ def _bound_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound[node.name] += 1
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            plain = [one.asname or one.name for one in node.names]
+            plain = [alias.asname or alias.name for alias in node.names]
             bound.update({name.partition(".")[0] for name in plain})
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             bound[node.name] += 1

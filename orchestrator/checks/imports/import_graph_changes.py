@@ -60,7 +60,9 @@ class Graph:
             graph[path] = []
             with suppress(NotParsedError):  # not a changed file, else it is a gap already
                 found = scan_imports(read_text(self.root, path))
-                graph[path] = sorted({to for one in found for to in self.index.targets(path, one)})
+                graph[path] = sorted(
+                    {to for statement in found for to in self.index.targets(path, statement)}
+                )
         return graph
 
     @cached_property
@@ -86,10 +88,10 @@ class Graph:
     def learn(self, path: str, tree: ast.Module) -> None:
         """Take over the imports of a file that is parsed already."""
         found: dict[str, Import] = {}
-        for one in read_imports(tree):
-            for target in self.index.targets(path, one):
+        for statement in read_imports(tree):
+            for target in self.index.targets(path, statement):
                 if not is_own_package(path, target):
-                    found.setdefault(target, one)
+                    found.setdefault(target, statement)
         self._exact[path] = found
 
     def at_import(self, path: str) -> dict[str, Import]:

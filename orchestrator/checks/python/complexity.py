@@ -88,8 +88,10 @@ def run(job: Job) -> CheckReply:
         with gap_on_error(gaps, pair.path):
             suspects += _suspects(pair)
             examined.append(pair.path)
-    moved = _complexity_of_moved(job, {one.dotted for one in suspects if one.before is None})
-    found = [one for suspect in suspects if (one := _judge(suspect, moved))]
+    moved = _complexity_of_moved(
+        job, {suspect.dotted for suspect in suspects if suspect.before is None}
+    )
+    found = [finding for suspect in suspects if (finding := _judge(suspect, moved))]
     return CheckReply(found, examined, gaps)
 
 
@@ -113,9 +115,9 @@ def _suspects(pair: Pair) -> list[_Suspect]:
 
 
 def _functions(source: Source) -> Iterator[tuple[str, FunctionNode]]:
-    for one in find_definitions(source.tree):
-        if not isinstance(one.node, ast.ClassDef):
-            yield one.dotted, one.node
+    for definition in find_definitions(source.tree):
+        if not isinstance(definition.node, ast.ClassDef):
+            yield definition.dotted, definition.node
 
 
 def _complexities(source: Source | None) -> dict[str, int]:
@@ -146,20 +148,20 @@ def _complexity_of_moved(job: Job, dotted_names: set[str]) -> dict[str, int]:
     return found
 
 
-def _judge(one: _Suspect, moved: dict[str, int]) -> RawFinding | None:
-    name = one.dotted.rpartition(".")[2]
-    before = one.before if one.before is not None else moved.get(name, 0)
-    if not before and one.eased >= one.complexity:
+def _judge(suspect: _Suspect, moved: dict[str, int]) -> RawFinding | None:
+    name = suspect.dotted.rpartition(".")[2]
+    before = suspect.before if suspect.before is not None else moved.get(name, 0)
+    if not before and suspect.eased >= suspect.complexity:
         return None  # split off from what was more complex still
-    if before and one.complexity - before < (GROWTH if before > LIMIT else CROSSING):
+    if before and suspect.complexity - before < (GROWTH if before > LIMIT else CROSSING):
         return None
-    subject = one.dotted if before else f"new function {one.dotted}"
-    how = f"went from {before} to {one.complexity}" if before else f"is {one.complexity}"
+    subject = suspect.dotted if before else f"new function {suspect.dotted}"
+    how = f"went from {before} to {suspect.complexity}" if before else f"is {suspect.complexity}"
     return RawFinding(
         "jump",
-        one.path,
-        one.line,
+        suspect.path,
+        suspect.line,
         f"The cyclomatic complexity of {subject} {how} (limit {LIMIT})",
-        key=one.dotted,
-        scope=one.dotted,
+        key=suspect.dotted,
+        scope=suspect.dotted,
     )

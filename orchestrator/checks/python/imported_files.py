@@ -153,14 +153,14 @@ def read_imports(tree: ast.Module) -> list[Import]:
             waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]
         elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef):
             waiting += ast.iter_child_nodes(node)
-    return sorted(found, key=lambda one: one.line)
+    return sorted(found, key=lambda statement: statement.line)
 
 
 def list_imports(node: ast.Import | ast.ImportFrom) -> list[Import]:
     """What one statement imports: each module of a plain import, or the names of one module."""
     if isinstance(node, ast.Import):
-        return [Import(one.name, line=node.lineno) for one in node.names]
-    names = tuple(one.name for one in node.names)
+        return [Import(alias.name, line=node.lineno) for alias in node.names]
+    names = tuple(alias.name for alias in node.names)
     return [Import(node.module or "", names, node.level, node.lineno)]
 
 

@@ -213,12 +213,14 @@ def find_definitions(tree: ast.Module) -> list[Definition]:
                 waiting.append((child, inner, False))
             elif has_blocks(child):
                 waiting.append((child, scope, True))
-    return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
+    return sorted(
+        found, key=lambda definition: (definition.node.lineno, definition.node.col_offset)
+    )
 
 
 def first_line(node: DefinitionNode) -> int:
     """The line of the first decorator, or of the definition when it has none."""
-    return min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def find_scopes(text: str) -> list[tuple[int, int, str]]:
@@ -231,13 +233,19 @@ def find_scopes(text: str) -> list[tuple[int, int, str]]:
         found = find_definitions(parse_text(text))
     except (NotParsedError, RecursionError, MemoryError):
         return []
-    return [(first_line(one.node), one.node.end_lineno or 1, one.dotted) for one in found]
+    return [
+        (first_line(definition.node), definition.node.end_lineno or 1, definition.dotted)
+        for definition in found
+    ]
 
 
 def read_decorator_names(node: DefinitionNode) -> list[str]:
     """Each decorator as written, without its arguments: ``pytest.mark.skip``."""
-    written = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
-    return [dotted_name(one) for one in written]
+    written = (
+        decorator.func if isinstance(decorator, ast.Call) else decorator
+        for decorator in node.decorator_list
+    )
+    return [dotted_name(decorator) for decorator in written]
 
 
 def dotted_name(node: ast.AST) -> str:
@@ -256,8 +264,8 @@ def keeps_signature(node: FunctionNode) -> bool:
     A decorator with arguments that is not known (a command's options, a route) may consume them.
     """
     return all(
-        not isinstance(one, ast.Call) or name.rpartition(".")[2] in _SAME_SIGNATURE
-        for one, name in zip(node.decorator_list, read_decorator_names(node), strict=True)
+        not isinstance(decorator, ast.Call) or name.rpartition(".")[2] in _SAME_SIGNATURE
+        for decorator, name in zip(node.decorator_list, read_decorator_names(node), strict=True)
     )
 
 

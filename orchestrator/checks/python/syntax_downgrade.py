@@ -345,9 +345,9 @@ class _Body:
             self._at = token.end()
 
     def _ends(self, token: re.Match[str]) -> bool:
-        one = token[0]
-        return one in {"}", ":"} or (
-            one == "!" and self._source[self._at + 1 : self._at + 2] != "="
+        text = token[0]
+        return text in {"}", ":"} or (
+            text == "!" and self._source[self._at + 1 : self._at + 2] != "="
         )
 
     def _tail(self, found: Field) -> Field:

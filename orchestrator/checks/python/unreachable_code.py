@@ -20,7 +20,7 @@ def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding
         if not (isinstance(statement, _EXITS) or _is_endless(statement)):
             continue
         rest = block[at + 1 :]
-        if not (_makes_a_generator(rest) or all(_does_nothing(one) for one in rest)):
+        if not (_makes_a_generator(rest) or all(_does_nothing(statement) for statement in rest)):
             kind = type(statement).__name__.lower()
             says = f"unreachable: line {statement.lineno} exits before it ({kind})"
             yield RawFinding("unreachable", path, rest[0].lineno, says)
@@ -50,9 +50,9 @@ def _breaks(node: ast.AST) -> bool:
 def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
     """A ``yield`` that is never reached is written to make the function a generator."""
     return any(
-        isinstance(one, ast.Yield | ast.YieldFrom)
+        isinstance(child, ast.Yield | ast.YieldFrom)
         for statement in block
-        for one in ast.walk(statement)
+        for child in ast.walk(statement)
     )
 
 

@@ -74,36 +74,40 @@ def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
 
 def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:
     placed: dict[tuple[str, str, int], RawFinding] = {}
-    for one in sorted(found, key=lambda item: (item.path, item.line, item.code)):
-        steps = one.taint.trace.chain() if one.taint and one.taint.trace else []
-        place = _place(one, steps, reported)
+    for taint_finding in sorted(found, key=lambda item: (item.path, item.line, item.code)):
+        steps = (
+            taint_finding.taint.trace.chain()
+            if taint_finding.taint and taint_finding.taint.trace
+            else []
+        )
+        place = _place(taint_finding, steps, reported)
         if place is not None:
-            finding = _raw_finding(one, steps, place)
+            finding = _raw_finding(taint_finding, steps, place)
             placed.setdefault((finding.code, finding.path, finding.line), finding)
     return sorted(placed.values(), key=lambda finding: (finding.path, finding.line, finding.code))
 
 
-def _place(one: TaintFinding, steps: list[Step], reported: frozenset[str]) -> Step | None:
+def _place(finding: TaintFinding, steps: list[Step], reported: frozenset[str]) -> Step | None:
     """The sink, or when it is elsewhere, the last step in a file that is reported on."""
-    if one.path in reported:
-        return Step(one.path, one.line, "")
+    if finding.path in reported:
+        return Step(finding.path, finding.line, "")
     for step in reversed(steps):
         if step.path in reported:
             return step
     return None
 
 
-def _raw_finding(one: TaintFinding, steps: list[Step], place: Step) -> RawFinding:
-    moved = (place.path, place.line) != (one.path, one.line)
+def _raw_finding(finding: TaintFinding, steps: list[Step], place: Step) -> RawFinding:
+    moved = (place.path, place.line) != (finding.path, finding.line)
     return RawFinding(
-        one.code,
+        finding.code,
         place.path,
         place.line,
-        one.message,
-        end_line=place.line if moved else one.end_line,
-        scope=None if moved else one.scope or None,
+        finding.message,
+        end_line=place.line if moved else finding.end_line,
+        scope=None if moved else finding.scope or None,
         detail="\n".join(_lines(steps)),
-        confidence=max(one.confidence, 0.05),
+        confidence=max(finding.confidence, 0.05),
     )
 
 

@@ -79,8 +79,12 @@ def join_objects(left: HeapObject, right: HeapObject) -> HeapObject:
         left, right = left.widen(), right.widen()
     items: dict[Hashable, Value] = {}
     for key in {**left.items, **right.items}:
-        one, two = left.items.get(key), right.items.get(key)
-        items[key] = join(one, two) if one and two else one or two or UNKNOWN
+        left_item, right_item = left.items.get(key), right.items.get(key)
+        items[key] = (
+            join(left_item, right_item)
+            if left_item and right_item
+            else left_item or right_item or UNKNOWN
+        )
     if left.rest is None or right.rest is None:
         rest = left.rest or right.rest
     else:

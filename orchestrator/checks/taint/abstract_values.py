@@ -174,13 +174,13 @@ def same_const(left: Any, right: Any) -> bool:
 
 
 def _common_prefix(left: Value, right: Value) -> str:
-    one, two = prefix_of(left), prefix_of(right)
+    left_prefix, right_prefix = prefix_of(left), prefix_of(right)
     size = 0
-    for a, b in zip(one, two, strict=False):
+    for a, b in zip(left_prefix, right_prefix, strict=False):
         if a != b:
             break
         size += 1
-    return one[:size]
+    return left_prefix[:size]
 
 
 def prefix_of(value: Value) -> str:
@@ -215,7 +215,9 @@ def _either_constant(left: Value, right: Value) -> tuple[Any, ...]:
     if not left.options or not right.options:
         return ()
     fresh = [
-        one for one in right.options if not any(same_const(one, other) for other in left.options)
+        option
+        for option in right.options
+        if not any(same_const(option, other) for other in left.options)
     ]
     return (*left.options, *fresh) if len(fresh) + len(left.options) <= MAX_CHOICES else ()
 

@@ -36,12 +36,14 @@ def conjoin(left: Facts, right: Facts) -> Facts:
     if not left or not right:
         return left or right
     origins = {**left, **right}
-    return {one: left.get(one, frozenset()) | right.get(one, frozenset()) for one in origins}
+    return {
+        origin: left.get(origin, frozenset()) | right.get(origin, frozenset()) for origin in origins
+    }
 
 
 def disjoin(left: Facts, right: Facts) -> Facts:
     """What holds when one of them holds, unknown which; what is listed is as good as anything."""
-    shared = {one: _weaker(left[one], right[one]) for one in left if one in right}
+    shared = {origin: _weaker(left[origin], right[origin]) for origin in left if origin in right}
     return {origin: facts for origin, facts in shared.items() if facts}
 
 
@@ -72,8 +74,8 @@ def evaluate_compare(frame: Frame, node: ast.Compare) -> Value:
     result: Value | None = None
     for operator, right_node in zip(node.ops, node.comparators, strict=True):
         right = frame.evaluate(right_node)
-        one = _compare_two(frame, type(operator), left, right)
-        result = one if result is None else _and(result, one)
+        compared = _compare_two(frame, type(operator), left, right)
+        result = compared if result is None else _and(result, compared)
         left = right
     return result or Value()
 
@@ -88,11 +90,11 @@ def _and(left: Value, right: Value) -> Value:
 
 
 def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
-    one, two = constants(frame, left), constants(frame, right)
+    left_constant, right_constant = constants(frame, left), constants(frame, right)
     const = NOT_CONST
-    if one is not NOT_CONST and two is not NOT_CONST:
-        const = strings.fold_compare(kind, one, two)
-    if two is None and left.implies is not None and kind in (ast.Is, ast.IsNot):
+    if left_constant is not NOT_CONST and right_constant is not NOT_CONST:
+        const = strings.fold_compare(kind, left_constant, right_constant)
+    if right_constant is None and left.implies is not None and kind in (ast.Is, ast.IsNot):
         says = left.implies
         return Value(
             const, implies=says if kind is ast.IsNot else Implication(says.false, says.true)
@@ -183,7 +185,7 @@ def edges(call: Call, name: str) -> Implication | None:
     edge = call.args[0]
     texts = edge.const if isinstance(edge.const, tuple) else (edge.const,)
     word = "starts" if name == "startswith" else "ends"
-    facts = [f"{word} {one}" for one in texts if isinstance(one, str)]
+    facts = [f"{word} {text}" for text in texts if isinstance(text, str)]
     if "normalized" in text.marks and name == "startswith" and not edge.taints:
         facts.append("inside")
     if name == "startswith" and facts and all(map(_names_host, texts)):
@@ -210,7 +212,7 @@ def any_of(frame: Frame, node: ast.Call) -> Implication | None:
     characters = constants(frame, frame.evaluate(generator.generators[0].iter))
     if not isinstance(characters, str | tuple) or len(characters) > _MAX_CHARACTERS * 8:
         return None
-    facts = [f"lacks {one}" for one in characters if isinstance(one, str)]
+    facts = [f"lacks {character}" for character in characters if isinstance(character, str)]
     taints = collect_taints(frame.evaluate(test.comparators[0]), frame.state)
     if not isinstance(test.ops[0], ast.In) or not isinstance(test.left, ast.Name) or not taints:
         return None
@@ -246,8 +248,10 @@ def evaluate_bool_op(frame: Frame, node: ast.BoolOp) -> Value:
 
 def _choice(kept: list[Value], last: Value, implies: Implication, *, stop_at: bool) -> Value:
     if stop_at:
-        usable = [one for one in kept if one is last or not one.known or one.const]
-        taints = merge_taints(*(one.taints for one in usable))
+        usable = [
+            operand for operand in kept if operand is last or not operand.known or operand.const
+        ]
+        taints = merge_taints(*(operand.taints for operand in usable))
     else:
         implies = Implication(implies.false, implies.true)
         usable, taints = kept, last.taints  # what stops an "and" is empty

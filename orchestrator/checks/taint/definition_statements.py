@@ -19,7 +19,9 @@ def make_function(
 ) -> Function:
     """The function that a ``def`` makes here."""
     closure = {**frame.closure, **frame.state.vars} if frame.function else {}
-    decorators = tuple((one, _decorator(frame, one)) for one in node.decorator_list)
+    decorators = tuple(
+        (decorator, _decorator(frame, decorator)) for decorator in node.decorator_list
+    )
     name = f"{scope}.{node.name}" if scope else node.name
     made = Function(node, frame.module, name, closure, cls, decorators)
     frame.run.functions[node] = made

@@ -46,7 +46,9 @@ def spans(module: Module) -> list[Span]:
 def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterator[Span]:
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([statement.lineno, *(one.lineno for one in statement.decorator_list)])
+            first = min(
+                [statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)]
+            )
             yield Span(statement, first, statement.end_lineno or statement.lineno, parents)
             yield from _spans(statement.body, (*parents, statement))
         else:

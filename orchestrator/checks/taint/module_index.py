@@ -224,8 +224,8 @@ class Project:
 
 def _shared(path: str, home: tuple[str, ...]) -> int:
     count = 0
-    for one, two in zip(PurePosixPath(path).parts, home, strict=False):
-        if one != two:
+    for part, home_part in zip(PurePosixPath(path).parts, home, strict=False):
+        if part != home_part:
             break
         count += 1
     return count

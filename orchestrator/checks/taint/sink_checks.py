@@ -138,10 +138,10 @@ def _holds(frame: Frame, call: Call, selector: str, expected: Any) -> bool:
 
 def _is(value: Value, option: Any) -> bool:
     if isinstance(option, str) and option.startswith("~"):
-        texts = [one for one in value.options if isinstance(one, str)]
+        texts = [text for text in value.options if isinstance(text, str)]
         return any(re.search(option[1:], text, re.IGNORECASE) for text in texts)
     if value.options:
-        return any(same_const(one, option) for one in value.options)
+        return any(same_const(known, option) for known in value.options)
     return bool(value.ref) and value.ref == option
 
 
@@ -150,7 +150,7 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
         for key, option in expected.items():
             cell = obj.items.get((key,))
             options = option if isinstance(option, list) else [option]
-            if cell is not None and any(_is(cell, one) for one in options):
+            if cell is not None and any(_is(cell, option) for option in options):
                 return True
     return not value.locs and value.ref in {f"{key}()" for key in expected}
 

@@ -224,7 +224,7 @@ def _fits(frame: Frame, pattern: ast.pattern, subject: Value) -> bool | None:
         case ast.MatchAs(pattern=inner) if inner is not None:
             return _fits(frame, inner, subject)
         case ast.MatchOr(patterns=patterns):
-            answers = [_fits(frame, one, subject) for one in patterns]
+            answers = [_fits(frame, pattern, subject) for pattern in patterns]
             return True if True in answers else (None if None in answers else False)
         case ast.MatchValue(value=value):
             expected = frame.evaluate(value)

@@ -286,7 +286,9 @@ _METHODS: Final = frozenset({
 })
 # fmt: on
 _FUNCTIONS: Final = (abs, bool, chr, float, int, len, max, min, ord, repr, round, str, sum, tuple)
-_BUILTINS: Final[dict[str, Callable[..., Any]]] = {one.__name__: one for one in _FUNCTIONS}
+_BUILTINS: Final[dict[str, Callable[..., Any]]] = {
+    function.__name__: function for function in _FUNCTIONS
+}
 _ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 

@@ -100,14 +100,14 @@ def compare_non_python_tests(job: Job) -> CheckReply:
             names |= set(after.runs) | set(after.skipped)
             findings += _weakened(path, before, after)
             gone = [
-                one for one in before.runs if one not in after.runs and one not in after.skipped
+                test for test in before.runs if test not in after.runs and test not in after.skipped
             ]
-            came = [one for one in after.runs if one not in before.runs]
-            tests = [one for one in gone if one not in before.groups]
+            came = [test for test in after.runs if test not in before.runs]
+            tests = [test for test in gone if test not in before.groups]
             if tests and len(came) < len(gone):
                 lost.append(_Lost(old, path if after.runs else None, tests))
             examined.append(path)
-    findings += [found for one in lost if (found := _removed(job, one, names))]
+    findings += [found for removed in lost if (found := _removed(job, removed, names))]
     return CheckReply(findings, examined, gaps)
 
 
@@ -119,7 +119,12 @@ def holds_non_python_tests(path: str) -> bool:
 def _language(path: str) -> _Language | None:
     name = path.rpartition("/")[2]
     return next(
-        (one for one in _LANGUAGES if any(fnmatchcase(name, each) for each in one.files)), None
+        (
+            language
+            for language in _LANGUAGES
+            if any(fnmatchcase(name, each) for each in language.files)
+        ),
+        None,
     )
 
 
@@ -155,24 +160,24 @@ def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
             yield RawFinding("focused", path, line, message, key=f"focused: {name}")
 
 
-def _removed(job: Job, one: _Lost, names: set[str]) -> RawFinding | None:
+def _removed(job: Job, removed: _Lost, names: set[str]) -> RawFinding | None:
     """Tests that appear nowhere else in the change, and whose subject did not go with them."""
-    lost = [name for name in one.names if name not in names]
+    lost = [name for name in removed.names if name not in names]
     gone = {file["path"] for file in job["files"] if file["status"] == "deleted"}
-    subject = _stem(one.old_path)
-    if not lost or any(_stem(path) == subject for path in gone - {one.old_path}):
+    subject = _stem(removed.old_path)
+    if not lost or any(_stem(path) == subject for path in gone - {removed.old_path}):
         return None
-    place = one.path or find_nearest(one.old_path, (
+    place = removed.path or find_nearest(removed.old_path, (
         file["path"] for file in job["files"] if file["status"] not in {"deleted", "mode"}
     ))  # fmt: skip
     if place is None:
         return None
     shown = ", ".join(repr(name) for name in lost[:NAMES_SHOWN])
     more = f" and {len(lost) - NAMES_SHOWN} more" if len(lost) > NAMES_SHOWN else ""
-    where = "" if one.path else f" with {one.old_path}"
+    where = "" if removed.path else f" with {removed.old_path}"
     count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
     message = f"{count} removed{where}: {shown}{more}"
-    key = f"{one.old_path}: {' '.join(sorted(lost))}"
+    key = f"{removed.old_path}: {' '.join(sorted(lost))}"
     return RawFinding("removed", place, _first_line(job["head_root"], place), message, key=key)
 
 

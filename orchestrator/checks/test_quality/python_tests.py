@@ -34,8 +34,8 @@ class Mark(Struct, frozen=True):
 class Case:
     """One test function, or a class of them; what it holds is computed when it is read."""
 
-    def __init__(self, one: Definition, source: Source, helpers: frozenset[str]) -> None:
-        self.dotted, self.node = one.dotted, one.node
+    def __init__(self, definition: Definition, source: Source, helpers: frozenset[str]) -> None:
+        self.dotted, self.node = definition.dotted, definition.node
         self._source, self._helpers = source, helpers
 
     @property
@@ -91,14 +91,18 @@ def read_suite(source: Source) -> Suite:
     """Read the tests of a file, as pytest and unittest would find them."""
     found = find_definitions(source.tree)
     helpers = frozenset(
-        one.name
-        for one in found
-        if not isinstance(one.node, ast.ClassDef)
-        and not _is_test(one)
-        and _counts(one.node, frozenset())
+        definition.name
+        for definition in found
+        if not isinstance(definition.node, ast.ClassDef)
+        and not _is_test(definition)
+        and _counts(definition.node, frozenset())
     )
-    cases = [Case(one, source, helpers) for one in found if _is_test(one)]
-    groups = [Case(one, source, helpers) for one in found if isinstance(one.node, ast.ClassDef)]
+    cases = [Case(definition, source, helpers) for definition in found if _is_test(definition)]
+    groups = [
+        Case(definition, source, helpers)
+        for definition in found
+        if isinstance(definition.node, ast.ClassDef)
+    ]
     return Suite(
         {case.dotted: case for case in cases},
         {group.dotted: group for group in groups},
@@ -106,11 +110,11 @@ def read_suite(source: Source) -> Suite:
     )
 
 
-def _is_test(one: Definition) -> bool:
+def _is_test(definition: Definition) -> bool:
     return (
-        one.name.startswith("test")
-        and not isinstance(one.node, ast.ClassDef)
-        and (one.parent is None or isinstance(one.parent.node, ast.ClassDef))
+        definition.name.startswith("test")
+        and not isinstance(definition.node, ast.ClassDef)
+        and (definition.parent is None or isinstance(definition.parent.node, ast.ClassDef))
     )
 
 
@@ -158,12 +162,12 @@ def _always_true(test: ast.expr) -> bool:
     return False
 
 
-def _equal_constants(one: ast.expr, other: ast.expr) -> bool:
+def _equal_constants(first: ast.expr, second: ast.expr) -> bool:
     return (
-        isinstance(one, ast.Constant)
-        and isinstance(other, ast.Constant)
-        and type(one.value) is type(other.value)
-        and one.value == other.value
+        isinstance(first, ast.Constant)
+        and isinstance(second, ast.Constant)
+        and type(first.value) is type(second.value)
+        and first.value == second.value
     )
 
 
@@ -174,7 +178,7 @@ def _mark(node: ast.expr) -> Mark | None:
     if name not in _SKIPS:
         return None
     conditional = name == "xfail" and call is not None and (
-        bool(call.args) or any(one.arg == "condition" for one in call.keywords)
+        bool(call.args) or any(keyword.arg == "condition" for keyword in call.keywords)
     )  # fmt: skip
     return None if conditional else Mark(node.lineno, name)
 
@@ -206,7 +210,8 @@ def _module_mark(tree: ast.Module) -> Mark | None:
         if mark := _imperative(statement):
             return mark
         if isinstance(statement, ast.Assign) and any(
-            isinstance(one, ast.Name) and one.id == "pytestmark" for one in statement.targets
+            isinstance(target, ast.Name) and target.id == "pytestmark"
+            for target in statement.targets
         ):
             value = statement.value
             marks = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]

@@ -170,10 +170,13 @@ def _scopes(path: str, text: str) -> Iterator[_Scope]:
         found = find_definitions(parse_text(text))
     except (NotParsedError, RecursionError, MemoryError):
         return  # the lines are grouped by distance; another check reports that it does not parse
-    for one in found:
-        end = (one.node.end_lineno or one.node.lineno) + 1
-        inside, body = range(first_line(one.node), end), range(one.node.body[0].lineno, end)
-        yield _Scope(one.dotted, inside, body, not isinstance(one.node, ast.ClassDef))
+    for definition in found:
+        end = (definition.node.end_lineno or definition.node.lineno) + 1
+        inside, body = (
+            range(first_line(definition.node), end),
+            range(definition.node.body[0].lineno, end),
+        )
+        yield _Scope(definition.dotted, inside, body, not isinstance(definition.node, ast.ClassDef))
 
 
 def _runs(lines: list[int], near: int) -> Iterator[list[int]]:

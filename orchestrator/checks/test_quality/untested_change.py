@@ -85,16 +85,21 @@ class UntestedCode:
             return
         stem = pair.path.rpartition("/")[2].removesuffix(".py")
         self._named.add(stem.removeprefix("test_").removesuffix("_test"))
-        for one in scan_imports(head.text):
-            self._named |= {one.module, *(f"{one.module}.{name}" for name in one.names)}
+        for statement in scan_imports(head.text):
+            self._named |= {
+                statement.module,
+                *(f"{statement.module}.{name}" for name in statement.names),
+            }
 
     def findings(self) -> Iterator[RawFinding]:
         """One finding for the whole change, at the source that grew most."""
-        sources = [one for one in self._grown() if not self._is_named(one.path)]
+        sources = [source for source in self._grown() if not self._is_named(source.path)]
         if not sources:
             return
-        sources.sort(key=lambda one: (-one.lines, one.path))
-        shown = ", ".join(f"{one.path} (+{one.lines} lines)" for one in sources[:FILES_SHOWN])
+        sources.sort(key=lambda source: (-source.lines, source.path))
+        shown = ", ".join(
+            f"{source.path} (+{source.lines} lines)" for source in sources[:FILES_SHOWN]
+        )
         more = len(sources) - FILES_SHOWN
         yield RawFinding(
             "untested-change",

@@ -176,7 +176,7 @@ class RemovedTests:
         for file in self._files:
             lost = [case for case in file.lost if self._is_missed(case, file, vanished)]
             # Rewritten: as many came as went, or what came is several cases.
-            rewritten = len(file.came) >= len(lost) or any(one.parametrized for one in file.came)
+            rewritten = len(file.came) >= len(lost) or any(test.parametrized for test in file.came)
             if not lost or rewritten:
                 continue
             if file.path:
@@ -254,12 +254,14 @@ class RemovedTests:
         changed = dict(self._lines)
         if near := find_nearest(path, changed):
             return near, changed[near]
-        tree = (one for one in self._job["head_tree"] if one.endswith(".py"))
-        beside = find_nearest(path, (one for one in tree if not one.endswith("__init__.py")))
+        tree = (candidate for candidate in self._job["head_tree"] if candidate.endswith(".py"))
+        beside = find_nearest(
+            path, (candidate for candidate in tree if not candidate.endswith("__init__.py"))
+        )
         return (beside, 1) if beside else None
 
 
-def _only_in(one: Suite, other: Suite) -> tuple[_Kept, ...]:
+def _only_in(suite: Suite, other: Suite) -> tuple[_Kept, ...]:
     return tuple(
         _Kept(
             dotted,
@@ -267,7 +269,7 @@ def _only_in(one: Suite, other: Suite) -> tuple[_Kept, ...]:
             case.assertions > 0 and case.mark is None,
             case.parametrized,
         )
-        for dotted, case in one.functions.items()
+        for dotted, case in suite.functions.items()
         if dotted not in other.functions
     )
 

@@ -48,9 +48,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.call is None:
         pending = pending_calls(args.repo, args.run_id)
-        for one in pending:
-            emit(f"{one.approval}  {_describe(one)}\n", sys.stdout)
-            emit(f"    run {one.run_id}, call {escape_line(one.call)}\n", sys.stdout)
+        for pending_call in pending:
+            emit(f"{pending_call.approval}  {_describe(pending_call)}\n", sys.stdout)
+            emit(
+                f"    run {pending_call.run_id}, call {escape_line(pending_call.call)}\n",
+                sys.stdout,
+            )
         if not pending:
             emit("this run has no pending calls\n", sys.stdout)
         return EXIT_OK

@@ -114,14 +114,14 @@ def pending_approvals(journal: Journal) -> tuple[PendingApproval, ...]:
     """The calls that wait for a person, of agents whose work has not ended without them."""
     return tuple(
         PendingApproval(
-            approval=approvals.approval_id(journal.run_id, call, str(asked["request"])),
+            approval=approvals.approval_id(journal.run_id, call, str(request["request"])),
             call=call,
-            agent=str(asked["agent"]),
-            tool=str(asked["tool"]),
-            arguments=json.dumps(asked["arguments"], sort_keys=True),
-            level=str(asked["level"]),
+            agent=str(request["agent"]),
+            tool=str(request["tool"]),
+            arguments=json.dumps(request["arguments"], sort_keys=True),
+            level=str(request["level"]),
         )
-        for call, asked in sorted(approvals.pending_approvals(journal).items())
+        for call, request in sorted(approvals.pending_approvals(journal).items())
         if not journal.recorded(Key.parse(call).task)
     )
 

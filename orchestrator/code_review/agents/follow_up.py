@@ -24,14 +24,14 @@ def unverified(state: ReviewState) -> list[Finding]:
     """
     if state.round.number >= state.budget.bounds.iterations:
         return []
-    asked = {fingerprint for done in state.rounds for fingerprint in done.verified}
+    requested = {fingerprint for done in state.rounds for fingerprint in done.verified}
     policy = state.catalog.verdict_policy
     return [
         finding
         for finding in state.synthesis.findings
         if (finding.state, finding.standing) == ("open", "unconfirmed")
         and weight(finding.severity, finding.confidence, policy) == 2
-        and finding.fingerprint not in asked
+        and finding.fingerprint not in requested
         and _verifier(state, finding)
     ]
 
@@ -83,13 +83,15 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
 def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
     """The agents whose findings are doubted, rejected, or named in what the judge misses."""
     named = set(_ID.findall(" ".join(missing)))
-    findings = [*state.synthesis.findings, *(one.finding for one in state.synthesis.rejected)]
-    reporters = [name for one in findings if one.id in named for name in one.reported_by]
+    findings = [*state.synthesis.findings, *(entry.finding for entry in state.synthesis.rejected)]
+    reporters = [
+        name for finding in findings if finding.id in named for name in finding.reported_by
+    ]
     doubted = [
         name
-        for one in state.synthesis.findings
-        if one.standing != "proved" and one.objections
-        for name in one.reported_by
+        for finding in state.synthesis.findings
+        if finding.standing != "proved" and finding.objections
+        for name in finding.reported_by
     ]
     rejected = [
         name
@@ -104,12 +106,12 @@ def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
 def paths_of_requests(state: ReviewState, agent: str) -> list[str]:
     """The changed files of the findings about which an agent is asked."""
     named = set(_ID.findall(" ".join(state.focus.requests.get(agent, ()))))
-    findings = [*state.synthesis.findings, *(one.finding for one in state.synthesis.rejected)]
+    findings = [*state.synthesis.findings, *(entry.finding for entry in state.synthesis.rejected)]
     paths = {
         path
-        for one in findings
-        if one.id in named
-        for path in (one.path, one.because_of.path if one.because_of else "")
+        for finding in findings
+        if finding.id in named
+        for path in (finding.path, finding.because_of.path if finding.because_of else "")
     }
     return [path for path in state.workspace.files if path in paths]
 
@@ -130,8 +132,8 @@ def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
     if agent:
         return {**facts, "asked_of_you": list(requests.get(agent, ()))}
     first = state.rounds[0].plan.summary
-    asked: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
-    return {**facts, "asked": asked, "first_plan": _shorten(first)}
+    requested: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
+    return {**facts, "asked": requested, "first_plan": _shorten(first)}
 
 
 def describe(finding: Finding) -> dict[str, Any]:
@@ -150,7 +152,9 @@ def describe(finding: Finding) -> dict[str, Any]:
         "end_line": finding.end_line,
         "quote": _shorten(finding.evidence.quote),
         "reported_by": list(finding.reported_by),
-        "remarks": [f"{one.by}: {_shorten(one.reason)}" for one in finding.objections],
+        "remarks": [
+            f"{objection.by}: {_shorten(objection.reason)}" for objection in finding.objections
+        ],
     }
 
 

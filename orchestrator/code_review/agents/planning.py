@@ -234,8 +234,8 @@ def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[
     rounds = [done for done in state.rounds if done.tasks]
     last = [task.spec.name for task in rounds[-1].tasks] if rounds else []
     repeated = [agent for agent in dict.fromkeys(failed) if agent in last]
-    asked = [agent for agent in state.focus.requests if agent not in repeated]
-    if not repeated and not asked:
+    requested = [agent for agent in state.focus.requests if agent not in repeated]
+    if not repeated and not requested:
         missing = state.focus.missing_evidence
         repeated = follow_up.concerned_agents(state, missing) or last
     scopes = {
@@ -246,4 +246,4 @@ def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[
     }
     everything = reviewable_paths(state)
     found = {agent: list(dict.fromkeys(scopes.get(agent, everything))) for agent in repeated}
-    return found | {agent: follow_up.paths_of_requests(state, agent) for agent in asked}
+    return found | {agent: follow_up.paths_of_requests(state, agent) for agent in requested}

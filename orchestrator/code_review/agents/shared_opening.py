@@ -67,13 +67,17 @@ async def _run_analyzers(state: ReviewState) -> None:
     executor = state.runtime.executor
     spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
     examiners = [state.catalog.agents[name] for name in state.examiners]
-    useful = [name for name in ANALYZERS if any(is_useful(state, one, name) for one in examiners)]
+    useful = [
+        name
+        for name in ANALYZERS
+        if any(is_useful(state, examiner, name) for examiner in examiners)
+    ]
 
     async def call(name: str, position: int) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             key = CODE_TASK.in_turn(attempt).tool_call(position, name)
-            asked = ToolCall(str(key), name, {})
-            if (await executor.call(spec, asked, key, state.budget)).ok:
+            call = ToolCall(str(key), name, {})
+            if (await executor.call(spec, call, key, state.budget)).ok:
                 return
 
     async with task_group() as group:
@@ -127,10 +131,10 @@ def _list_files(state: ReviewState) -> list[str]:
 
 def _list_findings(calls: Sequence[Call]) -> list[str]:
     """What analyzers found, each once, and what they could not do."""
-    found = {one.fingerprint: one for call in calls for one in call.result.findings}
+    found = {finding.fingerprint: finding for call in calls for finding in call.result.findings}
     ordered = sorted(found.values(), key=report_order)
     lines = ["", f"Findings of analyzers ({len(ordered)}):"]
-    lines += [line for one in ordered[:SHOWN_FINDINGS] for line in _finding_lines(one)]
+    lines += [line for finding in ordered[:SHOWN_FINDINGS] for line in _finding_lines(finding)]
     if len(ordered) > SHOWN_FINDINGS:
         lines.append(f"and {len(ordered) - SHOWN_FINDINGS} less severe ones")
     last = {call.tool: call for call in calls}

@@ -76,7 +76,7 @@ class Oxlint(ProgramAnalyzer):
         plugin, rule = _CODE.fullmatch(diagnostic["code"]).groups()  # type: ignore[union-attr]
         span = min(
             (label["span"] for label in diagnostic["labels"]),
-            key=lambda one: (one["line"], one["column"]),
+            key=lambda diagnostic: (diagnostic["line"], diagnostic["column"]),
         )
         return RawFinding(
             code=rule if plugin == _DEFAULT_PLUGIN else f"{plugin}/{rule}",

@@ -87,10 +87,10 @@ def _check_names(files: Sequence[ChangedFile]) -> None:
     for path in (path for file in files for path in (file.path, file.old_path) if path):
         if why := unsafe_path_reason(path):
             raise InputError(f"{shorten(path, 80)} is not a valid path: {why}")
-    for one, other in pairwise(files):
-        if one.path == other.path:
+    for first, second in pairwise(files):
+        if first.path == second.path:
             raise InputError(
-                f"{shorten(one.path, 80)} appears twice in the tree; git fsck shows where"
+                f"{shorten(first.path, 80)} appears twice in the tree; git fsck shows where"
             )
     for file in files:
         if file.new_blob and f"{file.path}/".casefold().startswith(STATE):

@@ -75,7 +75,7 @@ async def find_differing_files(
         Path → the mode on disk, ``000000`` when gone. A file that a sparse checkout leaves out does
         not differ.
     """
-    lines = (b"%s %s %s\t%s\0" % (one.mode, one.oid, one.stage, one.path) for one in tracked)
+    lines = (b"%s %s %s\t%s\0" % (file.mode, file.oid, file.stage, file.path) for file in tracked)
     await work.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
     stop = Event()
     try:
@@ -95,7 +95,7 @@ async def find_differing_files(
         "--ignore-submodules=dirty",
     )  # fmt: skip
     fields = output.split(b"\0")
-    entry_of = {one.path: one for one in tracked}
+    entry_of = {file.path: file for file in tracked}
     touched: dict[bytes, bytes] = {}
     for about, path in zip(fields[0::2], fields[1::2], strict=False):
         mode, letter = about.split(b" ")[1], about[-1:]
@@ -108,7 +108,7 @@ async def find_differing_files(
 
 def _find_same(root: Path, tracked: Sequence[TrackedFile], stop: Event) -> list[bytes]:
     """The paths of files whose bytes are those of their blob, with the same mode."""
-    files = [one for one in tracked if one.mode in _FILES and one.stage == _MERGED]
+    files = [file for file in tracked if file.mode in _FILES and file.stage == _MERGED]
     batches = [files[at : at + _BATCH] for at in range(0, len(files), _BATCH)]
     threads = min(_THREADS, os.cpu_count() or 1)
     with SafeDirectory(root) as tree, ThreadPoolExecutor(threads) as pool:
@@ -117,27 +117,27 @@ def _find_same(root: Path, tracked: Sequence[TrackedFile], stop: Event) -> list[
 
 
 def _same_of(tree: SafeDirectory, files: Sequence[TrackedFile], stop: Event) -> Iterator[bytes]:
-    for one in files:
+    for file in files:
         if stop.is_set():
             return
         try:
-            descriptor = tree.open(os.fsdecode(one.path))
+            descriptor = tree.open(os.fsdecode(file.path))
         except OSError:
             continue  # git says what is there instead
         try:
-            if _is_same(descriptor, one, stop):
-                yield one.path
+            if _is_same(descriptor, file, stop):
+                yield file.path
         except OSError:
             continue
         finally:
             os.close(descriptor)
 
 
-def _is_same(descriptor: int, one: TrackedFile, stop: Event) -> bool:
+def _is_same(descriptor: int, file: TrackedFile, stop: Event) -> bool:
     about = os.fstat(descriptor)
-    if bool(about.st_mode & stat.S_IXUSR) != (one.mode == _EXECUTABLE):
+    if bool(about.st_mode & stat.S_IXUSR) != (file.mode == _EXECUTABLE):
         return False
-    new = hashlib.sha1 if len(one.oid) == 40 else hashlib.sha256
+    new = hashlib.sha1 if len(file.oid) == 40 else hashlib.sha256
     digest = new(b"blob %d\0" % about.st_size, usedforsecurity=False)
     rest = about.st_size
     while rest > 0 and not stop.is_set():
@@ -146,7 +146,7 @@ def _is_same(descriptor: int, one: TrackedFile, stop: Event) -> bool:
             break
         digest.update(piece)
         rest -= len(piece)
-    return digest.hexdigest().encode() == one.oid and not os.read(descriptor, 1)
+    return digest.hexdigest().encode() == file.oid and not os.read(descriptor, 1)
 
 
 async def _without_unchanged_lfs(

@@ -116,7 +116,7 @@ async def _is_dirty(objects: Objects, repo: Path, top: Path | None, head_tree: s
     if status.code or status.stdout:
         return True
     # The index can be made to say so; what HEAD holds and the files on disk can not.
-    left_out = {one.path for one in await list_index(git) if one.left_out}
+    left_out = {file.path for file in await list_index(git) if file.left_out}
     tracked = [
         TrackedFile(
             os.fsencode(path), mode.encode(), oid.encode(), left_out=os.fsencode(path) in left_out

@@ -106,7 +106,7 @@ class ReportCorrections(Struct, frozen=True):
         ]
         for criterion in form.criteria:
             # The findings' own texts are not at hand here; those quotations are checked later.
-            cited = [one for one in criterion.evidence if one.source != "finding"]
+            cited = [citation for citation in criterion.evidence if citation.source != "finding"]
             if criterion.score is not None and cited and (why := await sources.check(cited)):
                 found.append(f"score of {criterion.id}: {why}")
         return [error for error in found if error]
@@ -120,7 +120,7 @@ class ReportCorrections(Struct, frozen=True):
         self, agent: str, report: dict[str, Any], earlier: dict[str, Any], known: Collection[str]
     ) -> dict[str, Any]:
         """The second report, with what held in the first and what it does not repeat."""
-        first, second = (as_form(SpecialistReport, one) for one in (earlier, report))
+        first, second = (as_form(SpecialistReport, version) for version in (earlier, report))
         repeated = {_identity(finding) for finding in second.findings}
         findings = [
             raw
@@ -159,7 +159,7 @@ def _is_specialists(report: dict[str, Any]) -> bool:
     if "responses" in report:
         return True
     findings = report.get("findings")
-    return isinstance(findings, list) and all(isinstance(one, dict) for one in findings)
+    return isinstance(findings, list) and all(isinstance(finding, dict) for finding in findings)
 
 
 def _identity(finding: ReportedFinding) -> tuple[str, str]:

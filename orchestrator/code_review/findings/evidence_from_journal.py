@@ -133,9 +133,9 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
         tool: ToolHealth(
             call.why,
             frozenset(path for name, path in open_gaps if name == tool),
-            frozenset(p for one in entries if one.tool == tool for p in one.result.given),
+            frozenset(p for entry in entries if entry.tool == tool for p in entry.result.given),
             str(call.result.facts.get("own_tests", "")),
-            _nothing_to_compare([one.result for one in entries if one.tool == tool]),
+            _nothing_to_compare([entry.result for entry in entries if entry.tool == tool]),
         )
         for tool, call in last.items()
     }

@@ -118,11 +118,11 @@ class MergedFinding(Struct):
         changes what is merged takes none away.
         """
         if report.from_analyzer:
-            agreeing = [one for one in self.reports if one.from_analyzer]
+            agreeing = [other for other in self.reports if other.from_analyzer]
             others = self.file.agents
         else:
             agreeing, others = [report], [*self.file.analyzers, *self.file.agents]
-        agreeing += [one for one in others if _reports_same_defect(one, report)]
+        agreeing += [other for other in others if _reports_same_defect(other, report)]
         halvings = max(len(_independent_reporters(agreeing, report)) - 1, 0)
         doubt: float = (1 - report.finding.confidence) / 2**halvings
         return round(1 - doubt, 4)
@@ -135,14 +135,14 @@ def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingRep
     calls that showed it.
     """
     agreeing = list(agreeing)
-    callers = frozenset[str]().union(*(one.called_by for one in agreeing))
-    shown = any(one.shown_to_all for one in agreeing)
+    callers = frozenset[str]().union(*(entry.called_by for entry in agreeing))
+    shown = any(entry.shown_to_all for entry in agreeing)
     order = SEVERITIES.index(report.finding.severity)
-    as_severe = [one for one in agreeing if SEVERITIES.index(one.finding.severity) <= order]
+    as_severe = [entry for entry in agreeing if SEVERITIES.index(entry.finding.severity) <= order]
     return {
-        one.reporter
-        for one in as_severe
-        if one.from_analyzer or not (shown or one.refers_to or one.reporter in callers)
+        entry.reporter
+        for entry in as_severe
+        if entry.from_analyzer or not (shown or entry.refers_to or entry.reporter in callers)
     }
 
 
@@ -168,10 +168,10 @@ class _Index(Struct):
         equal = self.by_fingerprint.get(finding.fingerprint)
         return equal or next(
             (
-                one
-                for one in candidates
-                if _alike(one.finding, finding)
-                or any(_same_quote(known, report) for known in one.reports)
+                candidate
+                for candidate in candidates
+                if _alike(candidate.finding, finding)
+                or any(_same_quote(known, report) for known in candidate.reports)
             ),
             None,
         )
@@ -225,22 +225,22 @@ def join_duplicates(
     """
     kept = list(findings)
 
-    def rank(one: MergedFinding) -> tuple[bool, int, int]:
-        finding = one.finding
+    def rank(merged: MergedFinding) -> tuple[bool, int, int]:
+        finding = merged.finding
         weighs = weight(finding.severity, finding.confidence, policy)
-        return not one.from_analyzer, -weighs, SEVERITIES.index(finding.severity)
+        return not merged.from_analyzer, -weighs, SEVERITIES.index(finding.severity)
 
-    def waived(one: MergedFinding) -> bool:
-        finding = one.finding
+    def waived(merged: MergedFinding) -> bool:
+        finding = merged.finding
         return bool(matching_waivers(policy, finding.rule, finding.fingerprint, finding.path))
 
     for pair in pairs:
         found = [
-            one
-            for one in kept
-            if any(report.finding.fingerprint in pair for report in one.all_reports)
+            merged
+            for merged in kept
+            if any(report.finding.fingerprint in pair for report in merged.all_reports)
         ]
-        if len(found) != 2 or all(one.from_analyzer for one in found):
+        if len(found) != 2 or all(merged.from_analyzer for merged in found):
             continue
         main, other = sorted(found, key=rank)
         if waived(main) == waived(other):
@@ -250,15 +250,15 @@ def join_duplicates(
     return kept
 
 
-def _reports_same_defect(one: FindingReport, other: FindingReport) -> bool:
+def _reports_same_defect(left: FindingReport, right: FindingReport) -> bool:
     """Whether two reports, at least one of them an agent's, mean the same defect.
 
     That ``one`` takes up the other's finding does not count: such a report is not independent.
     """
-    first, second = one.finding, other.finding
+    first, second = left.finding, right.finding
     if first.fingerprint == second.fingerprint:
         return True
-    refers = first.fingerprint == other.refers_to
+    refers = first.fingerprint == right.refers_to
     return overlaps(first, second) and (refers or _alike(first, second))
 
 
@@ -282,25 +282,25 @@ def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
     )
 
 
-def _same_quote(one: FindingReport, other: FindingReport) -> bool:
+def _same_quote(left: FindingReport, right: FindingReport) -> bool:
     """Whether two agents quote the same text at the same lines: one defect in two wordings.
 
     An agent that reports twice means two defects, and so do different weaknesses.
     """
-    if one.from_analyzer or other.from_analyzer or one.reporter == other.reporter:
+    if left.from_analyzer or right.from_analyzer or left.reporter == right.reporter:
         return False
-    first, second = one.finding, other.finding
+    first, second = left.finding, right.finding
     weaknesses = first.cwe and second.cwe and not set(first.cwe) & set(second.cwe)
     quotes = sorted((remove_white_space([each.quote]) for each in (first, second)), key=len)
     return overlaps(first, second) and not weaknesses and quotes[0] in quotes[1]
 
 
-def overlaps(one: LocatedFinding, other: LocatedFinding) -> bool:
+def overlaps(first: LocatedFinding, second: LocatedFinding) -> bool:
     """Whether two findings share a line."""
     return (
-        (one.path, one.side) == (other.path, other.side)
-        and one.start_line <= other.end_line
-        and other.start_line <= one.end_line
+        (first.path, first.side) == (second.path, second.side)
+        and first.start_line <= second.end_line
+        and second.start_line <= first.end_line
     )
 
 
@@ -309,8 +309,8 @@ def default_rule(category: str) -> str:
     return f"{category}.reported"
 
 
-def _titles_similar(one: str, other: str) -> bool:
-    first, second = ({*_WORD.findall(text.casefold())} - _STOP_WORDS for text in (one, other))
+def _titles_similar(left: str, right: str) -> bool:
+    first, second = ({*_WORD.findall(text.casefold())} - _STOP_WORDS for text in (left, right))
     shared = len(first & second)
     equal = bool(shared) and first == second
     return equal or (shared > 1 and shared >= SIMILAR_SHARE * min(len(first), len(second)))
@@ -334,11 +334,16 @@ def build_finding(
         for report in _counting(part.reports)
     ]
     severity, confidence, decides = max(
-        rated, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
+        rated,
+        key=lambda rating: (
+            weight(rating[0], rating[1], policy),
+            -SEVERITIES.index(rating[0]),
+            rating[1],
+        ),
     )
     words, reports = _words(merged, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
-    reporters = {name for one in reports for name in (one.reporter, *one.called_by)}
+    reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     proved, confirmed_by = _confirmations(merged, decides, severity, policy)
     refuted = any(objection.refutes for objection in objections)
     return Finding(
@@ -389,7 +394,9 @@ def _confirmations(
         if SEVERITIES.index(report.finding.severity) <= order
     ]
     proved = any(report.from_analyzer and report in decides.reports for report in as_severe)
-    authors = sorted(as_severe, key=lambda one: (not one.from_analyzer, bool(one.refers_to)))
+    authors = sorted(
+        as_severe, key=lambda report: (not report.from_analyzer, bool(report.refers_to))
+    )
     author = authors[0].reporter if authors else ""
     names = {
         report.reporter
@@ -408,8 +415,8 @@ def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
     whose report weighs most.
     """
 
-    def words(one: LocatedFinding) -> tuple[str, str, str]:
-        return one.title, one.detail, one.fix_suggestion
+    def words(finding: LocatedFinding) -> tuple[str, str, str]:
+        return finding.title, finding.detail, finding.fix_suggestion
 
     agents = [
         report.finding
@@ -418,7 +425,10 @@ def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
     ]
     return max(
         agents,
-        key=lambda one: (weight(one.severity, one.confidence, policy), one.confidence),
+        key=lambda finding: (
+            weight(finding.severity, finding.confidence, policy),
+            finding.confidence,
+        ),
         default=merged.finding,
     )
 

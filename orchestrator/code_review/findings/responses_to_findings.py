@@ -148,19 +148,28 @@ def _count(
 ) -> None:
     """Add a response that has an effect."""
     agent = report.agent
-    own = [one for one in merged.reports if one.reporter == agent and not (one.from_analyzer)]
+    own = [
+        report
+        for report in merged.reports
+        if report.reporter == agent and not (report.from_analyzer)
+    ]
     match response.action:
         case "withdraw":
-            for one in own:
-                found.withdrawn[agent, one.finding.fingerprint] = report.iteration, response.reason
+            for own_report in own:
+                found.withdrawn[agent, own_report.finding.fingerprint] = (
+                    report.iteration,
+                    response.reason,
+                )
             if agent in merged.repeated_by:
                 found.withdrawn[agent, merged.fingerprint] = report.iteration, response.reason
         case "duplicate":
             if other and other is not merged:
                 found.duplicates.append((merged.fingerprint, other.fingerprint))
         case "confirm" | "refine":
-            for one in own:
-                found.refined[agent, one.finding.fingerprint] = _reworded(one.finding, response)
+            for own_report in own:
+                found.refined[agent, own_report.finding.fingerprint] = _reworded(
+                    own_report.finding, response
+                )
             if not own:
                 made = FindingReport(
                     agent,

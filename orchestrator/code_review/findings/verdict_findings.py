@@ -98,7 +98,9 @@ async def build_findings(
     objections = judge_disputes(responses.disputes, workspace.rules, known)
     for fingerprint, marked in (await apply_marks(sources, references.marks, known)).items():
         objections.setdefault(fingerprint, []).extend(marked)
-    findings = [build_finding(one, policy, objections.get(one.fingerprint, ())) for one in merged]
+    findings = [
+        build_finding(entry, policy, objections.get(entry.fingerprint, ())) for entry in merged
+    ]
     rejected = [entry for finding in findings if (entry := _argued_down(finding))]
     set_aside = {entry.finding.fingerprint for entry in rejected}
     rejected += [_reject(report, rejection, policy) for report, rejection in refused]
@@ -124,7 +126,7 @@ def _merge(
     ]
     merged = merge([*proved.values(), *own, *responses.reports], policy)
     merged = join_duplicates(merged, duplicate_pairs(responses, references.marks), policy)
-    known = {report.finding.fingerprint: one for one in merged for report in one.all_reports}
+    known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
     for fingerprint, agent in claims.repeated:
         if (agent, fingerprint) not in responses.withdrawn:
             known[fingerprint].repeated_by.add(agent)
@@ -264,14 +266,16 @@ def _limit_number(claims: _Claims, iterations: Mapping[str, int]) -> None:
     """Keep the severity of an agent's weightiest findings only; the rest is shown as info."""
     for agent, iteration in iterations.items():
         mine = [
-            (SEVERITIES.index(one.finding.severity), -one.finding.confidence, place)
-            for place, one in enumerate(claims.valid)
-            if one.reporter == agent and not one.refers_to and one.finding.severity != "info"
+            (SEVERITIES.index(report.finding.severity), -report.finding.confidence, place)
+            for place, report in enumerate(claims.valid)
+            if report.reporter == agent
+            and not report.refers_to
+            and report.finding.severity != "info"
         ]
         rest = sorted(mine)[MAX_WEIGHTY:]
         for *_, place in rest:
-            one = claims.valid[place]
-            claims.valid[place] = replace(one, finding=replace(one.finding, severity="info"))
+            report = claims.valid[place]
+            claims.valid[place] = replace(report, finding=replace(report.finding, severity="info"))
         if rest:
             claims.notes[iteration, agent] = [
                 f"{len(rest)} findings beyond its {MAX_WEIGHTY} weightiest are shown as info"
@@ -339,7 +343,10 @@ def _number(
         replace(entry, finding=replace(entry.finding, id=f"R{number}", state="rejected"))
         for number, entry in enumerate(ordered, 1)
     )
-    ids = {one.fingerprint: one.id for one in (*(entry.finding for entry in others), *counted)}
+    ids = {
+        finding.fingerprint: finding.id
+        for finding in (*(entry.finding for entry in others), *counted)
+    }
     reported = {fingerprint: ids[merged.fingerprint] for fingerprint, merged in known.items()}
     targets = {
         entry.finding.fingerprint: Target(
@@ -347,13 +354,13 @@ def _number(
         )
         for entry in others
     }
-    for fingerprint, one in known.items():
-        targets[fingerprint] = Target(one.supporters, one.from_analyzer)
+    for fingerprint, merged_finding in known.items():
+        targets[fingerprint] = Target(merged_finding.supporters, merged_finding.from_analyzer)
     every = (*counted, *(entry.finding for entry in others))
     return Synthesis(
         counted,
         others,
         ids={**ids, **reported},
-        shown={one.id: one.fingerprint for one in every},
+        shown={finding.id: finding.fingerprint for finding in every},
         targets=targets,
     )

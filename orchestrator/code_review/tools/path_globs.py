@@ -21,7 +21,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
     Raises:
         InputError: it can match nothing.
     """
-    globs = [GitIgnoreBasicPattern(one) for one in _expand_braces(pattern)]
+    globs = [GitIgnoreBasicPattern(alternative) for alternative in _expand_braces(pattern)]
     if not all(glob.include for glob in globs):
         raise InputError(f"the pattern {pattern!r} can match no path; an example is src/**/*.py")
     return lambda path: any(glob.match_file(path) is not None for glob in globs)
@@ -30,12 +30,12 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
 def _expand_braces(pattern: str) -> list[str]:
     waiting, expanded = [pattern], []
     while waiting:
-        one = waiting.pop()
-        braces = _BRACES.search(one)
+        part = waiting.pop()
+        braces = _BRACES.search(part)
         if braces is None:
-            expanded.append(one)
+            expanded.append(part)
             continue
-        head, tail = one[: braces.start()], one[braces.end() :]
+        head, tail = part[: braces.start()], part[braces.end() :]
         waiting += [f"{head}{option}{tail}" for option in braces[1].split(",")]
         if len(waiting) + len(expanded) > ALTERNATIVES_AT_MOST:
             raise InputError(f"the pattern has more than {ALTERNATIVES_AT_MOST} alternatives")

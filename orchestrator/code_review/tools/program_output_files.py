@@ -55,8 +55,8 @@ class ProgramOutputs:
             Each program's name and exit status, and the file; no file where nothing was printed,
             the run has as many as it may have, or none can be written.
         """
-        kept: dict[str, Json] = {"programs": [[one.name, one.code] for one in programs]}
-        printed = [one for one in programs if one.stdout or one.stderr]
+        kept: dict[str, Json] = {"programs": [[program.name, program.code] for program in programs]}
+        printed = [program for program in programs if program.stdout or program.stderr]
         if printed:
             text = await self._redacted("".join(map(_format, printed)))
             data = text.encode("utf-8", "backslashreplace")

@@ -257,12 +257,12 @@ def _show_lines(found: Sequence[_Line]) -> str:
         mark = ":" if line.matched else "-"
         text = f"{line.path}{mark}{line.number}{mark} {line.text}"
         apart = before and (line.path, line.number) != (before.path, before.number + 1)
-        if apart and any(not one.matched for one in found):
+        if apart and any(not other.matched for other in found):
             shown.append("--")
         size += len(text) + 1
         matches += line.matched
         if matches > MATCHES_AT_MOST or (shown and size > PAGE_CHARACTERS):
-            more = sum(one.matched for one in ordered[at:])
+            more = sum(rest.matched for rest in ordered[at:])
             shown.append(f"and {more} more; narrow the pattern or the glob")
             break
         shown.append(text)

@@ -443,8 +443,8 @@ class Verdict(Strict, frozen=True, kw_only=True):
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     """Open findings by severity, gravest first."""
     counts = dict.fromkeys(SEVERITIES, 0)
-    for one in findings:
-        counts[one.severity] += one.state == "open"
+    for finding in findings:
+        counts[finding.severity] += finding.state == "open"
     return counts
 
 

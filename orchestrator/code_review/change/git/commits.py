@@ -34,8 +34,8 @@ def _parse_commit(oid: str, data: bytes) -> Commit:
         elif key == b"parent":
             parents.append(value.decode("ascii", "replace"))
         elif key == b"committer":
-            said = value.rpartition(b">")[2].split()
-            time = int(said[0]) if said and said[0].isdigit() else 0
+            time_fields = value.rpartition(b">")[2].split()
+            time = int(time_fields[0]) if time_fields and time_fields[0].isdigit() else 0
             break
     if not tree:
         raise InputError(f"{oid[:12]} is no commit that can be read; git fsck shows why")
@@ -69,19 +69,19 @@ class Commits:
         first = (await self.read(oid)).parents[:1]
         return first[0] if first and await self._find(first[0]) else None
 
-    async def merge_base(self, one: str, other: str) -> str | None:
+    async def merge_base(self, first: str, second: str) -> str | None:
         """The newest best common ancestor of two commit ids, None when they share no history."""
-        found = await self._common(one, other)
+        found = await self._common(first, second)
         for commit in found if len(found) > 1 else []:
             rest = [each for each in found if each != commit]
             if any([await self._common(commit, each) == [commit] for each in rest]):
                 found = rest  # an ancestor of another: by dates that lie it was met too early
         return found[0] if found else None
 
-    async def _common(self, one: str, other: str) -> list[str]:
+    async def _common(self, first: str, second: str) -> list[str]:
         """Common ancestors, newest first; with wrong dates some may be ancestors of others."""
-        marks = {one: _ONE}
-        marks[other] = marks.get(other, 0) | _OTHER
+        marks = {first: _ONE}
+        marks[second] = marks.get(second, 0) | _OTHER
         queue = [(-(await self.read(oid)).time, oid) for oid in marks]
         heapq.heapify(queue)
         found: dict[str, int] = {}
@@ -89,7 +89,7 @@ class Commits:
         while any(not marks[oid] & _STALE for _, oid in queue):
             steps += 1
             if steps == _SINGLE_READS:
-                await self._read_between(one, other)
+                await self._read_between(first, second)
             time, oid = heapq.heappop(queue)
             mark = marks[oid]
             if mark & _BOTH == _BOTH:
@@ -104,10 +104,10 @@ class Commits:
                     heapq.heappush(queue, (-known.time, parent))
         return sorted((oid for oid in found if not marks[oid] & _STALE), key=lambda oid: found[oid])
 
-    async def _read_between(self, one: str, other: str) -> None:
+    async def _read_between(self, first: str, second: str) -> None:
         """Read at once what git takes for the commits between two; a wrong list costs time only."""
-        told = await self.git.attempt("rev-list", f"--max-count={_MOST}", f"{one}...{other}")
-        oids = [oid for oid in told.stdout.decode().split() if oid not in self._known]
+        printed = await self.git.attempt("rev-list", f"--max-count={_MOST}", f"{first}...{second}")
+        oids = [oid for oid in printed.stdout.decode().split() if oid not in self._known]
         await self._objects.each(oids, self._keep, "commit", missing_ok=True)
 
     async def _find(self, oid: str) -> Commit | None:

@@ -69,15 +69,15 @@ async def check_difference(objects: Objects, base_tree: str, head_tree: str) -> 
         for old, new in pairs:
             was, now = named.get(old or "", {}), named.get(new or "", {})
             for name in was.keys() | now.keys():
-                one, other = was.get(name), now.get(name)
-                if one == other:
+                old_entry, new_entry = was.get(name), now.get(name)
+                if old_entry == new_entry:
                     continue
                 paths += 1
                 if paths > MAX_CHANGED:
                     raise InputError(
                         f"the change has more than {MAX_CHANGED:,} paths; review it in parts"
                     )
-                pair = _directory(one), _directory(other)
+                pair = _directory(old_entry), _directory(new_entry)
                 if pair != (None, None):
                     below.append(pair)
         pairs = below

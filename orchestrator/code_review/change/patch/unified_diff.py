@@ -219,9 +219,9 @@ class Reader:
     def _check(self, file: FilePatch, opening: Names | None) -> None:
         """Hold git's own header lines against each other and against the rest."""
         says, at = file.header, file.line - 1
-        for one, other in _TOGETHER:
-            if (one in says) != (other in says):
-                self._fail(f"{one!r} or {other!r} is missing; {_CUT}", at)
+        for first, second in _TOGETHER:
+            if (first in says) != (second in says):
+                self._fail(f"{first!r} or {second!r} is missing; {_CUT}", at)
         if file.hunks and (file.names[0] is None, file.names[1] is None) != (
             file.created,
             file.deleted,
