@@ -45,9 +45,9 @@ READ: dict[str, tuple[str, list[int]]] = {
 UNREAD: dict[str, tuple[str, str]] = {
     "other.vue": ('<script lang="coffee">\nf()\n</script>', "in another language: coffee"),
     "typed.svelte": ('<script type="text/ruby">\nf()\n</script>', "in another language: text/ruby"),
-    "open.vue": ("<script>f()", "one of its scripts does not end"),
-    "tag.vue": ("<script setup='>f()</script>", "one of its scripts does not end"),
-    "front.astro": ("---\nf()", "the script at its top does not end"),
+    "open.vue": ("<script>f()", "one of its scripts is not closed"),
+    "tag.vue": ("<script setup='>f()</script>", "one of its scripts is not closed"),
+    "front.astro": ("---\nf()", "the script at its top is not closed"),
     "many.vue": ("<script>f()</script>\n" * 51, "more than 50 scripts"),
 }
 NOTHING = {"empty.vue": "<template><p/></template>", "note.vue": "<!-- <script>"}
