@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +85,9 @@ MEMORY = 4 << 30
 UNNOTICED = {0, 5, 33}
 """Exit codes of mutmut: the tests pass; no test was found; no test reaches the function."""
 
+TIMED_OUT = {-signal.SIGXCPU, -signal.SIGKILL, 24, 36, 152, 255}
+"""Exit codes of mutmut: the tests took ten seconds more than five times as long as without it."""
+
 _LIST = """
 import sys
 from pathlib import Path
@@ -139,10 +143,12 @@ def main() -> int:
     known, failed = read_survivors(), []
     for module in modules:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+            began = time.monotonic()
             work = copy_checkout(Path(folder), module)
             run_mutmut(work, module, chosen.sample, chosen.seed, chosen.minutes * 60)
             if not report(work, module, known.get(module, {})):
                 failed.append(module)
+            print(f"{time.monotonic() - began:.0f} seconds", flush=True)
     if failed:
         print(f"\nNot as it should be: {', '.join(failed)}. Add a test, remove the code, or list")
         print(f"the survivor with its reason in {SURVIVORS.relative_to(ROOT)}.")
@@ -246,6 +252,8 @@ def report(work: Path, module: str, known: dict[Mutant, Known]) -> bool:
     for name, mutant in unlisted:
         print(f"survived: {name.rpartition('.')[2]}\n- in: {mutant.function}\n  diff: |")
         print("\n".join(f"    {line}" for line in diff_lines(mutant)))
+    if late := [name.rpartition(".")[2] for name in codes if codes[name] in TIMED_OUT]:
+        print(f"noticed by a timeout: {', '.join(late)}")
     total = noticed + len(counted) - equivalent
     share = noticed / total if total else 1.0
     print(

@@ -200,6 +200,7 @@ CAUSED: list[tuple[str, str, Cause | None, Cause | Rejection | None]] = [
     ("a.py", LINES[50], None, Cause("a.py", 60)),
     ("a.py", "\n".join(LINES[46:51]), None, Cause("a.py", 60)),
     ("a.py", LINES[61], None, Cause("a.py", 60)),
+    ("a.py", "\n".join(LINES[60:63]), None, Cause("a.py", 60)),  # near its first line
     ("a.py", LINES[62], None, Cause("a.py", 64)),
     ("a.py", LINES[72], None, Cause("a.py", 64)),
     ("a.py", "\n".join(LINES[72:80]), None, Cause("a.py", 64)),

@@ -93,6 +93,11 @@ def test_duplicates_of_a_duplicate_are_duplicates_of_what_is_kept() -> None:
     assert len(findings) == 3
 
 
+def test_a_finding_can_have_several_duplicates() -> None:
+    found = joined(QA, DOCS, SECURITY, pairs=[(QA, DOCS), (QA, SECURITY)])
+    assert shapes(found) == [["Loses the last row", "Never closes the file", "Reads any path"]]
+
+
 def test_a_finding_is_a_duplicate_by_any_of_its_reports() -> None:
     findings = [MergedFinding([QA, DOCS]), MergedFinding([SECURITY])]
     pair = DOCS.finding.fingerprint, SECURITY.finding.fingerprint
