@@ -7,9 +7,10 @@ from pathlib import Path
 import anyio
 
 from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.intake import resolve_change
 from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
-from orchestrator.app.run_review import BACKEND, require_source, resolve_change
+from orchestrator.app.run_review import BACKEND, require_source
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.shared_opening import open_for_models

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING, decide_consent, is_ci, private_paths
 from orchestrator.app.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.catalog import SETTINGS
+from orchestrator.catalog.catalog import GUARDS, SETTINGS
 from orchestrator.catalog.data_file_layers import (
     Layer,
     make_overlay,
     read_merged,
     read_shipped_layer,
 )
+from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
@@ -106,6 +107,21 @@ def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
     return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
 
 
+def read_minutes(layers: Sequence[Layer], options: ReviewOptions) -> float:
+    """How many minutes a run may take, without reading the rest of the policy.
+
+    Raises:
+        ConfigError: the first error in a file that says so.
+    """
+    if options.max_minutes is not None:
+        return options.max_minutes
+    bounds = read_merged(layers, SETTINGS, Settings).bounds
+    if bounds.tiers:
+        tier = read_merged(layers, GUARDS, GuardsFile).resolve_tier(detect_author_tier())
+        bounds = bounds.for_tier(tier)
+    return bounds.minutes
+
+
 def required_prices(policy: Policy, options: ReviewOptions) -> Prices | None:
     """The prices that each model must have one of, for a bound in US dollars to hold.
 
@@ -120,17 +136,22 @@ def required_prices(policy: Policy, options: ReviewOptions) -> Prices | None:
 
 async def read_layers(change: Change) -> list[Layer]:
     """The layers of a review's policy, read from the base commit, never from the change."""
-    if change.policy_commit is None:
-        return [read_shipped_layer()]
     async with Objects(Git.of(change)) as objects:
-        tree = await Commits(objects).tree(change.policy_commit)
-        entries = await list_tree(objects, tree, OVERLAY)
-        blob_ids = {
-            path.removeprefix(f"{OVERLAY}/"): blob
-            for path, (mode, blob) in entries.items()
-            if mode.startswith("100") and _is_policy(path)
-        }
-        files = {path: await objects.read(blob) for path, blob in blob_ids.items()}
+        return await read_base_layers(objects, change.policy_commit)
+
+
+async def read_base_layers(objects: Objects, commit: str | None) -> list[Layer]:
+    """The layers of the policy of a commit; None: the shipped one alone."""
+    if commit is None:
+        return [read_shipped_layer()]
+    tree = await Commits(objects).tree(commit)
+    entries = await list_tree(objects, tree, OVERLAY)
+    blob_ids = {
+        path.removeprefix(f"{OVERLAY}/"): blob
+        for path, (mode, blob) in entries.items()
+        if mode.startswith("100") and _is_policy(path)
+    }
+    files = {path: await objects.read(blob) for path, blob in blob_ids.items()}
     if not files:
         return [read_shipped_layer()]
     return [read_shipped_layer(), make_overlay(OVERLAY, files)]

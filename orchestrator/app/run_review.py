@@ -1,6 +1,5 @@
 """Run a review from its options to its verdict: a new one, or one that was interrupted."""
 
-import hashlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.intake import resolve_change
 from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
 from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.model_opening import open_model
@@ -29,9 +29,7 @@ from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.data_file_layers import Layer
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import conclude_review
-from orchestrator.code_review.change.change_construction import from_refs, from_worktree
-from orchestrator.code_review.change.patch.change_from_patch import from_patch
-from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
@@ -39,11 +37,11 @@ from orchestrator.data_directories import user_directory
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
-from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.errors import ChangeTimeout, ConfigError, InputError, Interrupted, ProviderRefused
+from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache
@@ -237,42 +235,6 @@ async def _review(
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict
-
-
-async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal) -> Change:
-    """The change to review, by object ids: found out once, and the same in every resumption.
-
-    Raises:
-        ChangeTimeout: the run's time ended first.
-    """
-
-    async def perform() -> EffectResult:
-        most = options.max_minutes
-        left = max(0, most * 60 - journal.elapsed()) if most is not None else None
-        with anyio.move_on_after(left):
-            return EffectResult(change_to_json(await _find_change(options, scratch)))
-        raise ChangeTimeout(
-            f"finding out what to review took longer than --max-minutes {most:g}; nothing was "
-            "reviewed: raise it, or name a smaller change"
-        )
-
-    request = {
-        "base": options.base,
-        "head": options.head,
-        "worktree": options.worktree,
-        "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
-    }
-    return change_from_json(await journal.effect("intake", request, perform))
-
-
-async def _find_change(options: ReviewOptions, scratch: Path) -> Change:
-    repo = options.repo or Path()
-    if options.diff is not None:
-        inside = repo if state_directory.inside_repository(repo) else None
-        return await from_patch(options.diff, options.diff_name, inside, options.base, scratch)
-    if options.worktree:
-        return await from_worktree(repo, options.base, scratch)
-    return await from_refs(repo, options.base, options.head)
 
 
 async def _review_change(

@@ -127,3 +127,22 @@ def test_the_time_of_a_run_bounds_finding_out_what_to_review(tmp_path: Path, sou
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
     assert "longer than --max-minutes 1e-05; nothing was reviewed" in line
+
+
+@pytest.mark.parametrize("source", ["--worktree", "--diff", "--base"])
+def test_the_minutes_of_base_s_policy_bound_finding_out_what_to_review(
+    tmp_path: Path, source: str
+) -> None:
+    repo = BombRepo(tmp_path / "repo")
+    repo.root.mkdir()
+    repo.git("init", "-q", "-b", "main")
+    policy = {".diffcourt/config/defaults.yaml": "bounds: {minutes: 0.0001}\n"}
+    base = repo.commit({"a.py": "x = 1\n", **policy})
+    if source == "--base":
+        repo.git("update-ref", "HEAD", tree_bomb(repo, 16))
+    (tmp_path / "p.diff").write_text(PATCH)
+    more = {"--worktree": [], "--diff": [str(tmp_path / "p.diff")], "--base": [base]}[source]
+    done = diffcourt("review", source, *more, cwd=repo.root)
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert "longer than bounds.minutes 0.0001; nothing was reviewed" in line

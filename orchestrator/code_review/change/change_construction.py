@@ -1,5 +1,6 @@
 """Build a :class:`Change` from two commits, or from a commit and the work tree."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -50,6 +51,19 @@ class Base(Struct, frozen=True):
     def name(self) -> str:
         """The commit id, or ``empty tree``."""
         return self.commit or "empty tree"
+
+    @property
+    def policy_commit(self) -> str | None:
+        """The commit whose policy applies; None for the shipped policy."""
+        return self.policy or self.commit
+
+
+OnBase = Callable[[Objects, str | None], Awaitable[None]]
+"""Called with the commit whose policy applies, before anything of the change is read."""
+
+
+async def ignore_base(objects: Objects, policy: str | None) -> None:
+    """Do nothing with the base."""
 
 
 async def _empty_base(git: Git, why: str) -> Base:
@@ -130,7 +144,7 @@ async def compare_trees(
         head_tree=head_tree,
         git_dir=str(git.git_dir),
         object_dir=str(git.object_dir) if git.object_dir else None,
-        policy_commit=base.policy or base.commit,
+        policy_commit=base.policy_commit,
         files=files,
         notes=(*base.notes, *notes, *empty),
     )
@@ -143,7 +157,9 @@ def _describe_empty_change(base: Base, head: str) -> str:
     return f"there are no differences between {_shorten_name(base.name)} and {_shorten_name(head)}"
 
 
-async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
+async def from_refs(
+    repo: Path, base: str | None, head: str | None, on_base: OnBase = ignore_base
+) -> Change:
     """The change between two commits.
 
     Args:
@@ -151,6 +167,7 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
         base: a commit's name; the change starts at its merge base with head, as a pull request's
             does. None: the default branch, or the commit before head when head is on that already.
         head: a commit's name, None for HEAD.
+        on_base: called once the base is known.
 
     Raises:
         InputError: no repository, or a name that is unknown, ambiguous or no commit.
@@ -164,6 +181,7 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
         start = await (
             _default_base(commits, tip) if named is None else _named_base(commits, named, tip)
         )
+        await on_base(objects, start.policy_commit)
         tree = await commits.tree(tip)
         found = partial(compare_trees, objects, start, tip, tree)
         if head is not None:
@@ -192,7 +210,9 @@ async def resolve_base_or_head(commits: Commits, base: str | None) -> Base:
     return Base(commit, await commits.tree(commit))
 
 
-async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
+async def from_worktree(
+    repo: Path, base: str | None, scratch: Path, on_base: OnBase = ignore_base
+) -> Change:
     """The change between a commit and the work tree: staged, unstaged and new files alike.
 
     Args:
@@ -200,6 +220,7 @@ async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
         base: a commit's name, taken by its merge base with HEAD; None for HEAD.
         scratch: a directory of this run's own; new objects and an index are written there. The
             repository's own index and objects are left alone.
+        on_base: called once the base is known.
 
     Raises:
         InputError: no repository, a bare one, an unusable name, or files that cannot be read.
@@ -211,6 +232,7 @@ async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
         start = await resolve_base_or_head(commits, None)
         if base is not None and start.commit:
             start = await _named_base(commits, await git.commit(base), start.commit)
+        await on_base(objects, start.policy_commit)
     store, tree, notes = await snapshot_worktree(git, repo, scratch)
     async with Objects(store) as objects:
         return await compare_trees(objects, start, "worktree", tree, notes=notes)

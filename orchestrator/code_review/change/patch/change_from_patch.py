@@ -6,7 +6,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.change.change_construction import compare_trees, resolve_base_or_head
+from orchestrator.code_review.change.change_construction import (
+    OnBase,
+    compare_trees,
+    ignore_base,
+    resolve_base_or_head,
+)
 from orchestrator.code_review.change.git.commands import Git, git_error, shorten
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
@@ -26,7 +31,12 @@ from orchestrator.errors import InputError, StoreError
 
 
 async def from_patch(
-    patch: bytes, name: str, repo: Path | None, base: str | None, scratch: Path
+    patch: bytes,
+    name: str,
+    repo: Path | None,
+    base: str | None,
+    scratch: Path,
+    on_base: OnBase = ignore_base,
 ) -> Change:
     """The change that a unified diff describes.
 
@@ -36,6 +46,7 @@ async def from_patch(
         repo: a directory inside the repository it applies to; None: only its hunks are known.
         base: the commit it applies to, None for HEAD.
         scratch: a directory of this run's own; objects are written there.
+        on_base: called once the base is known, if there is a repository.
 
     Raises:
         InputError: it is malformed, cut short, or does not apply; names the line or the file.
@@ -48,7 +59,7 @@ async def from_patch(
     resolved = [resolve_names(file, level, name) for file in files]
     if repo is None:
         return await build_change(resolved, name, reader.crlf, scratch)
-    return await _apply_patch(reader, resolved, level, name, (repo, base, scratch))
+    return await _apply_patch(reader, resolved, level, name, (repo, base, scratch), on_base)
 
 
 async def _apply_patch(
@@ -57,11 +68,13 @@ async def _apply_patch(
     level: int,
     name: str,
     where: tuple[Path, str | None, Path],
+    on_base: OnBase,
 ) -> Change:
     repo, base, scratch = where
     git = await Git.open(repo)
     async with Objects(git) as objects:
         start = await resolve_base_or_head(Commits(objects), base)
+        await on_base(objects, start.policy_commit)
         if not files:
             empty = ("the patch is empty",)
             return await compare_trees(objects, start, name, start.tree, notes=empty)

@@ -1,0 +1,101 @@
+"""Find the change to review, within the time that the command line or base's policy allows."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from orchestrator.app import state_directory
+from orchestrator.app.policy_sources import read_base_layers, read_minutes
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
+from orchestrator.code_review.change.change_construction import OnBase, from_refs, from_worktree
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.patch.change_from_patch import from_patch
+from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.errors import ChangeTimeout
+
+BASE_SECONDS = 300.0
+"""For finding base and reading its policy, which says how long the rest may take."""
+
+
+async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal) -> Change:
+    """The change to review, by object ids: found out once, and the same in every resumption.
+
+    Raises:
+        ChangeTimeout: the run's time ended first.
+    """
+
+    async def perform() -> EffectResult:
+        limit = _TimeLimit(options, journal)
+        with limit.scope:
+            if options.diff is not None and not _has_repository(options):
+                limit.set(read_minutes([read_shipped_layer()], options))
+            found = await _find_change(options, scratch, limit.read_policy)
+            return EffectResult(change_to_json(found))
+        raise limit.error()
+
+    request = {
+        "base": options.base,
+        "head": options.head,
+        "worktree": options.worktree,
+        "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
+    }
+    return change_from_json(await journal.effect("intake", request, perform))
+
+
+class _TimeLimit:
+    """The time that is left for finding the change.
+
+    ``--max-minutes`` is known at once. Without it, the limit is known when base's policy is.
+    """
+
+    def __init__(self, options: ReviewOptions, journal: Journal) -> None:
+        self._options, self._journal = options, journal
+        self.scope = anyio.CancelScope()
+        self._minutes = options.max_minutes
+        if self._minutes is None:
+            self.scope.deadline = anyio.current_time() + BASE_SECONDS
+        else:
+            self.set(self._minutes)
+
+    def set(self, minutes: float) -> None:
+        """Allow so many minutes, counted from the run's start."""
+        self._minutes = minutes
+        self.scope.deadline = anyio.current_time() + minutes * 60 - self._journal.elapsed()
+
+    async def read_policy(self, objects: Objects, commit: str | None) -> None:
+        """Allow what base's policy says, unless the command line says something."""
+        if self._options.max_minutes is None:
+            layers: Sequence[Layer] = await read_base_layers(objects, commit)
+            self.set(read_minutes(layers, self._options))
+
+    def error(self) -> ChangeTimeout:
+        """What to tell a person when the time has ended."""
+        if self._minutes is None:
+            return ChangeTimeout(
+                f"finding base and reading its policy took longer than {BASE_SECONDS:g} s; nothing "
+                "was reviewed: allow more with --max-minutes"
+            )
+        whose = "--max-minutes" if self._options.max_minutes is not None else "bounds.minutes"
+        return ChangeTimeout(
+            f"finding out what to review took longer than {whose} {self._minutes:g}; nothing was "
+            "reviewed: allow more with --max-minutes, or name a smaller change"
+        )
+
+
+def _has_repository(options: ReviewOptions) -> bool:
+    return state_directory.inside_repository(options.repo or Path())
+
+
+async def _find_change(options: ReviewOptions, scratch: Path, on_base: OnBase) -> Change:
+    repo = options.repo or Path()
+    if options.diff is not None:
+        inside = repo if _has_repository(options) else None
+        name, base = options.diff_name, options.base
+        return await from_patch(options.diff, name, inside, base, scratch, on_base)
+    if options.worktree:
+        return await from_worktree(repo, options.base, scratch, on_base)
+    return await from_refs(repo, options.base, options.head, on_base)
