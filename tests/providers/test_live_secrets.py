@@ -77,7 +77,12 @@ def test_a_secret_of_the_repository_is_never_sent_and_findings_about_it_are_held
 ) -> None:
     repo = repository(tmp_path / "repo")
     found = [finding(quote, line) for quote, line in zip(SHOWN_QUOTES, (1, 2, 1), strict=True)]
-    script: dict[str, list[ServerReply]] = {"generalist": [LOOKS, Refuse(401)], "judge": [judges()]}
+    # It goes back with the lines as they stand, and is on record so when the run is resumed.
+    misquoted = reports(findings=[finding("STRIPE = os.environ['STRIPE']", 1)])
+    script: dict[str, list[ServerReply]] = {
+        "generalist": [LOOKS, misquoted, Refuse(401)],
+        "judge": [judges()],
+    }
     with start_blocking_portal() as portal:
         with serving(portal, monkeypatch, name, script) as server:
             with pytest.raises(ProviderRefused):
