@@ -56,7 +56,7 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
         ),
         (
             {"config/taint/x.yaml": SINK + "confidence: 3}]\n"},
-            "config/taint/x.yaml: sinks: an entry has a wrong value; expected a number from 0 to 1",
+            "config/taint/x.yaml: sinks: an entry is wrong: Expected `float` <= 1.0 - at `$.confidence`",
         ),
         ({"rubrics/mine.yaml": RUBRIC}, "rubrics/mine.yaml:6: nothing measures 'files-acounted'"),
         (pattern("shop.row($A)"), "x.yaml: js-x does not find its bad example; mend"),

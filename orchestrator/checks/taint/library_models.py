@@ -9,18 +9,17 @@ what the method was called on, ``*`` all of them.
 
 import functools
 import re
-import types
-import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field
 from msgspec.structs import FieldInfo, fields
 
 from orchestrator.errors import ConfigError
 
 Names = tuple[str, ...]
+Confidence = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -46,14 +45,14 @@ class Sink(Struct, frozen=True, kw_only=True):
     """
 
     match: Names
-    klass: str
+    klass: str = field(name="class")
     args: Names
     when: dict[str, Any] = field(default_factory=dict)
     unless: dict[str, Any] = field(default_factory=dict)
     select: Literal["", "program"] = ""
     prefix: Literal["", "host", "host-or-path"] = ""
     kinds: Names = ("request", "socket")
-    confidence: float = 1.0
+    confidence: Confidence = 1.0
 
 
 class Sanitizer(Struct, frozen=True, kw_only=True):
@@ -182,7 +181,7 @@ class Check(Struct, frozen=True, kw_only=True):
     unless: dict[str, Any] = field(default_factory=dict)
     words: str = ""
     handlers: Literal["", "any", "function"] = ""
-    confidence: float = 0.8
+    confidence: Confidence = 0.8
 
 
 class ClassModel(Struct, frozen=True, kw_only=True):
@@ -208,6 +207,9 @@ _SECTIONS: Final[dict[str, type[Any]]] = {
     "checks": Check,
     "classes": ClassModel,
 }
+_BY_NAME: Final = (
+    "sources", "sinks", "sanitizers", "propagators", "tests", "parts", "stores", "checks", "routes"
+)  # fmt: skip
 _LISTS: Final = ("stops", "noreturn", "objects", "containers", "runs", "lookups")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
@@ -300,51 +302,32 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
 
 
-def _convert(kind: Any, value: Any) -> Any:
-    """A value of a data file as the type that its field has; TypeError when it does not fit."""
+def _spelled_out(kind: Any, value: Any) -> Any:
+    """A value as its field's type has it: one name stands for a list, a position is text."""
     if kind == Names:
         return _names(value)
-    if kind is float:  # a confidence
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise TypeError("a number from 0 to 1")
-        return float(value)
-    if isinstance(kind, types.GenericAlias):
-        if not isinstance(value, dict):
-            raise TypeError("a mapping")
-        return {str(key): item for key, item in value.items()}
-    if typing.get_origin(kind) is typing.Literal:
-        if value not in typing.get_args(kind):
-            raise TypeError(" or ".join(map(repr, typing.get_args(kind))))
-        return value
-    if kind is str and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, kind):
-        raise TypeError(f"a {kind.__name__}")
-    return value
+    return str(value) if kind is str and type(value) is int else value
 
 
 @functools.cache
 def _fields(section: str) -> Mapping[str, FieldInfo]:
-    return {item.name: item for item in fields(_SECTIONS[section])}
+    return {item.encode_name: item for item in fields(_SECTIONS[section])}
 
 
 def _rule(raw: Any, file: str, where: str) -> Any:
     if not isinstance(raw, dict):
         raise ConfigError(f"{where}: an entry must be a mapping", file)
-    raw = {("klass" if key == "class" else key): value for key, value in raw.items()}
     known = _fields(where)
     for key in raw:
         if key not in known:
-            allowed = ", ".join(sorted(known)).replace("klass", "class")
-            raise ConfigError(f"{where}: unknown key {key!r}; allowed are {allowed}", file)
-    for name, item in known.items():
-        if item.required and name not in raw:
-            raise ConfigError(f"{where}: an entry has no {name.replace('klass', 'class')!r}", file)
+            raise ConfigError(
+                f"{where}: unknown key {key!r}; allowed are {', '.join(sorted(known))}", file
+            )
+    values = {key: _spelled_out(known[key].type, value) for key, value in raw.items()}
     try:
-        values = {key: _convert(known[key].type, value) for key, value in raw.items()}
-        return _SECTIONS[where](**values)
-    except TypeError as error:
-        raise ConfigError(f"{where}: an entry has a wrong value; expected {error}", file) from None
+        return convert(values, _SECTIONS[where])
+    except ValidationError as error:
+        raise ConfigError(f"{where}: an entry is wrong: {error}", file) from None
 
 
 def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> LibraryModels:
@@ -367,19 +350,12 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> LibraryModels:
             else:
                 allowed = ", ".join(sorted([*_SECTIONS, *_LISTS, "types"]))
                 raise ConfigError(f"unknown section {section!r}; allowed are {allowed}", file)
+    indexed: dict[str, Any] = {section: Index(found[section]) for section in _BY_NAME}
     return LibraryModels(
         types=paths,
-        sources=Index(found["sources"]),
-        sinks=Index(found["sinks"]),
-        sanitizers=Index(found["sanitizers"]),
-        propagators=Index(found["propagators"]),
-        tests=Index(found["tests"]),
-        parts=Index(found["parts"]),
-        stores=Index(found["stores"]),
-        checks=Index(found["checks"]),
+        **indexed,
         guards=tuple(found["guards"]),
         parameters=tuple(found["parameters"]),
-        routes=Index(found["routes"]),
         handlers=Index(found["handlers"], "base"),
         classes={item.name: item for item in found["classes"]},
         names={section: frozenset(names) for section, names in lists.items()},

@@ -215,10 +215,13 @@ def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
     [
         ("sauces: []\n", "unknown section 'sauces'; allowed are "),
         ("sources: [{match: a.b, kin: x}]\n", "sources: unknown key 'kin'; allowed are "),
-        ("sinks: [{match: a.b, class: sql}]\n", "sinks: an entry has no 'args'"),
+        (
+            "sinks: [{match: a.b, class: sql}]\n",
+            "sinks: an entry is wrong: Object missing required field `args`",
+        ),
         (
             "sinks: [{match: a, class: sql, args: ['0'], select: x}]\n",
-            "sinks: an entry has a wrong",
+            "sinks: an entry is wrong: Invalid enum value 'x' - at `\\$.select`",
         ),
         ("sources: [a.b]\n", "sources: an entry must be a mapping"),
         ("- a\n", "a library model must be a mapping"),
