@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from orchestrator.engine.ports import GuardedCall, Ruling
 from orchestrator.engine.text_guards import TextGuard
 from orchestrator.engine.types import Json
-from orchestrator.guards.invisible_characters import InvisibleGuard
+from orchestrator.guards.plain_text_guards import InvisibleGuard
 from orchestrator.guards.prompt_injection import InjectionGuard
 
 

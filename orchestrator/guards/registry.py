@@ -7,13 +7,15 @@ from msgspec import Struct
 
 from orchestrator.catalog.plugins import GUARD_PLUGINS, load_plugin
 from orchestrator.engine.text_guards import Action, TextGuard
-from orchestrator.guards.invisible_characters import InvisibleGuard
 from orchestrator.guards.language_detection import LanguageGuard
-from orchestrator.guards.markup import MarkupGuard
 from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
+from orchestrator.guards.plain_text_guards import (
+    InvisibleGuard,
+    LengthGuard,
+    MarkupGuard,
+    ToxicityGuard,
+)
 from orchestrator.guards.prompt_injection import InjectionGuard
-from orchestrator.guards.text_length import LengthGuard
-from orchestrator.guards.toxicity import ToxicityGuard
 
 
 class GuardSettings(Struct, frozen=True):
