@@ -59,9 +59,9 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
             "config/taint/x.yaml: sinks: an entry is wrong: Expected `float` <= 1.0 - at `$.confidence`",
         ),
         ({"rubrics/mine.yaml": RUBRIC}, "rubrics/mine.yaml:6: nothing measures 'files-acounted'"),
-        (pattern("shop.row($A)"), "x.yaml: js-x does not find its bad example; mend"),
-        (pattern("'shop.raw($A'"), "x.yaml: js-x does not find its bad example; mend"),
-        (pattern("shop.raw($A)", "shop.raw(t);"), "x.yaml: js-x finds its good example too; mend"),
+        (pattern("shop.row($A)"), "x.yaml: js-x does not match its bad example; correct"),
+        (pattern("'shop.raw($A'"), "x.yaml: js-x does not match its bad example; correct"),
+        (pattern("shop.raw($A)", "shop.raw(t);"), "x.yaml: js-x matches its good example too; correct"),
         (pattern("shop.raw($A)"), ""),
     ],
 )
