@@ -11,7 +11,7 @@ from orchestrator.report.terminal_escaping import escape_line, escape_unprintabl
 from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
 
 if TYPE_CHECKING:
-    from orchestrator.app.audit.audit_trail import Act, AuditTrail
+    from orchestrator.app.audit.audit_trail import AuditEntry, AuditTrail
     from orchestrator.app.audit.verification import VerifiedRun
 
 WHO_WIDTH = 14
@@ -41,27 +41,27 @@ def render_verification(done: VerifiedRun, width: int = 80) -> str:
 
 def render_audit_trail(trail: AuditTrail, width: int = 80) -> str:
     """One entry per action, in order of their start, refusals marked; ends in a newline."""
-    page, acts = Page(max(width, MIN_WIDTH)), trail.acts
-    refused = sum(act.refused for act in acts)
-    counts = f"{count_noun(len(acts), 'action')}, {refused} refused"
+    page, entries = Page(max(width, MIN_WIDTH)), trail.entries
+    refused = sum(entry.refused for entry in entries)
+    counts = f"{count_noun(len(entries), 'action')}, {refused} refused"
     head = f"Run {escape_unprintable(trail.run_id)}   {counts}"
-    if not acts:
+    if not entries:
         return f"{head}\nNo entries are recorded yet.\n"
-    who = min(max(cell_len(escape_unprintable(act.who)) for act in acts), WHO_WIDTH)
-    authority = min(max(cell_len(_format_authority(act)) for act in acts), AUTHORITY_WIDTH)
+    who = min(max(cell_len(escape_unprintable(entry.who)) for entry in entries), WHO_WIDTH)
+    authority = min(max(cell_len(_format_authority(entry)) for entry in entries), AUTHORITY_WIDTH)
     lines, day = [head], ""
-    for act in acts:
-        moment = datetime.fromtimestamp(act.at, UTC)
+    for entry in entries:
+        moment = datetime.fromtimestamp(entry.at, UTC)
         if day != (day := f"{moment:%Y-%m-%d}"):
             lines += ["", f"{day} UTC"]
-        first = f"{act.row:>6} {moment:%H:%M:%S}  {pad(escape_unprintable(act.who), who)}  "
-        first += f"{pad(_format_authority(act), authority)}  "
-        text = f"{act.what}: {act.outcome}" if act.outcome else act.what
+        first = f"{entry.row:>6} {moment:%H:%M:%S}  {pad(escape_unprintable(entry.who), who)}  "
+        first += f"{pad(_format_authority(entry), authority)}  "
+        text = f"{entry.what}: {entry.outcome}" if entry.outcome else entry.what
         lines += page.wrap(escape_line(text), first=first, limit=4)
     return "\n".join(lines) + "\n"
 
 
-def _format_authority(act: Act) -> str:
+def _format_authority(entry: AuditEntry) -> str:
     # What refused it is in the outcome, which has room for it.
-    parts = ("REFUSED", act.level) if act.refused else (act.level, act.authority)
+    parts = ("REFUSED", entry.level) if entry.refused else (entry.level, entry.authority)
     return escape_unprintable(" ".join(filter(None, parts)))

@@ -110,11 +110,13 @@ def test_a_yes_lets_it_happen_once_and_the_audit_says_whose_it_was(
     assert waiting.sit().ok
     assert len(waiting.tool.started) == 1
     assert command(waiting, "audit", "show", RUN, "--json") == 0
-    acts = json.loads(capsys.readouterr().out)["acts"]
-    (done,) = [act for act in acts if act["level"] == "IRREVERSIBLE" and not act["refused"]]
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    (done,) = [
+        entry for entry in entries if entry["level"] == "IRREVERSIBLE" and not entry["refused"]
+    ]
     assert done["authority"].startswith("approved by ")
     assert "nobody" not in done["authority"]
-    assert any("yes by" in act["what"] for act in acts)
+    assert any("yes by" in entry["what"] for entry in entries)
     assert command(waiting, "approve", RUN, CALL) == 2
     assert "no call" in capsys.readouterr().err
 

@@ -266,12 +266,12 @@ def test_show_tells_who_did_what_and_on_which_authority(
     assert "  follows its playbook: ok" in out
     assert "model" not in out
     assert main(["audit", "show", "latest", "--repo", "repo", "--json"]) == 0
-    acts = json.loads(capsys.readouterr().out)["acts"]
-    assert [act["row"] for act in acts] == sorted(act["row"] for act in acts)
-    (signed,) = [act for act in acts if act["what"].startswith("signed rows")]
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    assert [entry["row"] for entry in entries] == sorted(entry["row"] for entry in entries)
+    (signed,) = [entry for entry in entries if entry["what"].startswith("signed rows")]
     assert signed["authority"].startswith("key ")
     assert {"lead", "security", "qa", "docs", "architecture", "diffcourt"} == {
-        act["who"] for act in acts
+        entry["who"] for entry in entries
     }
 
 

@@ -47,7 +47,7 @@ def test_one_call_is_taken_back_and_the_audit_says_by_whom(
     assert "b.py" in capsys.readouterr().out
     assert texts(repo) == ("changed\n", "B = 1\n")
     assert main(["audit", "show", RUN, "--repo", str(repo.path), "--json"]) == 0
-    assert "rollback/1/" in json.dumps(json.loads(capsys.readouterr().out)["acts"])
+    assert "rollback/1/" in json.dumps(json.loads(capsys.readouterr().out)["entries"])
 
 
 def test_all_calls_are_taken_back(repo: Repo) -> None:

@@ -18,7 +18,7 @@ from orchestrator import (
     ToolPolicy,
     tool,
 )
-from orchestrator.app.audit.audit_trail import build_acts
+from orchestrator.app.audit.audit_trail import build_entries
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change, review
@@ -59,10 +59,10 @@ async def test_rulings_are_recorded_and_refuse_nothing(tmp_path: Path) -> None:
     ]
     assert any(event.detail.startswith("OBSERVE ONLY: ") for event in events)
     store = SqliteStore(path)
-    acts = build_acts(await store.rows("r"))
+    entries = build_entries(await store.rows("r"))
     store.close()
-    assert any("OBSERVE ONLY: " in act.what for act in acts)
-    done = next(act for act in acts if act.key == "execute/2/deploy")
+    assert any("OBSERVE ONLY: " in entry.what for entry in entries)
+    done = next(entry for entry in entries if entry.key == "execute/2/deploy")
     assert done.authority == "NONE, observed only"
     assert "would be refused: permission: deploy is IRREVERSIBLE" in done.outcome
     assert "rate: deploy was already called 1 times" in done.outcome

@@ -61,7 +61,10 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
         ({"rubrics/mine.yaml": RUBRIC}, "rubrics/mine.yaml:6: nothing measures 'files-acounted'"),
         (pattern("shop.row($A)"), "x.yaml: js-x does not match its bad example; correct"),
         (pattern("'shop.raw($A'"), "x.yaml: js-x does not match its bad example; correct"),
-        (pattern("shop.raw($A)", "shop.raw(t);"), "x.yaml: js-x matches its good example too; correct"),
+        (
+            pattern("shop.raw($A)", "shop.raw(t);"),
+            "x.yaml: js-x matches its good example too; correct",
+        ),
         (pattern("shop.raw($A)"), ""),
     ],
 )

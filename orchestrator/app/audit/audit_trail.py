@@ -1,4 +1,4 @@
-"""A journal's rows as acts: who did what, when, and on which authority."""
+"""The audit trail: a journal's rows as entries of who did what, when, and on which authority."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ HARNESS = "diffcourt"
 SUBJECT_FIELDS = ("said", "state", "decision", "verdict")
 
 
-class Act(Struct, frozen=True):
+class AuditEntry(Struct, frozen=True):
     """One thing that was done, or refused.
 
     Attributes:
@@ -48,15 +48,15 @@ class AuditTrail(Struct, frozen=True):
     """All that a run did, in the order in which it began."""
 
     run_id: str
-    acts: tuple[Act, ...]
+    entries: tuple[AuditEntry, ...]
 
 
-def build_acts(rows: Sequence[Row]) -> list[Act]:
-    """The acts of verified rows, in the order in which they began."""
-    return sorted(_acts(rows), key=lambda act: act.row)
+def build_entries(rows: Sequence[Row]) -> list[AuditEntry]:
+    """The entries of verified rows, in the order in which they began."""
+    return sorted(_entries(rows), key=lambda entry: entry.row)
 
 
-def _acts(rows: Sequence[Row]) -> Iterator[Act]:
+def _entries(rows: Sequence[Row]) -> Iterator[AuditEntry]:
     begun: dict[str, tuple[Row, dict[str, Any]]] = {}
     said_by: dict[str, str] = {}
     for row in rows:
@@ -67,7 +67,7 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
             key = Key.parse(row.key)
             if key.part == APPROVAL:
                 said_by[key.subject] = str(body.get("who"))
-            yield _note_act(row, body)
+            yield _note_entry(row, body)
             continue
         body["who"] = said_by.get(row.key, "")
         start, request = begun.pop(row.key, (row, body))
@@ -77,9 +77,9 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
             begun[row.key] = row, body
         else:
             refusal = body if row.kind == "refusal" else None
-            act = _effect(start, request, _ended(body), refusal, _observed(body))
+            entry = _effect(start, request, _ended(body), refusal, _observed(body))
             offline = _model_of(body) == OFFLINE
-            yield replace(act, what="follows its playbook") if offline else act
+            yield replace(entry, what="follows its playbook") if offline else entry
     for start, request in begun.values():
         yield _effect(start, request, "not ended")
 
@@ -90,7 +90,7 @@ def _model_of(body: Mapping[str, Any]) -> str:
     return str(value.get("model", "")) if isinstance(value, dict) else ""
 
 
-def _note_act(row: Row, body: Mapping[str, Any]) -> Act:
+def _note_entry(row: Row, body: Mapping[str, Any]) -> AuditEntry:
     """A note or a signed head, which the program itself writes."""
     if row.kind == SIGNED_HEAD:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
@@ -106,7 +106,7 @@ def _note_act(row: Row, body: Mapping[str, Any]) -> Act:
         what, authority = f"{row.key}: {subject}" if subject else row.key, ""
         if key.part == SESSION:
             what = f"session {key.number} began"
-    return Act(
+    return AuditEntry(
         row=row.seq,
         at=row.at,
         key=row.key,
@@ -130,7 +130,7 @@ def _effect(
     outcome: str,
     refusal: Mapping[str, Any] | None = None,
     observed: Sequence[str] = (),
-) -> Act:
+) -> AuditEntry:
     parameters = request.get("asked")
     parameters = parameters if isinstance(parameters, dict) else {}
     level = str(request.get("level", ""))
@@ -141,7 +141,7 @@ def _effect(
     if observed:
         authority = "NONE, observed only"
         outcome = f"{outcome}; would be refused: {'; '.join(observed)}"
-    return Act(
+    return AuditEntry(
         row=start.seq,
         at=start.at,
         key=start.key,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory
-from orchestrator.app.audit.audit_trail import AuditTrail, build_acts
+from orchestrator.app.audit.audit_trail import AuditTrail, build_entries
 from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.engine.canonical_json import canonical
@@ -148,7 +148,7 @@ def load_trail(repo: Path | None, name: str) -> AuditTrail:
     with state_directory.open_run(state_directory.state_dir(repo), repo, name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     check_chain(rows)
-    return AuditTrail(run.run_id, tuple(build_acts(rows)))
+    return AuditTrail(run.run_id, tuple(build_entries(rows)))
 
 
 def _without_exit_code(body: bytes) -> bytes:
