@@ -9,13 +9,14 @@ A provider's cache holds for a prefix of the same bytes, and so does reasoning t
 it. Only compaction of a full window changes earlier messages, and that is on record.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.common_contract import common_contract, contract_name, describe_answer
 from orchestrator.engine.context_compaction import (
     TARGET_SHARE,
     Omission,
@@ -47,6 +48,8 @@ LAST_TURN = """\
 Report now, without calling tools: {why}. Report what you have found so far; name what you did not
 get to as gaps.
 """
+
+NO_CONTRACTS: Mapping[str, Json] = {}
 
 
 def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> AgentSpec:
@@ -88,6 +91,7 @@ class Context:
             follows it, and the system prompt has the rules alone. So agents of one model share a
             prefix that the provider caches.
         common_tools: names of the tools that are shown then.
+        contracts: those of all agents, by name: then they are sent as one.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Context:
         rules: str,
         opening: str = "",
         common_tools: Sequence[str] = (),
+        contracts: Mapping[str, Json] = NO_CONTRACTS,
     ) -> None:
         self._journal = journal
         self._skills = {skill.name: skill for skill in spec.skills}
@@ -108,6 +113,7 @@ class Context:
         self._open: str | None = None
         self._called: set[str] = set()
         self._common_tools = common_tools if opening else ()
+        kind = contract_name(spec.contract, contracts) if opening else ""
         system = _system(spec, choice, rules)
         self._window, self._nonce = choice.window, executor.nonce
         self._standing = Request(
@@ -115,7 +121,7 @@ class Context:
             model=choice.model,
             system=system[-1:] if opening else system,
             messages=(),
-            output_schema=spec.contract,
+            output_schema=common_contract(contracts) if kind else spec.contract,
             max_tokens=choice.max_tokens,
             effort=choice.effort,
             nonce=executor.nonce,
@@ -125,13 +131,13 @@ class Context:
             "agent": spec.name,
             "model": choice.model,
             "system": put(to_builtins(self._standing.system)),
-            "contract": put(spec.contract),
+            "contract": put(self._standing.output_schema),
         }
         self._choose_tools()
         self.messages: list[Message] = []
         self._digest = ""
         if opening:
-            self.add("user", Text(opening), Text(_role_text(spec, system[:-1], brief)))
+            self.add("user", Text(opening), Text(_role_text(spec, system[:-1], brief, kind)))
         else:
             self.add("user", Text(brief))
 
@@ -235,8 +241,8 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, 
     return (Section("role", spec.name, spec.prompt), *skills, *strategy, *sections)
 
 
-def _role_text(spec: AgentSpec, sections: Sequence[Section], brief: str) -> str:
-    """What differs between the agents of a run: role, skills, bounds and task."""
+def _role_text(spec: AgentSpec, sections: Sequence[Section], brief: str, kind: str) -> str:
+    """What differs between the agents of a run: role, skills, bounds, report and task."""
     bounds = spec.bounds
     limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
     limits_text = ", ".join(
@@ -250,7 +256,8 @@ def _role_text(spec: AgentSpec, sections: Sequence[Section], brief: str) -> str:
         f"You have at most {limits_text}. Some of the tools shown may be another agent's; "
         f"yours are: {', '.join(spec.tools)}."
     )
-    parts = [f"Agent: {spec.name}", *texts, yours, brief]
+    form = [describe_answer(kind)] if kind else []
+    parts = [f"Agent: {spec.name}", *texts, yours, *form, brief]
     return "\n\n".join(parts)
 
 

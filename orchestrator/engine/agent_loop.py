@@ -17,9 +17,10 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_context import Context, add_skill_tool
+from orchestrator.engine.agent_context import NO_CONTRACTS, Context, add_skill_tool
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
+from orchestrator.engine.common_contract import contract_name, unwrap
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
@@ -99,6 +100,7 @@ class AgentRuntime(Struct, frozen=True):
         opening: what every agent's first message begins with, the same bytes for all.
         common_tools: what every agent is shown where there is an opening; a call that an agent may
             not make is refused by the executor.
+        contracts: of all agents that share the opening, by name: sent as one output schema.
         outgoing: an agent's name and report to the report as it counts; raises ``GuardRefused``.
         check_report: an agent's name, its report and the one that was sent back before it (None:
             none was) to the report that counts and the errors to send back.
@@ -111,6 +113,7 @@ class AgentRuntime(Struct, frozen=True):
     rules: str = ""
     opening: str = ""
     common_tools: tuple[str, ...] = ()
+    contracts: Mapping[str, Json] = NO_CONTRACTS
     choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
     loops: LoopPolicy = DEFAULT_LOOP_POLICY
     outgoing: Callable[[str, Json], Json] = report_unchanged
@@ -139,6 +142,7 @@ def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentS
         rules=runtime.rules,
         opening=opening,
         common_tools=runtime.common_tools if opening else (),
+        contracts=runtime.contracts,
     )
     return able, context
 
@@ -257,7 +261,8 @@ class _Work:
 
     async def _checked(self, response: Response) -> tuple[Json, list[str]]:
         """The report, or what is to be sent back."""
-        report, errors = _read_report(response, self._errors_of)
+        kind = contract_name(self._spec.contract, self._runtime.contracts)
+        report, errors = _read_report(response, self._errors_of, kind)
         if errors:
             self._malformed += 1
             return None, errors
@@ -362,9 +367,13 @@ def _reject_constant(name: str) -> None:
 
 
 def _read_report(
-    response: Response, errors_of: Callable[[Json], list[str]] | None
+    response: Response, errors_of: Callable[[Json], list[str]] | None, kind: str
 ) -> tuple[Json, list[str]]:
-    """The final report, or what is wrong with it."""
+    """The final report, or what is wrong with it.
+
+    Args:
+        kind: the name of its contract among those of all agents, which may be around it.
+    """
     text = "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
     if response.stop == "max_tokens":
         return None, ["the answer was cut off at its token limit; report more briefly"]
@@ -373,7 +382,7 @@ def _read_report(
     if errors_of is None:
         return text, []
     try:
-        report = _first_json(text)
+        report = unwrap(_first_json(text), kind)
     except (ValueError, RecursionError) as error:
         return None, [f"not valid JSON: {error}"]
     return report, errors_of(report)

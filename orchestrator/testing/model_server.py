@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Json, Response, Usage
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
+from orchestrator.testing.answers import enforce_answer, own_contract
 from orchestrator.testing.api_validation import RequestRejectedError, parse_body
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.hand_written_replies import HandWrittenReplies
@@ -139,7 +140,7 @@ class ModelServer:
         return reply
 
     async def _next_line(self, api: Api, agent: str, body: dict[str, Json]) -> ServerReply:
-        schema = api.schema(body)
+        schema = own_contract(api.schema(body), body)
         if self._by_hand:
             return await self._by_hand.next(agent, body, schema)
         return self._script.next(agent, schema)
@@ -172,6 +173,7 @@ class ModelServer:
                 response = line
             case _:
                 response = line(body)
+        response = enforce_answer(response, api.schema(body), body)
         usage, written = response.usage, 0
         if usage == Usage():
             usage, written = self._count(api, response, body)

@@ -10,7 +10,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from orchestrator.testing.model_server import RecordedRequest
 from orchestrator.testing.scripted_model import tool_call_reply
-from tests.providers.whole_kit import HEAD, POLICY, plans, reports, review, serving, sums_up
+from tests.providers.whole_kit import HEAD, POLICY, judges, plans, reports, review, serving, sums_up
 from tests.review.review_kit import change
 
 TEAM = ("security", "qa", "docs", "architecture")
@@ -67,7 +67,9 @@ def test_every_agent_begins_with_the_same_bytes(
     requests = {seen.agent: seen for seen in tooled if seen.agent in members}
     assert requests.keys() == members
     shared = {
-        json.dumps([seen.body["tools"], seen.body["system"], first_text(seen)])
+        json.dumps(
+            [seen.body["tools"], seen.body["system"], seen.body["output_config"], first_text(seen)]
+        )
         for seen in requests.values()
     }
     assert len(shared) == 1
@@ -87,14 +89,15 @@ def test_every_agent_begins_with_the_same_bytes(
 def test_later_agents_of_a_model_read_the_opening_from_the_cache(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, provider: str
 ) -> None:
-    with serving(portal, monkeypatch, provider, {**silent(), "judge": []}) as server:
+    with serving(portal, monkeypatch, provider, {**silent(), "judge": [judges()]}) as server:
         review(repo, provider)
     by_model: dict[str, list[RecordedRequest]] = {}
     for seen in server.requests:
-        if seen.agent in TEAM:
+        if seen.agent in {"lead", "judge", *TEAM} and seen.body.get("tools"):
             by_model.setdefault(str(seen.body["model"]), []).append(seen)
     later = [seen for requests in by_model.values() for seen in requests[1:]]
-    assert len(later) >= 2
+    assert {"judge", "security"} <= {seen.agent for seen in later}
+    assert len(later) >= 4
     for seen in later:
         used = seen.usage
         assert used is not None

@@ -71,9 +71,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
     criteria = judged_criteria(state.rubric)
     evidence = await judge_evidence(state)
     task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
-    # Its contract differs, so it shares no cached prefix; what it judges, its evidence shows.
-    runtime = replace(state.runtime, opening="")
-    state.round.judged = await run_task(task, runtime, state.budget)
+    state.round.judged = await run_task(task, state.runtime, state.budget)
     known = citable_sources(state, state.answers(judge=True))
     await _take_finding_marks(state, known)
     return await read_marks(criteria, state.round.judged, known)

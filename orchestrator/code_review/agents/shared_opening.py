@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from orchestrator.code_review.agent_report_contracts import contracts
+from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
 from orchestrator.code_review.findings.evidence_from_journal import (
@@ -24,7 +26,7 @@ from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.repository_navigation import riskiest_first
 from orchestrator.engine.skills import USE_SKILL
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
+from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
 from orchestrator.engine.untrusted_text import frame
 
 DIFF_CHARACTERS = 45_000
@@ -51,7 +53,7 @@ own where the lines show that somebody is harmed:"""
 
 
 async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
-    """Run the analyzers, and give all agents of the run their common opening and tools.
+    """Run the analyzers, and give all agents of the run their common opening, tools and contract.
 
     Args:
         analyze: False for an estimate, where only the size of the opening matters.
@@ -59,7 +61,9 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     if analyze:
         await _run_analyzers(state)
     text = await _write_opening(state)
-    state.runtime = replace(state.runtime, opening=text, common_tools=_common_tools(state))
+    state.runtime = replace(
+        state.runtime, opening=text, common_tools=_common_tools(state), contracts=_contracts(state)
+    )
 
 
 async def _run_analyzers(state: ReviewState) -> None:
@@ -94,6 +98,12 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
     agents = [state.catalog.agents[name] for name in names if name in state.catalog.agents]
     wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys() | {USE_SKILL}
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
+
+
+def _contracts(state: ReviewState) -> dict[str, Json]:
+    """The contracts of all agents, by name: a provider's cache holds for an equal output schema."""
+    wanted = [spec.contract for spec in participants(state.catalog, state.settings)]
+    return {name: contract for name, contract in contracts().items() if contract in wanted}
 
 
 async def _write_opening(state: ReviewState) -> str:

@@ -1,0 +1,48 @@
+"""One output schema for agents with different contracts.
+
+A provider puts the output schema in front of everything else, so agents share a cached prefix only
+with the same one. It offers each contract under a name of its own: ``{"answer": {"plan": {...}}}``.
+"""
+
+from collections.abc import Mapping
+
+from orchestrator.engine.types import Json
+
+ANSWER = "answer"
+
+
+def common_contract(contracts: Mapping[str, Json]) -> Json:
+    """The schema of an answer under one of these contracts: name → JSON Schema."""
+    options = [_single_property(name, contract) for name, contract in contracts.items()]
+    return _single_property(ANSWER, {"anyOf": options})
+
+
+def contract_name(contract: Json, contracts: Mapping[str, Json]) -> str:
+    """The name of a contract among these; empty when it is none of them."""
+    return next((name for name, one in contracts.items() if one == contract), "")
+
+
+def describe_answer(name: str) -> str:
+    """Tell a model under which name it answers."""
+    return f'Your final report is an answer of the kind {name}: {{"{ANSWER}": {{"{name}": ...}}}}.'
+
+
+def unwrap(report: Json, name: str) -> Json:
+    """The report in an answer; what is not wrapped, or under another name, is left as it is.
+
+    Args:
+        name: of the contract; empty where there is no common one.
+    """
+    for key in (ANSWER, name) if name else ():
+        if isinstance(report, Mapping) and report.keys() == {key}:
+            report = report[key]
+    return report
+
+
+def _single_property(name: str, schema: Json) -> Json:
+    return {
+        "type": "object",
+        "properties": {name: schema},
+        "required": [name],
+        "additionalProperties": False,
+    }
