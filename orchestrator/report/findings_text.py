@@ -65,15 +65,15 @@ def _cause_of(finding: Finding) -> Hashable:
     return finding.severity, finding.rule, finding.title
 
 
-def _render_quote(page: Page, finding: Finding) -> list[str]:
-    if not finding.evidence.quote.strip():
+def _render_quote(page: Page, text: str, first_line: int) -> list[str]:
+    if not text.strip():
         return []
-    quoted = escape_code_lines(finding.evidence.quote)
+    quoted = escape_code_lines(text)
     shown = dedent("\n".join(quoted[: page.cut(QUOTE_LINES)])).split("\n")
-    digits = len(str(finding.start_line + len(shown) - 1))
+    digits = len(str(first_line + len(shown) - 1))
     room = page.width - digits - 9
     lines: list[str] = []
-    for number, line in enumerate(shown, finding.start_line):
+    for number, line in enumerate(shown, first_line):
         rows = chop_cells(line[: 2 * room * ROWS_PER_LINE], room) or [""]
         lines.append(page.paint(f"      {number:>{digits}} | ", "dim") + rows[0])
         lines += [f"{DEEP_INDENT}{'':>{digits}} {row}" for row in rows[1:ROWS_PER_LINE]]
@@ -113,11 +113,13 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
     """A finding with its evidence, and the other places of the same cause."""
     finding, *others = cause
     whole = page.cut(12 if finding.severity in GRAVE else 4)
-    lines = _render_title(page, finding, page.cut(4)) + _render_quote(page, finding)
+    lines = _render_title(page, finding, page.cut(4))
+    lines += _render_quote(page, finding.evidence.quote, finding.start_line)
     if finding.because_of is not None:
         named = finding.because_of
         place = _format_place(named.path, named.line, named.removed)
         lines += page.wrap(f"because of {place}", first="      ", rest=DEEP_INDENT, limit=2)
+        lines += _render_quote(page, finding.cause_quote, named.line)
     if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
         lines += _render_text(page, "why", finding.detail, whole)
     if finding.fix_suggestion:

@@ -183,6 +183,7 @@ def test_a_finding_names_its_cause_and_what_agents_add_in_their_words() -> None:
         1,
         title="Unauthenticated channel",
         because_of=Cause(path="transport.py", line=1929, removed=True),
+        cause_quote="self._ensure_authed(ptype, m)",
         evidence=Evidence(quote="self._ensure_authed()", tool_calls=(), side="base"),
         reports=(
             Reported(
@@ -205,6 +206,7 @@ High (1)
   src/upload.py:42 (removed)  Unauthenticated channel
       42 | self._ensure_authed()
       because of transport.py:1929 (removed)
+      1929 | self._ensure_authed(ptype, m)
       security adds: A client opens a shell. base called _ensure_authed, head
         does not
       [F1, ruff:S602] by ruff"""

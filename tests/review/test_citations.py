@@ -211,6 +211,14 @@ CAUSED: list[tuple[str, str, Cause | None, Cause | Rejection | None]] = [
 ]  # fmt: skip
 
 
+def text_of(cause: Cause | None) -> str:
+    """The text of a cause in the cases above."""
+    if cause is None:
+        return ""
+    side = LINES if cause.removed else CHANGED
+    return side[cause.line - 1].strip()
+
+
 async def test_a_cause_is_the_nearest_changed_line(tmp_path: Path) -> None:
     base = {"a.py": "\n".join(LINES), "b.py": OTHER}
     async with workspace_of(change(tmp_path, base, {"a.py": "\n".join(CHANGED)})) as workspace:
@@ -230,8 +238,10 @@ async def test_a_cause_is_the_nearest_changed_line(tmp_path: Path) -> None:
                     start_line=start + 1,
                     end_line=end + 1,
                     because_of=found.because_of,
+                    cause_quote=found.cause_quote,
                 )
                 assert found.because_of == expected, (quote, named)
+                assert found.cause_quote == text_of(expected)
             else:
                 assert found == expected, (quote, named)
 

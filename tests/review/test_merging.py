@@ -385,6 +385,7 @@ def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
     words: dict[str, Any] = {
         "detail": "It runs what it is given.", "fix_suggestion": "Pass a list.", "start_column": 7,
         "end_line": 6, "side": "base", "because_of": Cause("app.py", 2), "cwe": (78, 20),
+        "cause_quote": "x",
     }  # fmt: skip
     objection = Objection("qa", "no", ("file a: b",), "")
     shell, other = (
@@ -410,6 +411,7 @@ def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
         fix_suggestion="Pass a list.",
         reported_by=("qa", "ruff", "security"),
         because_of=Cause("app.py", 2),
+        cause_quote="x",
         reports=(
             Reported(
                 by="ruff",

@@ -80,7 +80,7 @@ async def locate_finding(
         text = finding.quote if REDACTED in finding.quote else "\n".join(lines[start - 1 : end])
         located = replace(finding, path=name, side=side, start_line=start, end_line=end, quote=text)
         if with_cause := _with_cause(workspace, located, changed):
-            return with_cause
+            return await _with_cause_quote(workspace, with_cause)
         outside = outside or Rejection("outside", _why_outside(finding.because_of))
     if outside:
         return outside
@@ -124,6 +124,15 @@ def _with_cause(
                 return replace(located, because_of=Cause(named.path, line, side == "base"))
     line = _nearest_line(changed, (located.start_line, located.end_line), CONTEXT_LINES)
     return replace(located, because_of=Cause(located.path, line)) if line else None
+
+
+async def _with_cause_quote(workspace: ReviewWorkspace, located: LocatedFinding) -> LocatedFinding:
+    """The finding with the text of the line that causes it."""
+    if (cause := located.because_of) is None:
+        return located
+    lines = await read_lines(workspace, "base" if cause.removed else "head", cause.path)
+    text = lines[cause.line - 1].strip() if cause.line <= len(lines) else ""
+    return replace(located, cause_quote=text[:MAX_SHOWN_QUOTE])
 
 
 def _nearest_line(lines: Collection[int], place: Place, within: int) -> int | None:

@@ -24,6 +24,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         start_column: 1-based, in characters; 0: not known.
         quote: the cited text; an analyzer's is shortened and has its secrets redacted.
         because_of: the changed line that causes a finding outside the lines that the change adds.
+        cause_quote: the text of that line.
     """
 
     fingerprint: str
@@ -42,6 +43,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     start_column: int = 0
     quote: str
     because_of: Cause | None = None
+    cause_quote: str = ""
 
 
 class Target(Struct, frozen=True):

@@ -364,6 +364,7 @@ def build_finding(
         fix_suggestion=words.fix_suggestion or first.fix_suggestion,
         reported_by=tuple(sorted(reporters.union(*(part.repeated_by for part in merged.parts)))),
         because_of=first.because_of,
+        cause_quote=first.cause_quote,
         reports=_several(reports),
         objections=objections,
         standing="proved"

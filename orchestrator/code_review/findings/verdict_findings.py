@@ -299,6 +299,7 @@ def _at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding
         end_line=known.end_line,
         quote=known.quote,
         because_of=None,
+        cause_quote="",
     )
 
 

@@ -184,6 +184,7 @@ class Finding(Strict, frozen=True, kw_only=True):
     because_of: Annotated[
         Cause | None, Meta(description="for a finding outside the lines that the change adds")
     ] = None
+    cause_quote: Annotated[str, Meta(description="the text of that line, secrets redacted")] = ""
     reports: Annotated[
         tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
     ] = ()
