@@ -213,6 +213,7 @@ def test_two_findings_of_one_agent_without_a_rule_are_not_merged() -> None:
         # None of these is independent: it was shown the finding, or takes it up by its name.
         ([tool(), agent("security")], 0.8),
         ([tool(), agent("qa", refers_to=tool().finding.fingerprint)], 0.8),
+        ([replace(tool(), shown_to_all=True), agent("qa")], 0.8),
         # What it takes up is sure by two analyzers, so its own, surer report is as well.
         (
             [

@@ -38,8 +38,8 @@ _QUOTABLE = {"title", "detail", "fix_suggestion", "evidence"}
 
 async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> list[str]:
     """The lines of a regular file of a side's tree, changed or not; empty where there is none."""
-    mode, _ = (await workspace.contents.paths(side)).get(path, ("", ""))
-    if not mode.startswith("100"):
+    entry = (await workspace.contents.paths(side)).get(path)
+    if entry is None or not entry[0].startswith("100"):
         return []
     written, failed = await workspace.side(side, [path])
     return [] if path in failed else workspace.read(written, path)

@@ -253,7 +253,7 @@ def join_duplicates(
 def _reports_same_defect(left: FindingReport, right: FindingReport) -> bool:
     """Whether two reports, at least one of them an agent's, mean the same defect.
 
-    That ``one`` takes up the other's finding does not count: such a report is not independent.
+    That ``left`` takes up the other's finding does not count: such a report is not independent.
     """
     first, second = left.finding, right.finding
     if first.fingerprint == second.fingerprint:
@@ -395,10 +395,7 @@ def _confirmations(
         if SEVERITIES.index(report.finding.severity) <= order
     ]
     proved = any(report.from_analyzer and report in decides.reports for report in as_severe)
-    authors = sorted(
-        as_severe, key=lambda report: (not report.from_analyzer, bool(report.refers_to))
-    )
-    author = authors[0].reporter if authors else ""
+    author = min(as_severe, key=lambda report: (not report.from_analyzer, bool(report.refers_to)))
     names = {
         report.reporter
         for report in as_severe
@@ -406,7 +403,7 @@ def _confirmations(
         and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
     }
     judge = {JUDGE} if any(part.judge_confirms for part in merged.parts) else set[str]()
-    return proved, tuple(sorted((names | judge) - {author}))
+    return proved, tuple(sorted((names | judge) - {author.reporter}))
 
 
 def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
