@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 Asked = Literal["varies", "built", "request"]
@@ -124,23 +124,8 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
 
 def build_language(data: Mapping[str, Any]) -> Language:
     """A file's content as a language."""
-    return Language(
-        grammars={suffix: tuple(names) for suffix, names in data["grammars"].items()},
-        scopes=frozenset(data["scopes"]),
-        names=frozenset(data["names"]),
-        unpacks=frozenset(data["unpacks"]),
-        bindings=data["bindings"],
-        literals=frozenset(data["literals"]),
-        values={kind: tuple(fields) for kind, fields in data["values"].items()},
-        lookups=data["lookups"],
-        calls=data["calls"],
-        joined_by=frozenset(data["joined_by"]),
-        known=_expression(data["known"]),
-        pure=_expression(data["pure"]),
-        safe=_expression(data["safe"]),
-        request=_expression(data["request"]),
-        patterns=build_patterns(data),
-    )
+    language = convert({**data, "patterns": ()}, Language, dec_hook=_compile_expression)
+    return replace(language, patterns=build_patterns(data))
 
 
 def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
@@ -148,7 +133,7 @@ def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
     return tuple(map(_pattern, data["patterns"]))
 
 
-def _expression(text: str) -> re.Pattern[str]:
+def _compile_expression(kind: type, text: Any) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL | re.VERBOSE)
 
 

@@ -64,7 +64,7 @@ def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) 
         ("- a\n", "must be a mapping"),
         ("a: [\n", "not valid YAML"),
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
-        ("grammars: {}\n", "'scopes' is missing"),
+        ("grammars: {}\n", "missing required field `scopes`"),
         ("extends: klingon\npatterns: []\n", "allowed: go, java, javascript, ruby"),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
