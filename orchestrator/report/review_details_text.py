@@ -82,14 +82,12 @@ def _render_agents(page: Page, verdict: Verdict) -> list[str]:
 
 def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
     """Every move to another escalation stage, with its reason."""
-    if not verdict.escalations:
-        return []
-    lines = [page.heading("Escalated")]
-    for change in verdict.escalations:
-        stages = f"{change.from_stage} -> {change.to_stage}"
-        text = f"{change.agent} (iteration {change.iteration}) {stages}: {change.why}"
-        lines += page.wrap(escape_line(text), first="  ", limit=page.cut(3))
-    return lines
+    texts = [
+        f"{change.agent} (iteration {change.iteration}) {change.from_stage} -> {change.to_stage}: "
+        f"{change.why}"
+        for change in verdict.escalations
+    ]
+    return page.section("Escalated", texts)
 
 
 def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
@@ -109,14 +107,12 @@ def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
 
 def _render_guards(page: Page, verdict: Verdict) -> list[str]:
     """Decisions of the guards; empty without any."""
-    if not verdict.guards:
-        return []
-    lines = [page.heading("Guards")]
-    for ruling in verdict.guards:
-        times = f", {ruling.count} times" if ruling.count > 1 else ""
-        text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
-        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", limit=page.cut(3))
-    return lines
+    texts = [
+        f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
+        + (f", {ruling.count} times" if ruling.count > 1 else "")
+        for ruling in verdict.guards
+    ]
+    return page.section("Guards", texts, rest="    ")
 
 
 def _render_stop(page: Page, verdict: Verdict) -> list[str]:

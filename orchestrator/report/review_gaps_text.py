@@ -103,12 +103,7 @@ def render_agents_gaps(page: Page, verdict: Verdict) -> list[str]:
             for text in _describe_agent(agent, known)
         )
     )
-    if not texts:
-        return []
-    lines = [page.heading("What agents could not do")]
-    for text in texts[: page.items]:
-        lines += page.wrap(escape_line(text), first="  ", rest=DEEP_INDENT, limit=page.cut(3))
-    return lines + page.omitted(len(texts))
+    return page.section("What agents could not do", texts, rest=DEEP_INDENT)
 
 
 def _describe_agent(agent: AgentReport, known: Set[str]) -> list[str]:
@@ -135,9 +130,4 @@ def render_uncertain(page: Page, verdict: Verdict) -> list[str]:
         for text in verdict.stop.uncertain
         if not text.startswith(OPEN_QUESTION) and not any(text.endswith(why) for why in gaps)
     ]
-    if not texts:
-        return []
-    lines = [page.heading("Still uncertain")]
-    for text in texts[: page.items]:
-        lines += page.wrap(escape_line(text), first="  - ", limit=page.cut(3))
-    return lines + page.omitted(len(texts))
+    return page.section("Still uncertain", texts, first="  - ")

@@ -27,11 +27,6 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def render_omitted(total: int, limit: int, what: str = "in the JSON") -> list[str]:
-    """The line that counts the omitted entries of a list; empty when none is omitted."""
-    return [f"  and {total - limit:,} more {what}"] if total > limit else []
-
-
 def format_duration(seconds: float) -> str:
     """A time span in the unit that reads best: ``4 ms``, ``3.2 s``, ``12m 05s``."""
     if seconds < 1:
@@ -98,6 +93,21 @@ class Page(Struct, frozen=True):
     def heading(self, text: str, style: str = "bold") -> str:
         """A section's first line."""
         return self.paint(text, style)
+
+    def section(
+        self,
+        heading: str,
+        texts: Sequence[str],
+        *,
+        first: str = "  ",
+        rest: str | None = None,
+        limit: int = 3,
+    ) -> list[str]:
+        """External texts under a heading, with the number of omitted ones; empty without any."""
+        lines = [self.heading(heading)] if texts else []
+        for text in texts[: self.items]:
+            lines += self.wrap(escape_line(text), first=first, rest=rest, limit=self.cut(limit))
+        return lines + self.omitted(len(texts))
 
     def wrap(
         self, text: str, *, first: str = "", rest: str | None = None, limit: int = 12

@@ -225,10 +225,7 @@ def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[s
 
 def _render_questions_to_author(page: Page, verdict: Verdict) -> list[str]:
     questions = review_gaps_text.questions_to_author(verdict)
-    lines = [page.heading("Questions to the author")] if questions else []
-    for question in questions[: page.items]:
-        lines += page.wrap(escape_line(question), first="  - ", limit=page.cut(4))
-    return lines + page.omitted(len(questions))
+    return page.section("Questions to the author", questions, first="  - ", limit=4)
 
 
 def _render_answers(page: Page, verdict: Verdict) -> list[str]:
