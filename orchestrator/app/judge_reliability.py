@@ -83,14 +83,6 @@ class JudgeOptions(Struct, frozen=True):
 NO_JUDGE = JudgeOptions()
 
 
-class JudgeRequest(Struct, frozen=True):
-    """A recorded review and how to judge it again."""
-
-    state: ReviewState
-    directory: Path
-    options: JudgeOptions
-
-
 class Judge:
     """A model that judges one recorded review. Use ``open_judge``."""
 
@@ -135,20 +127,21 @@ REJUDGE = "rejudge"
 
 
 @asynccontextmanager
-async def open_judge(request: JudgeRequest) -> AsyncIterator[Judge | None]:
+async def open_judge(
+    state: ReviewState, provider: str, directory: Path
+) -> AsyncIterator[Judge | None]:
     """The judge of a recorded review; None with the ``offline`` provider.
 
     Raises:
         InputError: the provider is unknown, or its key is missing.
         StoreError: another process is judging the same run.
     """
-    state, provider = request.state, request.options.provider
     if provider == OFFLINE:
         yield None
         return
     settings = replace(state.settings, provider=provider)
     async with (
-        _open_judgings(request.directory, state.journal.run_id) as journal,
+        _open_judgings(directory, state.journal.run_id) as journal,
         open_model(settings, state.catalog, journal) as model,
     ):
         yield Judge(state, _build_runtime(state, journal, model))

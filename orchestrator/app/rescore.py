@@ -17,14 +17,7 @@ from msgspec import Struct, convert, field
 from orchestrator.app import state_directory
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.coverage_report_copies import copy_reports
-from orchestrator.app.judge_reliability import (
-    NO_JUDGE,
-    PROBES,
-    JudgeOptions,
-    JudgeRequest,
-    Scores,
-    open_judge,
-)
+from orchestrator.app.judge_reliability import NO_JUDGE, PROBES, JudgeOptions, Scores, open_judge
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
@@ -103,8 +96,7 @@ async def _rescore_runs(
                 continue
             try:
                 async with _replay(store, run) as (state, verdict):
-                    request = JudgeRequest(state, directory, options)
-                    out.append(await _score_run(request, verdict, rubric))
+                    out.append(await _score_run(state, verdict, rubric, directory, options))
             except InputError:
                 raise
             except DiffcourtError as error:
@@ -151,8 +143,9 @@ def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
         raise StoreError("the replay gives another score than the verdict")
 
 
-async def _score_run(request: JudgeRequest, verdict: Verdict, rubric: Rubric) -> Rescored:
-    state = request.state
+async def _score_run(
+    state: ReviewState, verdict: Verdict, rubric: Rubric, directory: Path, options: JudgeOptions
+) -> Rescored:
     paths = [file.path for file in state.workspace.change.files]
     recorded = await _read_recorded_marks(state, rubric)
     marks = {
@@ -163,15 +156,13 @@ async def _score_run(request: JudgeRequest, verdict: Verdict, rubric: Rubric) ->
     }
     criteria = judging.judged_criteria(rubric)
     missing = [c for c in criteria if c.id not in recorded]
-    async with open_judge(request) as judge_:
+    async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
             return Rescored(verdict, judge(rubric, marks), tuple(recorded))
         if missing:
             marks |= await judge_.score(missing)
-        repeats = [
-            await judge_.score(criteria, number=n + 1) for n in range(request.options.repeat)
-        ]
-        names = PROBES if request.options.probes else ()
+        repeats = [await judge_.score(criteria, number=n + 1) for n in range(options.repeat)]
+        names = PROBES if options.probes else ()
         probes = {name: await judge_.score(criteria, name) for name in names}
     return Rescored(verdict, judge(rubric, marks), tuple(recorded), tuple(repeats), probes)
 
