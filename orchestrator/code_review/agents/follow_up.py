@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from orchestrator.code_review.agents.finding_descriptions import (
+    describe,
+    describe_rejected,
+    shorten,
+)
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.decision import weight
-from orchestrator.code_review.verdict.model import Finding, Rejected
+from orchestrator.code_review.verdict.model import Finding
 
 SHOWN = 60
 """Findings, and rejected findings, of which an agent is reminded."""
-
-SHOWN_TEXT = 500
-"""Characters of each text among them."""
 
 _ID = re.compile(r"\b[FR]\d+\b")
 
@@ -127,42 +128,10 @@ def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
     synthesis, requests = state.synthesis, state.focus.requests
     facts: dict[str, object] = {
         "findings": [describe(finding) for finding in synthesis.findings[:SHOWN]],
-        "rejected": [_describe_rejected(entry) for entry in synthesis.rejected[:SHOWN]],
+        "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN]],
     }
     if agent:
         return {**facts, "asked_of_you": list(requests.get(agent, ()))}
     first = state.rounds[0].plan.summary
     requested: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
-    return {**facts, "asked": requested, "first_plan": _shorten(first)}
-
-
-def describe(finding: Finding) -> dict[str, Any]:
-    """A finding as an agent of a later round is shown it."""
-    return {
-        "id": finding.id,
-        "fingerprint": finding.fingerprint,
-        "severity": finding.severity,
-        "confidence": finding.confidence,
-        "standing": finding.standing,
-        "title": finding.title,
-        "detail": _shorten(finding.detail),
-        "path": finding.path,
-        "side": finding.evidence.side,
-        "start_line": finding.start_line,
-        "end_line": finding.end_line,
-        "quote": _shorten(finding.evidence.quote),
-        "reported_by": list(finding.reported_by),
-        "remarks": [
-            f"{objection.by}: {_shorten(objection.reason)}" for objection in finding.objections
-        ],
-    }
-
-
-def _describe_rejected(entry: Rejected) -> dict[str, Any]:
-    shown = describe(entry.finding)
-    del shown["standing"]
-    return {**shown, "reason": entry.reason}
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}..."
+    return {**facts, "asked": requested, "first_plan": shorten(first)}

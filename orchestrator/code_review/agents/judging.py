@@ -16,7 +16,7 @@ from orchestrator.code_review.agent_report_contracts import (
     JudgeReport,
     as_form,
 )
-from orchestrator.code_review.agents import follow_up
+from orchestrator.code_review.agents.finding_descriptions import describe_rejected
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.citations import (
@@ -190,10 +190,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
             for finding in synthesis.findings[:SHOWN_FINDINGS]
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
-        "rejected": [
-            {**follow_up.describe(entry.finding), "reason": entry.reason}
-            for entry in synthesis.rejected[:SHOWN_FINDINGS]
-        ],
+        "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
             {"path": skip.path, "tool": skip.tool, "why": skip.why}
             for skip in synthesis.skipped

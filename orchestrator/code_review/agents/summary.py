@@ -13,10 +13,15 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import as_form
+from orchestrator.code_review.agents.finding_descriptions import (
+    describe,
+    describe_rejected,
+    shorten,
+)
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.parallel_agents import run_task
@@ -112,8 +117,14 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
         "status": verdict.status,
         "ended": _shorten(verdict.stop.detail),
         "uncertain": [_shorten(text) for text in verdict.stop.uncertain[:SHOWN]],
-        "findings": [_finding(finding) for finding in verdict.findings[:SHOWN]],
-        "rejected": [_rejected(entry) for entry in verdict.rejected[:SHOWN]],
+        "findings": [
+            describe(finding, longest=SHOWN_TEXT, quoted=False)
+            for finding in verdict.findings[:SHOWN]
+        ],
+        "rejected": [
+            describe_rejected(entry, longest=SHOWN_TEXT, quoted=False)
+            for entry in verdict.rejected[:SHOWN]
+        ],
         "gaps": [{"path": g.path, "tool": g.tool, "why": _shorten(g.why)} for g in gaps[:SHOWN]],
         "checks": {check.name: check.status for check in verdict.required_checks},
         "not_shown": {
@@ -124,26 +135,5 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
     }
 
 
-def _finding(finding: Finding) -> Mapping[str, object]:
-    return {
-        "id": finding.id,
-        "severity": finding.severity,
-        "confidence": finding.confidence,
-        "path": finding.path,
-        "start_line": finding.start_line,
-        "state": finding.state,
-        "reported_by": finding.reported_by,
-        "title": _shorten(finding.title),
-        "detail": _shorten(finding.detail),
-        "contested": finding.contested,
-        "standing": finding.standing,
-    }
-
-
-def _rejected(entry: Rejected) -> Mapping[str, object]:
-    finding = entry.finding
-    return {"id": finding.id, "title": _shorten(finding.title), "reason": _shorten(entry.reason)}
-
-
 def _shorten(text: str) -> str:
-    return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}..."
+    return shorten(text, SHOWN_TEXT)
