@@ -298,7 +298,7 @@ def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
         f"calls that reported less than was sent or received, counted at that: {under}": under,
         f"calls that reported more output than their limit, counted as reported: {above}": above,
-        f"tries whose reply was lost and may have been billed, each at its worst: {lost}": lost,
+        f"attempts whose reply was lost and may have been billed, each at its worst: {lost}": lost,
     }
     return tuple(sentence for sentence, count in counts.items() if count)
 

@@ -41,7 +41,7 @@ BASIS = (
     before is read from a cache.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
-    "A try whose reply was lost may have been billed, and counts at its worst case.",
+    "An attempt whose reply was lost may have been billed, and counts at its worst case.",
 )
 """How the figures are reckoned, for whoever reads them."""
 

@@ -186,10 +186,10 @@ class Journal:
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
         # The request stands in the intent's row; a mismatch later on must be able to show it.
-        request_time = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
+        request = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
         if kind == "note":  # renewed: its place is that of its newest row
             self._records.pop(key, None)
-        self._records[key] = record = Record(kind, {**request_time, **body})
+        self._records[key] = record = Record(kind, {**request, **body})
         if record.ended:
             self.ended.append((key, record))
 

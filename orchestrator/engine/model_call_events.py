@@ -68,7 +68,7 @@ class EventForwarder:
         """Note all later events in a journal, and report them to the observer."""
 
         def keep(event: CallEvent) -> None:
-            body = {**to_builtins(event), "said": str(event)}
+            body = {**to_builtins(event), "message": str(event)}
             key = journal.add_note(CALLS, body, event.kind)
             observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
 
@@ -92,5 +92,5 @@ def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> b
 
 def note_once(journal: Journal, sentence: str) -> None:
     """Note a sentence about the models for the reader, unless an earlier session has."""
-    if all(body["said"] != sentence for body in journal.notes(CALLS).values()):
-        journal.add_note(CALLS, {"said": sentence}, "note")
+    if all(body["message"] != sentence for body in journal.notes(CALLS).values()):
+        journal.add_note(CALLS, {"message": sentence}, "note")

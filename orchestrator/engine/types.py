@@ -182,7 +182,7 @@ class Usage(Struct, frozen=True):
         estimated: the server did not say what it used, so this is the worst case.
         undercounted: the server reported less than was surely sent or received, so it is that.
         above_limit: the server reported more output than the request allowed; it is booked.
-        lost: tries before it whose reply never came, and which may have been billed besides.
+        lost: attempts before it whose reply never came, and which may have been billed besides.
     """
 
     input_tokens: int = 0

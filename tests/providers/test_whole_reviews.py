@@ -115,7 +115,7 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escal
         assert FINDING["title"] in {found.title for found in verdict.findings}
         assert verdict.usage.model_calls == len(server.requests) - 2
         assert verdict.usage.notes == (
-            "tries whose reply was lost and may have been billed, each at its worst: 1",
+            "attempts whose reply was lost and may have been billed, each at its worst: 1",
         )
         used = verdict.usage
         assert 0 < used.uncertain_usd < used.usd

@@ -15,7 +15,7 @@ from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.ports import Row
 
 HARNESS = "diffcourt"
-SUBJECT_FIELDS = ("said", "state", "decision", "verdict")
+SUBJECT_FIELDS = ("message", "state", "decision", "verdict")
 
 
 class AuditEntry(Struct, frozen=True):
