@@ -63,7 +63,7 @@ class FileText:
         most_lines = len(self._starts) if elided else quote.count("\n") + 1
         parts = [part for part in map(_normalize, _LEFT_OUT.split(quote)) if part]
         # A secret has a line of its own around it; an ellipsis stands for anything.
-        least = MIN_QUOTE if _LEFT_OUT.sub(_keep_redacted, quote) == quote else 2 * MIN_QUOTE
+        least = MIN_QUOTE if {*_LEFT_OUT.findall(quote)} <= {REDACTED} else 2 * MIN_QUOTE
         if parts == [whole] or sum(map(len, parts)) < least:
             return []
         gap = f".{{0,{_MOST_LEFT_OUT}}}?"
@@ -111,10 +111,6 @@ def nearest_place(
 def contains_quote(lines: Iterable[str], quote: str) -> bool:
     """Whether a quotation stands in these lines."""
     return bool(FileText(lines).find(quote))
-
-
-def _keep_redacted(gap: re.Match[str]) -> str:
-    return REDACTED if gap[0] == REDACTED else ""
 
 
 def _normalize(text: str) -> str:
