@@ -1,7 +1,7 @@
 """Agents (``agents/<name>.md``): tools and bounds in front matter, the system prompt below."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict
@@ -30,10 +30,15 @@ class Budget(Strict, frozen=True):
     seconds: PositiveFloat | None = None
 
 
+FileKind = Literal["code", "interface", "test", "docs", "ci", "other"]
+
+
 class AgentMetadata(Strict, frozen=True):
     """The keys that only we have; other agent formats ignore them.
 
     Attributes:
+        concerns: kinds of changed files that are its work; empty: all. ``interface`` is code of
+            which a public name changes.
         contract: the name of the report's format.
         escalation: stages to try on failure, cheapest first.
     """
@@ -41,6 +46,7 @@ class AgentMetadata(Strict, frozen=True):
     budget: Budget = Budget()
     contract: str | None = None
     escalation: tuple[NonEmptyStr, ...] = ()
+    concerns: tuple[FileKind, ...] = ()
 
 
 class AgentFrontMatter(Strict, frozen=True):
@@ -121,6 +127,7 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
             stage for stage in head.metadata.escalation if stage in (known.stages or ())
         ),
         digest=digest(content),
+        concerns=head.metadata.concerns,
     )
 
 

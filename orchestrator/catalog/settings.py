@@ -100,11 +100,24 @@ class AgentBounds(Budget, frozen=True):
     turns: PositiveInt | None = None
 
 
+class AutoPattern(Strict, frozen=True):
+    """What the pattern ``auto`` decides by.
+
+    Attributes:
+        tokens_per_agent: of numbered diff and analyzers' findings that one agent reads at once.
+        max_agents: the most agents that share a larger change; at least one for each specialist.
+    """
+
+    tokens_per_agent: PositiveInt
+    max_agents: Annotated[int, Meta(ge=1, le=256)]
+
+
 class Settings(Strict, frozen=True, kw_only=True):
     """The settings of a review; ``config/defaults.yaml`` explains each key."""
 
     provider: NonEmptyStr
-    pattern: Literal["team", "single"]
+    pattern: Literal["auto", "team", "single"]
+    auto: AutoPattern
     judge: bool
     rubric: NonEmptyStr
     lead: NonEmptyStr

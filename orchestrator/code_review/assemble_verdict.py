@@ -49,7 +49,7 @@ async def conclude_review(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, with the lead's summary where a model leads."""
     verdict = assemble_verdict(state)
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
-    if not has_model_lead(state.settings) or not state.rounds or waiting:
+    if not has_model_lead(state) or not state.rounds or waiting:
         return verdict
     # The offline start-up need not pay for it.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415
@@ -105,6 +105,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         required_checks=tuple(state.checks),
         next_actions=next_actions(synthesis.findings),
         agents=_agents(state),
+        assignment=state.assignment,
         escalations=escalation_stages.escalations(state.journal),
         questions=escalation_stages.questions(state.journal),
         approvals=state.approvals,

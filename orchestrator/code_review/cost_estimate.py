@@ -136,15 +136,16 @@ def estimate(state: ReviewState) -> Estimate:
         own, name = _estimate_share(state, task, limit), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
-    return Estimate(provider, every, int(bounds.iterations), limit, state.notes)
+    notes = (*state.notes, *((state.assignment.reason,) if state.assignment else ()))
+    return Estimate(provider, every, int(bounds.iterations), limit, notes)
 
 
 def _one_iteration(state: ReviewState) -> Iterator[Task]:
-    """The tasks of one iteration in which every specialist gets every file."""
+    """The tasks of one iteration in which the lead leaves nothing out."""
     if not state.workspace.change.files:
         return
     state.rounds.append(Round(1))
-    if state.settings.pattern == "single":
+    if state.pattern == "single":
         state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
     else:
         lead = state.catalog.agents[state.settings.lead]
@@ -155,7 +156,7 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         yield judging.build_judge_task(
             state, judging.judged_criteria(state.rubric), state.round.key("judge"), {}
         )
-    if has_model_lead(state.settings):
+    if has_model_lead(state):
         yield summary.build_summary_task(state)
 
 
@@ -173,7 +174,9 @@ def _estimate_share(state: ReviewState, task: Task, limit: Bill) -> Share:
 
 def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
     spec = task.spec
-    sizes = [state.workspace.files[path].size for path in planning.reviewable_paths(state)]
+    own = {p for given in state.round.plan.tasks if given.agent == spec.name for p in given.paths}
+    paths = own or planning.reviewable_paths(state)
+    sizes = [state.workspace.files[path].size for path in paths]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return call_costs.estimate_conversation(
         price,

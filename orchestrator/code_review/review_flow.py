@@ -87,7 +87,7 @@ async def plan(state: ReviewState) -> str:
     state.focus.number += 1
     state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
     state.round.verified = frozenset(state.focus.verify)
-    if state.settings.pattern == "single":
+    if state.pattern == "single":
         state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
         return "Triage"
     lead = state.catalog.agents[state.settings.lead]

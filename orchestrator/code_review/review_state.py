@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec.structs import replace
+
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
+from orchestrator.code_review.change.numbered_diff import FileDiff
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
@@ -20,7 +24,7 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.verdict.model import PendingApproval, RequiredCheck
+from orchestrator.code_review.verdict.model import Assignment, PendingApproval, RequiredCheck, Share
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import Account
@@ -29,7 +33,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
-from orchestrator.engine.types import Rubric
+from orchestrator.engine.types import AgentSpec, Rubric
 
 
 @dataclass
@@ -77,6 +81,8 @@ class ReviewState:
         approvals: calls that wait for a person's approval, and stopped the run.
         waiting_agents: agents that wait for a person, whose work has no end yet.
         lead_summary: what the lead says at the end, empty where it says nothing.
+        assignment: who reviews what; None offline.
+        not_in_opening: the numbered diffs that the common opening has no room for, by path.
     """
 
     workspace: ReviewWorkspace
@@ -95,6 +101,8 @@ class ReviewState:
     approvals: tuple[PendingApproval, ...] = ()
     waiting_agents: list[Work] = field(default_factory=list)
     lead_summary: str = ""
+    assignment: Assignment | None = None
+    not_in_opening: Mapping[str, FileDiff] = field(default_factory=dict)
 
     @property
     def journal(self) -> Journal:
@@ -115,7 +123,30 @@ class ReviewState:
     def examiners(self) -> Sequence[str]:
         """Names of the agents that examine the change."""
         settings = self.settings
-        return (settings.single,) if settings.pattern == "single" else settings.specialists
+        if self.pattern == "auto":
+            return tuple(dict.fromkeys((*settings.specialists, settings.single)))
+        if self.shares:
+            return tuple(share.agent for share in self.shares)
+        return (settings.single,) if self.pattern == "single" else settings.specialists
+
+    @property
+    def pattern(self) -> str:
+        """``team`` or ``single``; ``auto`` while code has not decided. Offline auto is a team."""
+        if self.assignment is not None:
+            return self.assignment.pattern
+        chosen = self.settings.pattern
+        return "team" if chosen == "auto" and self.settings.provider == OFFLINE else chosen
+
+    @property
+    def shares(self) -> Sequence[Share]:
+        """The files that code has given to each agent; empty where the lead shares them out."""
+        return self.assignment.shares if self.assignment is not None else ()
+
+    def agent(self, name: str) -> AgentSpec:
+        """An agent of the catalog, or one of several that share its work."""
+        role = next((share.role for share in self.shares if share.agent == name), name)
+        spec = self.catalog.agents[role]
+        return spec if role == name else replace(spec, name=name, role=role)
 
     def calls(self) -> list[Call]:
         """What the analyzers showed, over all iterations so far."""

@@ -150,6 +150,7 @@ class Focus(Struct):
         verify: fingerprints of what somebody else is asked to confirm or dispute.
         shown: id → fingerprint of the findings that agents have been shown.
         targets: fingerprint → what is known of the finding.
+        shares: agent → the files that code gives it; empty: the lead shares them out.
     """
 
     number: int = 0
@@ -161,3 +162,4 @@ class Focus(Struct):
     verify: Sequence[str] = ()
     shown: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)
+    shares: Mapping[str, Sequence[str]] = field(default_factory=dict)

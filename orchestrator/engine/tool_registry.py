@@ -66,7 +66,7 @@ class ToolPolicy(Struct, frozen=True):
             return f"{name} is {tool.level.name}; {self.environment} allows {self.max_level.name}"
         if not self.everyone.permits(name):
             return f"{name} is off in {self.environment}"
-        access = self.agents.get(agent.name, UNRESTRICTED)
+        access = self.agents.get(agent.role or agent.name, UNRESTRICTED)
         if access.allow is not None and name not in access.allow:
             return f"{name} is not among the tools that {agent.name} is allowed here"
         if name in access.deny:

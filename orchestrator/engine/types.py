@@ -275,6 +275,8 @@ class AgentSpec(Struct, frozen=True):
         contract: JSON Schema of its final report, None for free text.
         escalation: stages to try on failure, cheapest first; ``human`` may be the last.
         tags: topics of its task; of more tools than can be shown, those with one come first.
+        concerns: kinds of things that its work concerns; empty: all.
+        role: the agent whose permissions it has, where several share one's work; empty: its own.
     """
 
     name: str
@@ -288,6 +290,8 @@ class AgentSpec(Struct, frozen=True):
     escalation: tuple[str, ...] = ()
     digest: str = ""
     tags: frozenset[str] = frozenset()
+    concerns: tuple[str, ...] = ()
+    role: str = ""
 
 
 class ScoreLevel(Strict, frozen=True):

@@ -17,6 +17,7 @@ def render_details(page: Page, verdict: Verdict) -> list[list[str]]:
     return [
         _render_quality(page, verdict),
         _render_agents(page, verdict),
+        _render_assignment(page, verdict),
         _render_escalations(page, verdict),
         _render_iterations(page, verdict),
         _render_guards(page, verdict),
@@ -77,6 +78,20 @@ def _render_agents(page: Page, verdict: Verdict) -> list[str]:
             f"  {pad(name, width)}  {status}  {agent.checked:>5,}  {len(agent.findings):>8,}"
             f"  {agent.turns:>5,}  {agent.tool_calls:>10,}"
         )
+    return lines
+
+
+def _render_assignment(page: Page, verdict: Verdict) -> list[str]:
+    """How many agents reviewed the change and why, and what each was given; empty offline."""
+    found = verdict.assignment
+    if found is None:
+        return []
+    text = f"pattern {found.pattern}{' (auto)' if found.auto else ''}: {found.reason}"
+    lines = [page.heading("Assignment"), *page.wrap(escape_line(text), first="  ")]
+    for share in found.shares:
+        files = count_noun(len(share.paths), "file")
+        text = f"{share.agent}: {files}, {share.tokens:,} tokens: {', '.join(share.paths)}"
+        lines += page.wrap(escape_line(text), first="  ", rest="    ", limit=page.cut(3))
     return lines
 
 

@@ -85,7 +85,11 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
         ),
         ("defaults", "specialists:\n- qa\n- qa", "3: 'qa' appears twice; name it once"),
         ("defaults", "rubric: pr", "1: unknown rubric 'pr'; allowed: pr-review"),
-        ("defaults", "pattern: solo", "1: pattern must be 'team' or 'single', not \"solo\""),
+        (
+            "defaults",
+            "pattern: solo",
+            "1: pattern must be 'auto', 'team' or 'single', not \"solo\"",
+        ),
         (
             "defaults",
             "concurrency: 0",

@@ -69,7 +69,7 @@ def test_the_help_ends_with_the_examples(capsys: pytest.CaptureFixture[str]) -> 
         (["reviews"], "there is no command 'reviews'; did you mean review?"),
         (["review", "--bases", "main"], "unknown arguments: --bases; did you mean --base?"),
         (["review", "--pattern", "teem"], "invalid choice: 'teem'; did you mean team?"),
-        (["review", "--pattern", "x"], "invalid choice: 'x'; choose from team, single"),
+        (["review", "--pattern", "x"], "invalid choice: 'x'; choose from auto, team, single"),
     ],
 )
 def test_a_word_that_resembles_an_option_is_answered_with_it(

@@ -81,7 +81,7 @@ def test_every_agent_begins_with_the_same_bytes(
     assert "- tests/test_app.py:3: ruff S501\n" in leads
     assert "S501" not in findings
     names = {tool["name"] for tool in requests["qa"].body["tools"]}
-    assert {"read_file", "search", "git_diff", "use_skill"} <= names
+    assert {"read_file", "search", "git_diff"} <= names
     assert len(names) <= 20
 
 

@@ -1,6 +1,7 @@
 """Whole reviews with a lead, specialists and a judge, on both event loops and all three APIs."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.stored_runs import show_run
 from orchestrator.code_review.cost_estimate import Estimate
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text, Usage
@@ -124,22 +124,21 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escal
         assert said in " ".join(render_verdict(verdict).split())
 
 
-def test_a_specialist_reads_the_playbook_that_it_opens(
+def test_an_agent_has_all_its_playbooks_in_its_first_request(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
-    opened = tool_call_reply(("use_skill", {"name": "test-strength"}))
-    script = {"generalist": [opened, tool_call_reply(CHECKS), reports()], "judge": [judges()]}
+    script = {"generalist": [reports()], "judge": [judges()]}
     with serving(portal, monkeypatch, "anthropic", script) as server:
-        verdict = review(repo, "anthropic", pattern="single")
+        review(repo, "anthropic", pattern="single")
     server.finish()
-    first, second, third, *_ = (json.dumps(seen.body["messages"]) for seen in server.requests)
-    playbook = "# Skill: test-strength"
-    assert [text.count(playbook) for text in (first, second, third)] == [0, 1, 2]
-    prompts = [json.dumps(seen.body["system"]) for seen in server.requests[:3]]
-    assert prompts[0] == prompts[1] == prompts[2]
-    assert "- test-strength: " in first
-    timeline = [entry.key for entry in show_run(repo, verdict.run_id).timeline]
-    assert "1/act/generalist/turn1/tool1/use_skill" in timeline
+    first, *_ = server.requests
+    text = json.dumps(first.body["messages"])
+    agent = Path("agents/generalist.md").read_text(encoding="utf-8")
+    (skills,) = re.findall(r"^skills: \[(.*)\]$", agent, re.MULTILINE)
+    assert all(text.count(f"# Skill: {name}") == 1 for name in skills.split(", "))
+    names = [tool["name"] for tool in first.body["tools"]]
+    assert "use_skill" not in names
+    assert len(names) <= 19
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -234,7 +233,7 @@ def test_an_unreachable_model_leaves_what_the_analyzers_find(
         ".diffcourt/config/prices.yaml": POLICY[".diffcourt/config/prices.yaml"],
     }
     repo = change(tmp_path / "repo", policy, {"app.py": f"TOKEN = '{token}'\n"})
-    given = options(repo.path, provider="openai-compatible")
+    given = options(repo.path, provider="openai-compatible", pattern="team")
     verdict = run_review(given, ignore_event)
     assert "security.secret" in {finding.rule for finding in verdict.findings}
     assert (verdict.status, verdict.exit_code) == ("incomplete", 3)

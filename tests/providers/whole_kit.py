@@ -114,7 +114,11 @@ def serving(
 
 def asked(repo: Path, name: str, **said: object) -> ReviewOptions:
     """A review of the newest commit in one iteration, unless something else is said."""
-    return options(repo, provider=name, **{"max_iterations": 1, "allow_spending": True, **said})
+    return options(
+        repo,
+        provider=name,
+        **{"pattern": "team", "max_iterations": 1, "allow_spending": True, **said},
+    )
 
 
 def review(

@@ -50,7 +50,7 @@ def claim(**more: object) -> dict[str, object]:
 
 
 def judged(settings: Settings) -> Settings:
-    return replace(settings, provider="scripted")
+    return replace(settings, provider="scripted", pattern="team")
 
 
 SEEN = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}

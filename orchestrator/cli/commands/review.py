@@ -91,7 +91,10 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
         "default: that of base's configuration",
     )
     how.add_argument(
-        "--pattern", choices=("team", "single"), help="a lead with specialists, or a single agent"
+        "--pattern",
+        choices=("auto", "team", "single"),
+        help="a lead with specialists, a single agent, or, as the shipped default, what the size "
+        "of the change needs",
     )
     how.add_argument(
         "--max-iterations", type=count, metavar="N", help="maximum number of iterations"

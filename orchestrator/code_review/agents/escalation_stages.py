@@ -29,7 +29,7 @@ def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageCha
     blamed = concerned_agents(state, scored.missing_of("judged"))
     for agent, work in latest(state.team()).items():
         others = bool(blamed) and agent not in blamed
-        result, score = work.result, _judged(state, scored, agent, tagged_only=others)
+        result, score = work.result, _judged(state, scored, _role(state, agent), tagged_only=others)
         if work.iteration != state.round.number or result.status != "ok" or not result.next_stage:
             continue
         if score is not None and score < result.min_score:
@@ -37,6 +37,11 @@ def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageCha
             why = f"the judge scored {score:.2f}, below {minimum}"
             found[agent] = StageChange(result.stage, result.next_stage, why)
     return found
+
+
+def _role(state: ReviewState, agent: str) -> str:
+    """What criteria call an agent: of several that share one's work, that one's name."""
+    return state.agent(agent).role or agent
 
 
 def _judged(
@@ -47,7 +52,7 @@ def _judged(
     Args:
         tagged_only: only criteria whose tags name the agent count.
     """
-    team = {task.spec.name for task in state.round.tasks}
+    team = {_role(state, task.spec.name) for task in state.round.tasks}
     criteria = tuple(
         c
         for c in scored.rubric.criteria

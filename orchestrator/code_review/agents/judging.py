@@ -38,11 +38,14 @@ from orchestrator.engine.types import AgentSpec, Criterion, Rubric
 
 def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
     """Every agent that may be called, in the order in which they begin."""
-    team = [settings.lead, *settings.specialists]
-    names = team if settings.pattern == "team" else [settings.single]
+    names = {
+        "team": [settings.lead, *settings.specialists],
+        "single": [settings.single],
+        "auto": [settings.lead, *settings.specialists, settings.single],
+    }[settings.pattern]
     if needs_judge(settings, catalog.rubrics[settings.rubric]):
         names = [*names, JUDGE]
-    return [catalog.agents[name] for name in names]
+    return [catalog.agents[name] for name in dict.fromkeys(names)]
 
 
 def has_model(settings: Settings) -> bool:
@@ -50,9 +53,9 @@ def has_model(settings: Settings) -> bool:
     return settings.provider != OFFLINE
 
 
-def has_model_lead(settings: Settings) -> bool:
+def has_model_lead(state: ReviewState) -> bool:
     """Whether a model leads the review, and so can write its summary."""
-    return settings.pattern == "team" and settings.provider != OFFLINE
+    return state.pattern == "team" and has_model(state.settings)
 
 
 SHOWN_FINDINGS = 60

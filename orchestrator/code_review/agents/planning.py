@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
 from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask, as_form
-from orchestrator.code_review.agents import escalation_stages, follow_up
+from orchestrator.code_review.agents import escalation_stages, follow_up, reviewer_assignment
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
@@ -41,9 +41,7 @@ def lead_brief(state: ReviewState) -> str:
         base=change.base,
         head=change.head,
         files=len(change.files),
-        specialists={
-            name: state.catalog.agents[name].description for name in state.settings.specialists
-        },
+        specialists={name: state.agent(name).description for name in state.examiners},
         notes=list(change.notes),
         iteration=focus.number,
         missing=dict(focus.retry or {}),
@@ -78,10 +76,12 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     """
     known = set(reviewable_paths(state))
     proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
+    if state.shares and state.focus.retry is None:
+        return reviewer_assignment.apply_shares(proposed, state.shares)
     kept = [
         replace(task, paths=[path for path in task.paths if path in known])
         for task in proposed.tasks
-        if task.agent in state.settings.specialists
+        if task.agent in state.examiners
     ]
     skips: list[PlannedSkip] = []
     if state.focus.retry is None:
@@ -194,7 +194,8 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 wanted=list(state.focus.missing_evidence),
                 **_answers_for_brief(state),
                 **follow_up.earlier_rounds(state, agent),
-            ),
+            )
+            + reviewer_assignment.show_rest(state, paths),
             state.round.key("act", agent),
             stage_change,
         )
@@ -212,7 +213,7 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
     agent keeps them all: that they looked for nothing is then on record.
     """
-    registry, spec = state.runtime.executor.registry, state.catalog.agents[agent]
+    registry, spec = state.runtime.executor.registry, state.agent(agent)
     files = [state.workspace.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
 

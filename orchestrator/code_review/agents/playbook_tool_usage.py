@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
-from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.skills import USE_SKILL
 from orchestrator.engine.tool_call_records import calls_under
-from orchestrator.engine.types import AgentSpec, Skill
+from orchestrator.engine.tool_registry import NAVIGATION
+from orchestrator.engine.types import AgentSpec
 
 
 def playbook_tools(state: ReviewState) -> Mapping[str, bool]:
@@ -20,19 +19,10 @@ def playbook_tools(state: ReviewState) -> Mapping[str, bool]:
     return {
         f"{skill.name}: {tool}": tool in ran
         for task in (task for done in state.rounds for task in done.tasks)
-        for skill in _opened(state, task.spec, task.key)
+        for skill in task.spec.skills
         for tool in sorted(skill.tools)
         if _applies(state, task.spec, tool)
     }
-
-
-def _opened(state: ReviewState, spec: AgentSpec, task: Key) -> list[Skill]:
-    """The playbooks that an agent opened; offline it has all of them open from the start."""
-    if not has_model(state.settings):  # not asked of the model: a replay has another one
-        return list(spec.skills)
-    answers = (c.data for c in calls_under(state.journal, task) if c.tool == USE_SKILL and c.ok)
-    names = {answer.get("skill") for answer in answers if isinstance(answer, dict)}
-    return [skill for skill in spec.skills if skill.name in names]
 
 
 def _applies(state: ReviewState, spec: AgentSpec, name: str) -> bool:
@@ -40,6 +30,9 @@ def _applies(state: ReviewState, spec: AgentSpec, name: str) -> bool:
     if name not in executor.registry.specs():
         return False
     tool = executor.registry.get(name)
+    # A model reads further where the opening leaves a question; that it need not is no omission.
+    if NAVIGATION in tool.spec.tags and has_model(state.settings):
+        return False
     return executor.policy.refusal(spec, tool.spec) is None and (
         not isinstance(tool, Analysis) or any(map(tool.concerns, state.workspace.files))
     )

@@ -4,14 +4,16 @@ The opening is one text for the whole team, the same bytes in front of what diff
 so that a provider's cache serves it to all: the change, what analyzers found, and the diff.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import contracts
+from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
+from orchestrator.code_review.change.numbered_diff import FileDiff
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
@@ -23,14 +25,9 @@ from orchestrator.code_review.findings.merging import report_order
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.tools.repository_navigation import riskiest_first
-from orchestrator.engine.skills import USE_SKILL
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
 from orchestrator.engine.untrusted_text import frame
-
-DIFF_CHARACTERS = 45_000
-"""Of all files together, some 15,000 tokens; what is beyond, agents read with ``git_diff``."""
 
 SHOWN_FINDINGS = 60
 SHOWN_LEADS = 40
@@ -60,9 +57,19 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     """
     if analyze:
         await _run_analyzers(state)
-    text = await _write_opening(state)
+    calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
+    findings = [*_list_findings(calls), *_list_leads(calls)]
+    diffs = await reviewer_assignment.diffs_by_path(state)
+    await reviewer_assignment.assign(state, diffs, "\n".join(findings))
+    text = await _write_opening(state, findings, diffs)
+    choose = state.runtime.choose_model
     state.runtime = replace(
-        state.runtime, opening=text, common_tools=_common_tools(state), contracts=_contracts(state)
+        state.runtime,
+        opening=text,
+        common_tools=_common_tools(state),
+        contracts=_contracts(state),
+        # All playbooks stand in each agent's role: to open them one by one takes a turn for each.
+        choose_model=lambda spec: replace(choose(spec), progressive=False),
     )
 
 
@@ -70,7 +77,7 @@ async def _run_analyzers(state: ReviewState) -> None:
     """Call, through the executor, what looks into a changed file and some agent may call."""
     executor = state.runtime.executor
     spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
-    examiners = [state.catalog.agents[name] for name in state.examiners]
+    examiners = [state.agent(name) for name in state.examiners]
     useful = [
         name
         for name in ANALYZERS
@@ -94,21 +101,23 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
     A provider's cache holds for equal tools. Who may call what is the executor's to say.
     """
-    names = [state.settings.lead, *state.examiners]
-    agents = [state.catalog.agents[name] for name in names if name in state.catalog.agents]
-    wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys() | {USE_SKILL}
+    lead = [state.settings.lead] if state.pattern == "team" else []
+    agents = [state.agent(name) for name in (*lead, *state.examiners)]
+    wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys()
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
 
 
 def _contracts(state: ReviewState) -> dict[str, Json]:
     """The contracts of all agents, by name: a provider's cache holds for an equal output schema."""
-    wanted = [spec.contract for spec in participants(state.catalog, state.settings)]
+    decided = replace(state.settings, pattern=state.pattern)
+    wanted = [spec.contract for spec in participants(state.catalog, decided)]
     return {name: contract for name, contract in contracts().items() if contract in wanted}
 
 
-async def _write_opening(state: ReviewState) -> str:
+async def _write_opening(
+    state: ReviewState, findings: Sequence[str], diffs: Mapping[str, FileDiff]
+) -> str:
     change = state.workspace.change
-    calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
     added, removed = (
         sum(len(getattr(file, side)) for file in change.files) for side in ("added", "removed")
     )
@@ -117,9 +126,8 @@ async def _write_opening(state: ReviewState) -> str:
         *change.notes,
         *await _list_commits(state),
         *_list_files(state),
-        *_list_findings(calls),
-        *_list_leads(calls),
-        *await _show_diff(state),
+        *findings,
+        *_show_diff(state, diffs),
     ]
     return HEAD + frame("\n".join(parts), state.runtime.executor.nonce)
 
@@ -174,18 +182,25 @@ def _finding_lines(finding: LocatedFinding) -> list[str]:
     ]
 
 
-async def _show_diff(state: ReviewState) -> list[str]:
+def _show_diff(state: ReviewState, diffs: Mapping[str, FileDiff]) -> list[str]:
     """The diffs of the riskiest files, whole, as long as there is room; then the others' names."""
-    lines, room, left = ["", "Diff:"], DIFF_CHARACTERS, list[str]()
-    change = state.workspace.change
-    for part in riskiest_first(change, await history.diff(change)):
-        size = sum(len(line) + 1 for line in part.lines)
-        if size > room:
-            left.append(f"- {part.lines[0].removeprefix('diff --git ')}: {len(part.lines)} lines")
+    assert state.assignment is not None
+    lines, left = ["", "Diff:"], dict[str, FileDiff]()
+    room = state.assignment.bound * reviewer_assignment.CHARACTERS_PER_TOKEN
+    for path, part in diffs.items():
+        if (size := reviewer_assignment.size_of(part)) > room:
+            left[path] = part
         else:
             room -= size
             lines += part.lines
-    return [*lines, "Too long to be shown here; read them with git_diff:", *left] if left else lines
+    state.not_in_opening = left
+    if not left:
+        return lines
+    names = [
+        f"- {part.lines[0].removeprefix('diff --git ')}: {len(part.lines)} lines"
+        for part in left.values()
+    ]
+    return [*lines, "Too long to be shown here; read them with git_diff:", *names]
 
 
 async def _list_commits(state: ReviewState) -> list[str]:

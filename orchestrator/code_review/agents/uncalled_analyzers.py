@@ -19,7 +19,7 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
     called = {call.tool for call in state.calls() if not call.why}
     async with task_group() as group:
         for agent in _agents_without_result(state):
-            spec, key = state.catalog.agents[agent], state.round.key("analysis", agent).in_turn(1)
+            spec, key = state.agent(agent), state.round.key("analysis", agent).in_turn(1)
             for position, name in enumerate(spec.tools, 1):
                 if name not in called and is_useful(state, spec, name):
                     called.add(name)

@@ -139,7 +139,12 @@ class ProposePlan:
         workspace, focus = self._workspace, self._focus
         open_files = [file for file in workspace.change.files if not workspace.left_out(file)]
         ordered = [f.path for f in sorted(open_files, key=lambda file: (-risk(file), file.path))]
-        if focus.retry is None:
+        if focus.retry is None and focus.shares:
+            tasks = [
+                {"agent": agent, "paths": list(paths), "why": "its share of the change"}
+                for agent, paths in focus.shares.items()
+            ]
+        elif focus.retry is None:
             tasks = [
                 {"agent": agent, "paths": ordered, "why": "every changed file, riskiest first"}
                 for agent in self._specialists

@@ -321,6 +321,28 @@ class Stop(Strict, frozen=True, kw_only=True):
     next_human_action: str
 
 
+class Share(Strict, frozen=True):
+    """The files that one agent was given."""
+
+    agent: str
+    role: Annotated[str, Meta(description="the agent whose prompt and tools it has")]
+    tokens: Annotated[int, Meta(ge=0, description="of its files' numbered diff")]
+    paths: tuple[str, ...]
+
+
+class Assignment(Strict, frozen=True):
+    """How many agents reviewed the change, and why."""
+
+    pattern: Literal["team", "single"]
+    auto: Annotated[bool, Meta(description="code chose the pattern, by the tokens")]
+    tokens: Annotated[int, Meta(ge=0, description="of numbered diff and analyzers' findings")]
+    bound: Annotated[int, Meta(ge=1, description="tokens that one agent reads at once")]
+    reason: str
+    shares: Annotated[
+        tuple[Share, ...], Meta(description="by code; empty where the lead alone shares out")
+    ] = ()
+
+
 class AgentReport(Strict, frozen=True):
     """One agent's own report in the same terms."""
 
@@ -409,6 +431,9 @@ class Verdict(Strict, frozen=True, kw_only=True):
     required_checks: tuple[RequiredCheck, ...]
     next_actions: tuple[str, ...]
     agents: tuple[AgentReport, ...]
+    assignment: Annotated[Assignment | None, Meta(description="null where no model takes part")] = (
+        None
+    )
     escalations: tuple[Escalation, ...] = ()
     questions: tuple[HumanQuestion, ...] = ()
     approvals: Annotated[

@@ -1,0 +1,237 @@
+"""Who reviews what: one agent for what it reads at once, specialists with shares of files beyond.
+
+The pattern ``auto`` is decided by code after the analyzers have run, from the size of what agents
+read first. The decision is in the journal and in the verdict.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
+
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
+
+from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask
+from orchestrator.code_review.agents.import_neighborhoods import (
+    find_neighbors,
+    merge_smallest,
+    pack,
+)
+from orchestrator.code_review.change import history
+from orchestrator.code_review.change.contents import decode
+from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.lead_tools import kind_of, risk
+from orchestrator.code_review.verdict.model import Assignment, Share
+from orchestrator.engine.untrusted_text import frame
+
+CHARACTERS_PER_TOKEN = 3
+"""Of a numbered diff, which is denser than prose."""
+
+NOTE = "intake/assignment"
+"""Where the decision stands in the journal."""
+
+_PUBLIC = re.compile(
+    r"[\d ]+[+-]\s*(?:async\s+)?(?:export\b|public\b|pub\b|module\.exports\b"
+    r"|(?:def|class|func|function|interface|type|struct|enum|trait)\s+(?!_)\w)"
+)
+"""A line of a numbered diff by which a public name appears, changes or goes."""
+
+
+def count_tokens(characters: int) -> int:
+    """Of so many characters of numbered diff."""
+    return ceil(characters / CHARACTERS_PER_TOKEN)
+
+
+async def diffs_by_path(state: ReviewState) -> dict[str, FileDiff]:
+    """Path → the numbered diff of each changed file; files that are reviewed first, by risk."""
+    workspace = state.workspace
+    parts = _with_paths(workspace.change, await history.diff(workspace.change))
+    files = sorted(
+        (file for file in workspace.change.files if file.path in parts),
+        key=lambda file: (workspace.left_out(file) is not None, -risk(file), file.path),
+    )
+    return {file.path: parts[file.path] for file in files}
+
+
+def _with_paths(change: Change, parts: Iterable[FileDiff]) -> dict[str, FileDiff]:
+    """The parts by the path of their file; git quotes odd names, which blobs identify then."""
+    by_header = {
+        f"diff --git a/{file.old_path or file.path} b/{file.path}": file.path
+        for file in change.files
+    }
+    found: dict[str, FileDiff] = {}
+    unnamed: list[FileDiff] = []
+    for part in parts:
+        if path := by_header.get(part.lines[0]):
+            found[path] = part
+        else:
+            unnamed.append(part)
+    rest = [file for file in change.files if file.path not in found]
+    for part in unnamed:
+        old, new = part.blobs or ("", "")
+        blobs = (old.strip("0") and old, new.strip("0") and new)
+        same = (f for f in rest if (f.old_blob or "", f.new_blob or "") == blobs)
+        if file := next(same, None):
+            found[file.path] = part
+            rest.remove(file)
+    return found
+
+
+def size_of(part: FileDiff) -> int:
+    """Characters of a part as it is shown."""
+    return sum(len(line) + 1 for line in part.lines)
+
+
+async def assign(state: ReviewState, diffs: Mapping[str, FileDiff], findings: str) -> None:
+    """Decide who reviews what, or take what was decided when the run began.
+
+    Args:
+        diffs: of the changed files, see ``diffs_by_path``.
+        findings: what analyzers found, as agents are shown it.
+    """
+    noted = state.journal.noted(NOTE)
+    decided = convert(noted, Assignment) if noted is not None else None
+    # A path that the journal redacts is none of the change; then the decision is worked out again.
+    if decided is None or not all(
+        path in state.workspace.files for share in decided.shares for path in share.paths
+    ):
+        decided = await _decide(state, diffs, findings)
+        state.journal.note(NOTE, to_builtins(decided))
+    state.assignment = decided
+    state.focus.shares = {share.agent: share.paths for share in state.assignment.shares}
+
+
+async def _decide(state: ReviewState, diffs: Mapping[str, FileDiff], findings: str) -> Assignment:
+    settings = state.settings
+    bound, reviewed = settings.auto.tokens_per_agent, _reviewed(state)
+    sizes = {path: count_tokens(size_of(diffs[path])) if path in diffs else 0 for path in reviewed}
+    found = count_tokens(len(findings))
+    tokens = sum(sizes.values()) + found
+    measured = f"the diff and the analyzers' findings have {tokens:,} tokens"
+    reads = f"one agent reads up to {bound:,} at once"
+    if settings.pattern != "auto":
+        reason = f"the settings or --pattern name {settings.pattern}; {measured}"
+        return Assignment(settings.pattern, False, tokens, bound, reason)
+    if tokens <= bound:
+        alone = Share(settings.single, settings.single, tokens, tuple(reviewed))
+        return Assignment("single", True, tokens, bound, f"{measured}; {reads}", (alone,))
+    shares = await _share_out(state, diffs, sizes)
+    reason = f"{measured}; {reads}, so {len(shares)} agents share the files"
+    if large := sum(share.tokens > bound for share in shares):
+        reason += f"; {large} of them read more than that, by page"
+    return Assignment("team", True, tokens, bound, reason, shares)
+
+
+def _reviewed(state: ReviewState) -> list[str]:
+    """The files that somebody must look at, riskiest first."""
+    workspace = state.workspace
+    files = [file for file in workspace.change.files if not workspace.left_out(file)]
+    return [file.path for file in sorted(files, key=lambda file: (-risk(file), file.path))]
+
+
+async def _share_out(
+    state: ReviewState, diffs: Mapping[str, FileDiff], sizes: Mapping[str, int]
+) -> tuple[Share, ...]:
+    """Each specialist's files, in shards where one agent could not read them at once."""
+    auto, neighbors = state.settings.auto, await _neighbors(state, sizes)
+    shards: dict[str, list[list[str]]] = {}
+    for role, paths in _concerns(state, diffs, sizes).items():
+        shards[role] = pack({path: sizes[path] for path in paths}, neighbors, auto.tokens_per_agent)
+    while sum(map(len, shards.values())) > auto.max_agents:
+        role = max(reversed(shards), key=lambda name: len(shards[name]))
+        if len(shards[role]) == 1:
+            break
+        shards[role] = merge_smallest(shards[role], sizes)
+    order = {path: at for at, path in enumerate(sizes)}
+    return tuple(
+        Share(
+            _member_name(state, role, number, len(parts)),
+            role,
+            sum(sizes[path] for path in part),
+            tuple(sorted(part, key=order.__getitem__)),
+        )
+        for role, parts in shards.items()
+        for number, part in enumerate(parts, 1)
+    )
+
+
+def _concerns(
+    state: ReviewState, diffs: Mapping[str, FileDiff], paths: Iterable[str]
+) -> dict[str, list[str]]:
+    """Specialist → the files that concern it; what concerns nobody goes to all."""
+    specialists = {name: state.catalog.agents[name].concerns for name in state.settings.specialists}
+    found: dict[str, list[str]] = {name: [] for name in specialists}
+    for path in paths:
+        kinds = {kind_of(path)}
+        if "code" in kinds and any(map(_PUBLIC.match, diffs[path].lines if path in diffs else ())):
+            kinds.add("interface")
+        concerned = [n for n, those in specialists.items() if not those or kinds & {*those}]
+        for name in concerned or specialists:
+            found[name].append(path)
+    return {name: files for name, files in found.items() if files}
+
+
+def _member_name(state: ReviewState, role: str, number: int, parts: int) -> str:
+    """``security-1`` of several shards, ``security`` of one."""
+    if parts == 1:
+        return role
+    name = f"{role}-{number}"
+    return name if name not in state.catalog.agents else f"{role}-shard-{number}"
+
+
+async def _neighbors(state: ReviewState, paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    workspace = state.workspace
+    texts = {
+        path: decode(await workspace.contents.read(blob))
+        for path in paths
+        if (blob := workspace.files[path].new_blob) and workspace.files[path].in_head
+    }
+    return find_neighbors(texts)
+
+
+def apply_shares(plan: Plan, shares: Sequence[Share]) -> Plan:
+    """The lead's plan with the shares as its tasks, and the lead's questions to each agent.
+
+    The lead may leave files out with a reason, which is a gap; it gives none to another agent.
+    """
+    assigned = {path for share in shares for path in share.paths}
+    planned = {path for task in plan.tasks for path in task.paths}
+    skips: list[PlannedSkip] = [
+        skip for skip in plan.skips if skip.path in assigned - planned and skip.why.strip()
+    ]
+    skipped = {skip.path for skip in skips}
+    tasks = [
+        PlannedTask(
+            agent=share.agent, paths=[path for path in share.paths if path not in skipped], why=why
+        )
+        for share in shares
+        for why in [t.why for t in plan.tasks if t.agent in {share.agent, share.role}] or [""]
+    ]
+    return replace(plan, tasks=tasks, skips=skips)
+
+
+def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
+    """The diffs of an agent's files that the opening has no room for, behind its task.
+
+    What one agent reads at once is shown whole; the other files are named, to be read by page.
+    """
+    if state.assignment is None or not (state.shares and state.not_in_opening):
+        return ""
+    room = state.assignment.bound * CHARACTERS_PER_TOKEN
+    shown: list[str] = []
+    left: list[str] = []
+    for path in paths:
+        part = state.not_in_opening.get(path)
+        if part is None:
+            continue
+        if (size := size_of(part)) <= room:
+            room -= size
+            shown += part.lines
+        else:
+            left.append(f"- {path}: {len(part.lines)} lines")
+    lines = ["Diff of your files that the opening does not show:", *shown] if shown else []
+    if left:
+        lines += ["Too long to be shown; read these of your files with git_diff:", *left]
+    return "\n" + frame("\n".join(lines), state.runtime.executor.nonce) if lines else ""

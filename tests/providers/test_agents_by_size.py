@@ -1,0 +1,208 @@
+"""The pattern ``auto``: as many agents as the change needs, and each of its files given to one."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from msgspec.structs import replace
+
+from orchestrator.app.cost_estimate import estimate_cost
+from orchestrator.catalog.settings import AutoPattern, Settings
+from orchestrator.code_review.verdict.model import Assignment, Verdict
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.types import Request, Response
+from orchestrator.report.verdict_text import render_verdict
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.model_server import RecordedRequest
+from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
+from tests.providers.whole_kit import POLICY, TEAM, reports, review, serving, sums_up
+from tests.review.review_kit import change, options
+from tests.review.review_kit import review as review_in_process
+
+DEFAULTS = ".diffcourt/config/defaults.yaml"
+AUTO = "judge: false\nauto: {tokens_per_agent: 1200, max_agents: %d}\n"
+FILES = {
+    **{
+        f"shop/{area}{n}.py": f"from shop import {area}{n + 1}\n\n\ndef {area}_{n}(x):\n"
+        + "".join(f"    x = x * {k} + {n}\n" for k in range(12))
+        + "    return x\n"
+        for area in ("cart", "mail", "tax")
+        for n in range(4)
+    },
+    "tests/test_cart.py": "from shop import cart0\n\n\ndef test_it():\n    assert cart0\n",
+    "docs/shop.md": "# Shop\n\nIt sells.\n",
+    ".github/workflows/ci.yml": "name: ci\non: push\npermissions: {}\njobs: {}\n",
+}
+
+
+@pytest.fixture
+def portal() -> Iterator[BlockingPortal]:
+    with start_blocking_portal("asyncio") as opened:
+        yield opened
+
+
+def large(path: Path, *, most: int = 12) -> Path:
+    """A change of 15 files, for whose agents 1,200 tokens are all that they read at once."""
+    return change(path, {"app.py": "X = 1\n", **POLICY, DEFAULTS: AUTO % most}, FILES).path
+
+
+def plan(*questions: str) -> Response:
+    """A lead that gives no files and asks security something."""
+    return reports(
+        summary="It adds a shop.",
+        tasks=[{"agent": "security", "paths": [], "why": text} for text in questions],
+    )
+
+
+def script(**other: list[Any]) -> dict[str, list[Any]]:
+    """Everybody reports that nothing was found, however many of a role there are."""
+    names = [*TEAM, *(f"{name}-{n}" for name in TEAM for n in range(1, 9)), "generalist"]
+    silent: dict[str, list[Any]] = {name: [reports(summary="Read.")] for name in names}
+    return {**silent, "lead": [plan("who pays?"), sums_up("It adds a shop.")], **other}
+
+
+def assigned(verdict: Verdict) -> Assignment:
+    assert verdict.assignment is not None
+    return verdict.assignment
+
+
+def text_of(seen: RecordedRequest) -> tuple[str, str]:
+    """What an agent's first message says: the common opening, and the rest."""
+    content: Any = seen.body["messages"][0]["content"]
+    return str(content[0]["text"]), "\n".join(str(part["text"]) for part in content[1:])
+
+
+def first_requests(requests: list[RecordedRequest]) -> Mapping[str, RecordedRequest]:
+    found: dict[str, RecordedRequest] = {}
+    for seen in requests:
+        found.setdefault(seen.agent, seen)
+    return found
+
+
+def test_one_agent_reviews_what_it_reads_at_once(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    policy = {**POLICY, DEFAULTS: "judge: false\n"}
+    repo = change(tmp_path, {"app.py": "X = 1\n", **policy}, {"app.py": "X = 2\n"}).path
+    with serving(portal, monkeypatch, "anthropic", script()) as server:
+        verdict = review(repo, "anthropic", pattern=None)
+    assert [agent.agent for agent in verdict.agents] == ["generalist"]
+    assert len(server.requests) == 1
+    found = assigned(verdict)
+    assert (found.pattern, found.auto, found.bound) == ("single", True, 15_000)
+    assert found.reason == (
+        f"the diff and the analyzers' findings have {found.tokens} tokens; "
+        "one agent reads up to 15,000 at once"
+    )
+    assert [(share.agent, share.paths) for share in found.shares] == [("generalist", ("app.py",))]
+    assert found.reason in " ".join(render_verdict(verdict, detail="verbose").split())
+
+
+def test_a_larger_change_is_shared_out_and_each_file_is_read_by_somebody(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repo = large(tmp_path)
+    with serving(portal, monkeypatch, "anthropic", script()) as server:
+        verdict = review(repo, "anthropic", pattern=None)
+    found = assigned(verdict)
+    assert (found.pattern, found.auto, found.bound) == ("team", True, 1_200)
+    assert {path for share in found.shares for path in share.paths} == FILES.keys()
+    assert all(share.tokens <= 1_200 for share in found.shares)
+    roles = {share.role: {p for s in found.shares if s.role == share.role for p in s.paths}
+             for share in found.shares}  # fmt: skip
+    assert roles.keys() == set(TEAM)
+    assert "docs/shop.md" in roles["docs"]
+    assert not {"docs/shop.md", "tests/test_cart.py"} & roles["security"]
+    assert ".github/workflows/ci.yml" in roles["security"] - roles["qa"] - roles["docs"]
+    assert "tests/test_cart.py" in roles["qa"] - roles["architecture"]
+    asked_first = first_requests(server.requests)
+    assert {share.agent for share in found.shares} == asked_first.keys() - {"lead"}
+    assert {a.agent for a in verdict.agents} == asked_first.keys()
+    assert len({text_of(seen)[0] for seen in asked_first.values()}) == 1
+    for share in found.shares:
+        opening, own = text_of(asked_first[share.agent])
+        for path in share.paths:  # each diff stands in the opening or behind the agent's task
+            assert f"+++ b/{path}" in opening + own, (share.agent, path)
+    security = [own for name, seen in asked_first.items() if name.startswith("security")
+                for own in [text_of(seen)[1]]]  # fmt: skip
+    assert len(security) > 1
+    assert all("who pays?" in own for own in security)
+    assert verdict.status == "complete"
+
+
+def test_an_agent_that_shares_a_role_has_its_denied_tools(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    denied = {".diffcourt/config/tools.yaml": "agents: {security: {deny: [search]}}\n"}
+    policy = {**POLICY, DEFAULTS: AUTO % 12, **denied}
+    repo = change(tmp_path, {"app.py": "X = 1\n", **policy}, FILES).path
+    looks = [tool_call_reply(("search", {"pattern": "shop"})), reports(summary="Read.")]
+    with serving(portal, monkeypatch, "anthropic", script(**{"security-1": looks})) as server:
+        review(repo, "anthropic", pattern=None)
+    second = [seen for seen in server.requests if seen.agent == "security-1"][1]
+    assert "search is denied to security-1 here" in json.dumps(second.body["messages"])
+
+
+@pytest.mark.anyio
+async def test_an_interrupted_run_goes_on_with_the_same_shares_to_the_same_digest(
+    tmp_path: Path,
+) -> None:
+    repo, clock = change(tmp_path, {"app.py": "X = 1\n"}, FILES), SystemClock()
+
+    def by_size(settings: Settings) -> Settings:
+        auto = AutoPattern(tokens_per_agent=1200, max_agents=12)
+        return replace(settings, provider="scripted", judge=False, auto=auto)
+
+    whole = await review_in_process(repo, ScriptedModel(script()), adjust=by_size)
+    store = MemoryStore(clock)
+    await store.create("run", clock.now(), {})
+    with anyio.CancelScope() as run:
+
+        def interrupted(request: Request) -> Response:
+            run.cancel()
+            return reports(summary="Read.")
+
+        cut = script(**{"qa-2": [interrupted]})
+        await review_in_process(repo, ScriptedModel(cut), adjust=by_size, store=store)
+    assert run.cancelled_caught
+    rest = ScriptedModel(script(lead=[sums_up("It adds a shop.")]))
+    resumed = await review_in_process(repo, rest, adjust=by_size, store=store)
+    assert len(assigned(whole).shares) > len(TEAM)
+    assert assigned(resumed) == assigned(whole)
+    assert resumed.digest == whole.digest
+
+
+def test_a_team_that_was_asked_for_is_planned_by_its_lead(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repo = large(tmp_path)
+    with serving(portal, monkeypatch, "anthropic", script()):
+        verdict = review(repo, "anthropic", pattern="team")
+    found = assigned(verdict)
+    assert (found.pattern, found.auto, found.shares) == ("team", False, ())
+    assert {agent.agent for agent in verdict.agents} == {"lead", *TEAM}
+
+
+def test_an_estimate_counts_the_agents_that_the_size_needs(tmp_path: Path) -> None:
+    small = change(tmp_path / "small", {"app.py": "X = 1\n", **POLICY}, {"app.py": "X = 2\n"}).path
+    few = estimate_cost(options(small, provider="anthropic"))
+    assert [share.agent for share in few.shares] == ["generalist", "judge"]
+    assert any("15,000" in note for note in few.notes)
+    repo = large(tmp_path / "large", most=5)
+    many = estimate_cost(options(repo, provider="anthropic", allow_spending=True))
+    names = [share.agent for share in many.shares]
+    assert (names[0], len(names)) == ("lead", 6)
+    assert {name.partition("-")[0] for name in names[1:]} == {*TEAM}
+    assert any("so 5 agents share the files" in note for note in many.notes)
+    assert any("read more than that, by page" in note for note in many.notes)
+
+
+def test_offline_a_team_reviews_and_nothing_is_assigned(tmp_path: Path) -> None:
+    repo = change(tmp_path, {"app.py": "X = 1\n"}, {"app.py": "X = 2\n"}).path
+    verdict = review(repo, "offline", pattern=None)
+    assert verdict.assignment is None
+    assert {agent.agent for agent in verdict.agents} == {"lead", *TEAM}

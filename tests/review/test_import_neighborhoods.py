@@ -1,0 +1,59 @@
+"""Files that belong together are given to the same agent, as far as it can read them at once."""
+
+from itertools import pairwise
+
+from orchestrator.code_review.agents.import_neighborhoods import (
+    find_neighbors,
+    merge_smallest,
+    pack,
+)
+
+
+def test_imports_of_python_javascript_and_c_make_neighbors() -> None:
+    texts = {
+        "shop/__init__.py": "",
+        "shop/cart.py": "from shop import tax\nimport json\n",
+        "shop/tax.py": "",
+        "web/src/cart.ts": "import { tax } from './lib/tax';\nimport x from 'react';\n",
+        "web/src/lib/tax.ts": "export { a } from '../deep/index.js';\n",
+        "web/src/deep/index.ts": "",
+        "core/a.c": '#include "a.h"\n#include <stdio.h>\n',
+        "core/a.h": "",
+        "README.md": "from shop import cart",
+    }
+    assert find_neighbors(texts) == {
+        "shop/__init__.py": [],
+        "shop/cart.py": ["shop/tax.py"],
+        "shop/tax.py": ["shop/cart.py"],
+        "web/src/cart.ts": ["web/src/lib/tax.ts"],
+        "web/src/lib/tax.ts": ["web/src/cart.ts", "web/src/deep/index.ts"],
+        "web/src/deep/index.ts": ["web/src/lib/tax.ts"],
+        "core/a.c": ["core/a.h"],
+        "core/a.h": ["core/a.c"],
+        "README.md": [],
+    }
+
+
+def test_neighbors_stay_together_and_no_shard_exceeds_the_room() -> None:
+    sizes = {"a": 4, "b": 4, "c": 4, "d": 4, "e": 2}
+    neighbors = {"a": ["d"], "d": ["a"], "b": ["c"], "c": ["b"]}
+    assert pack(sizes, neighbors, 10) == [["a", "d", "e"], ["b", "c"]]
+
+
+def test_a_neighborhood_that_is_too_large_is_cut_along_its_imports() -> None:
+    names = ["a", "z", "b", "y"]
+    chain: dict[str, list[str]] = {one: [] for one in names}
+    for one, other in pairwise(names):
+        chain[one].append(other)
+        chain[other].append(one)
+    assert pack(dict.fromkeys(names, 5), chain, 10) == [["a", "z"], ["b", "y"]]
+
+
+def test_a_file_above_the_room_has_a_shard_of_its_own() -> None:
+    assert pack(
+        {"a": 3, "big": 90, "c": 3}, {"a": ["big"], "big": ["a", "c"], "c": ["big"]}, 10
+    ) == [["a", "c"], ["big"]]
+
+
+def test_the_smallest_shards_become_one() -> None:
+    assert merge_smallest([["a"], ["b"], ["c"]], {"a": 1, "b": 9, "c": 2}) == [["b"], ["a", "c"]]
