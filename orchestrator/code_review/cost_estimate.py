@@ -1,8 +1,8 @@
 """What a review is expected to cost and can cost at the most, worked out before anything is asked.
 
 The worst case is what the bounds allow, which the accounts enforce call by call. The expected case
-is a guess with its grounds: each agent opens and follows its playbooks, looks around a few times,
-reads its files once, and reports, in one iteration.
+is a guess with its grounds: each agent follows its playbooks, looks around a few times, reads its
+files once, and reports, in one iteration.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,9 +35,9 @@ READ_AT_MOST = 20_000
 BYTES_PER_TOKEN = 4
 
 BASIS = (
-    f"""Expected: one iteration, in which an agent takes a turn to open each of its playbooks, one
-    to follow it, {LOOKS} to look around and one to report; the lead one more, to sum up. An answer
-    has {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
+    f"""Expected: one iteration, in which an agent takes a turn for the tools that its playbooks
+    name, {LOOKS} to look around and one to report; the lead one more, to sum up. An answer has
+    {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
     before is read from a cache.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
@@ -164,8 +164,7 @@ def _estimate_share(state: ReviewState, task: Task, limit: Bill) -> Share:
     spec = task.spec
     models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
     prices = {model: price_of(state.catalog.prices, model) for model in models}
-    steps = len(spec.skills) * (2 if state.runtime.choose_model(spec).progressive else 1)
-    turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
+    turns = int(min(bool(spec.skills) + LOOKS + 1, spec.bounds.turns))
     used = _expected_usage(state, task, turns, prices[models[0]])
     worst = _worst_case(spec.bounds, prices.values(), limit)
     expected = Bill(used.tokens, used.usd).within(worst)

@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs/money.md").read_text()
 
 def shape(text: str) -> str:
     """The text without its figures, and the room that they take."""
-    return re.sub(r" +", " ", re.sub(r"[\d,.]+", "0", text)).strip()
+    return re.sub(r"\s+", " ", re.sub(r"[\d,.]+", "0", text)).strip()
 
 
 def test_its_commands_run_without_a_key_and_leave_nothing_behind(
