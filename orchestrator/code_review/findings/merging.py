@@ -276,10 +276,14 @@ def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
 def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
     """Whether an agent's finding means a known one: by rule, weakness or title."""
     return overlaps(known, claim) and (
-        known.rule == claim.rule != default_rule(claim.category)
-        or bool(set(known.cwe) & set(claim.cwe))
-        or _titles_similar(known.title, claim.title)
+        bool(set(known.cwe) & set(claim.cwe)) or same_rule_or_title(known, claim)
     )
+
+
+def same_rule_or_title(one: LocatedFinding, other: LocatedFinding) -> bool:
+    """Whether two findings name the same rule, or have much the same title."""
+    same_rule = one.rule == other.rule != default_rule(other.category)
+    return same_rule or _titles_similar(one.title, other.title)
 
 
 def _same_quote(left: FindingReport, right: FindingReport) -> bool:

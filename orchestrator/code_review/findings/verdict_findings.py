@@ -22,6 +22,7 @@ from orchestrator.code_review.findings.merging import (
     merge,
     report_order,
 )
+from orchestrator.code_review.findings.replaced_lines import replacement_pairs
 from orchestrator.code_review.findings.responses_to_findings import (
     References,
     Responses,
@@ -86,14 +87,14 @@ async def build_findings(
         sources,
         reports,
         references.shown,
-        _merge(proved, claims, Responses(), references, policy)[1],
+        _merge(workspace, proved, claims, Responses(), references, policy)[1],
         {report.finding.fingerprint: _rejected_target(report, why) for report, why in refused},
     )
     # What an agent reports again after it took it back counts.
     again = {k for k, (done, _) in responses.withdrawn.items() if claims.last.get(k, 0) > done}
     for key in again:
         del responses.withdrawn[key]
-    merged, known = _merge(proved, claims, responses, references, policy)
+    merged, known = _merge(workspace, proved, claims, responses, references, policy)
     refused += _withdrawn(claims, responses, known)
     objections = judge_disputes(responses.disputes, workspace.rules, known)
     for fingerprint, marked in (await apply_marks(sources, references.marks, known)).items():
@@ -112,6 +113,7 @@ async def build_findings(
 
 
 def _merge(
+    workspace: ReviewWorkspace,
     proved: Mapping[str, FindingReport],
     claims: "_Claims",
     responses: Responses,
@@ -125,7 +127,8 @@ def _merge(
         if (key := (report.reporter, report.finding.fingerprint)) not in responses.withdrawn
     ]
     merged = merge([*proved.values(), *own, *responses.reports], policy)
-    merged = join_duplicates(merged, duplicate_pairs(responses, references.marks), policy)
+    pairs = [*duplicate_pairs(responses, references.marks), *replacement_pairs(workspace, merged)]
+    merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
     for fingerprint, agent in claims.repeated:
         if (agent, fingerprint) not in responses.withdrawn:
