@@ -231,3 +231,32 @@ def test_a_secret_that_the_marks_complete_goes_with_its_neighbors() -> None:
     assert redact.json(["x", SECRET, "y", "2z"]) == [REDACTED, REDACTED, REDACTED, "2z"]
     redact.add(["redacted-redacted-2z"])
     assert redact.json(["x", SECRET, "y", "2z", "end"]) == [*[REDACTED] * 4, "end"]
+
+
+def test_filters_take_out_other_secrets_one_after_the_other_and_remember_texts() -> None:
+    calls: list[str] = []
+
+    def without_live(text: str) -> str:
+        calls.append(text)
+        return text.replace("live", "gone")
+
+    redact = Redactor()
+    redact.add_filter(without_live)
+    assert redact
+    redact.add_filter(lambda text: text.replace("gone-key", "key"))
+    assert redact("my live-key") == "my key"
+    # A text shorter than any secret is left as it is.
+    assert [redact("live-ab"), redact("live-abc")] == ["live-ab", "gone-abc"]
+    assert redact.json({"a": ["my live-key", 1.5]}) == {"a": ["my key", 1.5]}
+    assert calls == ["my live-key", "live-abc"]
+    for number in range(128):
+        redact(f"text number {number}")
+    redact("live-abc")
+    assert calls[-1] == "live-abc"
+
+
+def test_a_filter_that_finds_nothing_changes_nothing_and_our_secrets_are_found_behind_it() -> None:
+    redact, value = Redactor([SECRET]), {"a": ["nothing here", {"b": 1.5}]}
+    redact.add_filter(lambda text: text.replace("live-key", "key"))
+    assert redact.json(value) is value
+    assert redact.json(["my live-key", f"is {SECRET}"]) == ["my key", f"is {REDACTED}"]
