@@ -2,10 +2,11 @@
 keys that appear twice, versions that are numbers, statements that are never reached.
 """
 
+import ast
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -13,8 +14,7 @@ import yaml
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, check_files
 from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
-from orchestrator.checks.python.syntax_tree_cache import parse
-from orchestrator.checks.python.unreachable_code import find_unreachable
+from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
@@ -194,3 +194,68 @@ def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
         if named and (found := _LOSES.search(bare)):
             says = f"YAML reads {found[0]} as the number {found[0].rstrip('0')}"
             yield RawFinding("version-number", source.path, number, says)
+
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def find_unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
+    """The first statement behind each one that leaves its block for good."""
+    for block in all_blocks(tree):
+        yield from _behind_an_exit(path, block)
+
+
+def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding]:
+    for at, statement in enumerate(block[:-1]):
+        if not (isinstance(statement, _EXITS) or _is_endless(statement)):
+            continue
+        rest = block[at + 1 :]
+        if not (_makes_a_generator(rest) or all(_does_nothing(statement) for statement in rest)):
+            kind = type(statement).__name__.lower()
+            says = f"unreachable: line {statement.lineno} exits before it ({kind})"
+            yield RawFinding("unreachable", path, rest[0].lineno, says)
+        return
+
+
+def _is_endless(statement: ast.stmt) -> bool:
+    """A ``while True`` that nothing in it breaks."""
+    return (
+        isinstance(statement, ast.While)
+        and isinstance(statement.test, ast.Constant)
+        and bool(statement.test.value)
+        and not any(map(_breaks, statement.body))
+    )
+
+
+def _breaks(node: ast.AST) -> bool:
+    """Whether a ``break`` in it ends the loop around it; inner loops have their own."""
+    if isinstance(node, ast.Break):
+        return True
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return False
+    inner = node.orelse if isinstance(node, ast.For | ast.AsyncFor | ast.While) else None
+    return any(map(_breaks, ast.iter_child_nodes(node) if inner is None else inner))
+
+
+def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
+    """A ``yield`` that is never reached is written to make the function a generator."""
+    return any(
+        isinstance(child, ast.Yield | ast.YieldFrom)
+        for statement in block
+        for child in ast.walk(statement)
+    )
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    """What is written for readers and type checkers: ``pass``, a text, a refusal to get here."""
+    return (
+        isinstance(statement, ast.Pass | ast.Raise)
+        or (isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant))
+        or (
+            isinstance(statement, ast.Expr)
+            and (
+                isinstance(statement.value, ast.Constant)
+                or "assert_never" in ast.dump(statement.value)
+            )
+        )
+    )

@@ -24,8 +24,7 @@ from pydantic import TypeAdapter
 from orchestrator import __version__
 from orchestrator.engine.types import Json
 from orchestrator.errors import DiffcourtError
-from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError
-from orchestrator.mcp_client.tool_pins import mismatch
+from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError, mismatch
 
 MAX_PAGES = 20
 QUOTED_CHARACTERS = 300

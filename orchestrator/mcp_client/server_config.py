@@ -1,16 +1,20 @@
 """The configuration of a server, as data; nothing heavy is imported here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Level
 from orchestrator.errors import DiffcourtError
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
+    from mcp_types import Tool
 
 MAX_TOTAL_BYTES = 256 << 20
 """What one server may send in one run."""
@@ -58,3 +62,28 @@ class McpServer(Struct, frozen=True):
     grants: tuple[Grant, ...]
     start: float = 20.0
     refused: str = ""
+
+
+_PINNED_FIELDS = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
+
+
+def tool_pin(tool: Tool) -> str:
+    """A digest of everything that a model may be shown of a tool.
+
+    A person accepts a pin once. A tool that changes afterwards, even by a word of its description,
+    is refused until it is accepted again: a silent change of what models read is an attack.
+    """
+    shown = tool.model_dump(mode="json", by_alias=True, exclude_unset=True, include=_PINNED_FIELDS)
+    return f"sha256:{digest(shown)}"
+
+
+def mismatch(server: str, grant: Grant, tool: Tool | None) -> str:
+    """Why a tool is not the one that was accepted; empty when it is."""
+    if tool is None:
+        return f"{server} does not offer {grant.remote}"
+    accept = f"inspect it with `diffcourt mcp accept {server}` and commit its pin"
+    if not grant.pin:
+        return f"{grant.name} has not been accepted yet; {accept}"
+    if tool_pin(tool) != grant.pin:
+        return f"{grant.name} is not what was accepted: its description or schema changed; {accept}"
+    return ""

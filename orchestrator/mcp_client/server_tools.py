@@ -12,8 +12,7 @@ from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.engine.untrusted_text import escape_markers, map_strings
 from orchestrator.mcp_client.connection import Connection
 from orchestrator.mcp_client.schema_closing import close_schema
-from orchestrator.mcp_client.server_config import Grant, ServerError
-from orchestrator.mcp_client.tool_pins import mismatch
+from orchestrator.mcp_client.server_config import Grant, ServerError, mismatch
 
 MAX_DESCRIPTION = 4000
 """Characters; longer descriptions are refused: cut ones would mean something else."""

@@ -25,9 +25,8 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
 from orchestrator.mcp_client.connection import Connection
-from orchestrator.mcp_client.server_config import McpServer
+from orchestrator.mcp_client.server_config import McpServer, tool_pin
 from orchestrator.mcp_client.server_tools import list_offers, make_tools
-from orchestrator.mcp_client.tool_pins import tool_pin
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import open_memory_journal
 

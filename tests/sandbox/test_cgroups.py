@@ -22,7 +22,7 @@ from orchestrator.sandbox import (
 )
 from orchestrator.sandbox.cgroups import cgroup, delegation
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
-from orchestrator.sandbox.cgroups.hierarchies import Hierarchy, hierarchies
+from orchestrator.sandbox.cgroups.delegation import Hierarchy, hierarchies
 from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.worker_pool import WorkerPool

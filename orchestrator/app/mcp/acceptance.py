@@ -19,7 +19,7 @@ from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import InputError
-from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError
+from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError, tool_pin
 from orchestrator.optional_dependencies import install_command
 
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
@@ -131,7 +131,6 @@ async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
 
 def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
     from orchestrator.mcp_client.schema_closing import close_schema  # noqa: PLC0415
-    from orchestrator.mcp_client.tool_pins import tool_pin  # noqa: PLC0415
 
     level, tool = grant.level.name.lower(), listed.get(grant.remote)
     if tool is None:
@@ -150,7 +149,6 @@ def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) ->
 def _document(
     name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[InspectedTool]
 ) -> dict[str, Any]:
-    from orchestrator.mcp_client.tool_pins import tool_pin  # noqa: PLC0415
 
     usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
     tools = {

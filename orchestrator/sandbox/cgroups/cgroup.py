@@ -14,8 +14,15 @@ import time
 from contextlib import suppress
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.cgroups.delegation import NotDelegatedError, find_parent, processes, write
-from orchestrator.sandbox.cgroups.hierarchies import CONTROLLERS, Hierarchy, hierarchies
+from orchestrator.sandbox.cgroups.delegation import (
+    CONTROLLERS,
+    Hierarchy,
+    NotDelegatedError,
+    find_parent,
+    hierarchies,
+    processes,
+    write,
+)
 from orchestrator.sandbox.program_permissions import Limits
 
 PREFIX = "diffcourt-"
