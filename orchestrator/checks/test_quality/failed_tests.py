@@ -16,6 +16,7 @@ from msgspec import Struct
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source_definitions import Job
+from orchestrator.checks.test_quality.test_tampering import find_added_tampering
 
 SHOWN = 20  # tests in one review
 BEFORE = "the tests also fail without this change, so they say little about it"
@@ -48,28 +49,31 @@ def run(job: Job) -> CheckReply:
     elif outcome != "passed" and not findings:
         gaps |= dict.fromkeys(files, NO_LINE)
     facts: dict[str, Any] = {"outcome": outcome, "exit": codes}
+    reservation = ""
     if job["own_tests"]:
         reservation, of_base = _judge_tests_of_base(job)
-        facts["own_tests"] = reservation
         findings += of_base
+    facts["own_tests"] = reservation or _added_tampering(job)
     examined = [path for path in files if path not in gaps]
     return CheckReply(findings, examined, gaps, facts)
 
 
 def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
-    """Why the change's own tests are the only ones that passed, empty where base's did too.
+    """Why a pass of the change's tests is their own word, empty where base's tests say it too.
+
+    Where the change alters how all tests run, base's tests confirm nothing about the new ones.
 
     Returns:
         The reason, and a finding where base's tests fail over head's code and not over base's.
     """
     own: list[str] = job["own_tests"]
-    more = f" and {len(own) - 1} more" if len(own) > 1 else ""
-    changed = f"the change alters {own[0]}{more}"
+    changed = _altered(own)
     if job["base_refused"]:
         return f"{changed}; base's tests with head's code: {job['base_refused']}", []
     codes = [each["code"] for each in job["base_runs"]]
     if codes[0] == 0:
-        return "", []
+        setup: list[str] = job["infrastructure"]
+        return (f"{_altered(setup)}; base's tests pass with head's code" if setup else ""), []
     over_head, over_base = (_failed(each, {}) for each in job["base_runs"])
     known = set(over_base)
     new = [test for test in over_head if test not in known]
@@ -81,6 +85,31 @@ def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
     message = f"Tests of base{listed} fail with the code of this change"
     found = [RawFinding("base_fail", *place, message, key="")] if place else []
     return f"{changed}; base's tests fail with head's code{listed}", found
+
+
+def _altered(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"the change alters {paths[0]}{more}"
+
+
+def _added_tampering(job: Job) -> str:
+    """Which changed file gained a call that can end the runner or change what it says."""
+    for file in job["files"]:
+        if file["status"] != "deleted":
+            before = _text(job["base_root"], file["old_path"])
+            if call := find_added_tampering(
+                file["path"], before, _text(job["head_root"], file["path"])
+            ):
+                return f"{file['path']} now uses {call}, which can make tests pass"
+    return ""
+
+
+def _text(root: str, path: str | None) -> str:
+    """A file's text, empty where there is none or it cannot be read."""
+    try:
+        return Source(path, read(root, path)).text if path else ""
+    except Gap:
+        return ""
 
 
 def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":

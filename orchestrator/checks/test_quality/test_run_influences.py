@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from orchestrator.checks.path_kinds import is_test
 
@@ -14,13 +14,15 @@ _SETUP_NAME = re.compile(
     r"|(?:jest|vitest|vite|karma|ava|cypress|playwright|wdio|nyc)[.-].*"
     r"|\.rspec|rakefile|gemfile|phpunit.*\.xml(?:\.dist)?|composer\.json"
     r"|pom\.xml|.*\.gradle(?:\.kts)?|gradle\.properties|build\.(?:sbt|rs)|cargo\.toml|nextest\.toml"
-    r"|.*\.runsettings|directory\.build\.(?:props|targets)"
+    r"|.*\.runsettings|entry_points\.txt|directory\.build\.(?:props|targets)"
 )
-_RUNNERS = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "nose2", "xdist", "pytest_cov"})
+_RUNNERS = frozenset(
+    {"unittest", "_pytest", "pytest", "pluggy", "iniconfig", "nose2", "xdist", "pytest_cov"}
+)
 
 
 def find_test_setup_files(
-    changed: Iterable[str], command: Sequence[str], before: Collection[str]
+    changed: Collection[str], command: Sequence[str], before: Collection[str]
 ) -> list[str]:
     """The changed files that can make a run of the tests say what it does not show.
 
@@ -32,20 +34,40 @@ def find_test_setup_files(
         command: what runs the tests.
         before: paths of all files of base.
     """
+    return sorted(path for path in _influences(changed, command, before))
+
+
+def find_test_infrastructure(
+    changed: Collection[str], command: Sequence[str], before: Collection[str]
+) -> list[str]:
+    """Those of the same files that decide how all tests run, and are no tests themselves."""
+    found = _influences(changed, command, before)
+    return sorted(path for path, is_only_test in found.items() if not is_only_test)
+
+
+def _influences(
+    changed: Collection[str], command: Sequence[str], before: Collection[str]
+) -> dict[str, bool]:
+    """Path → whether it is a test and nothing else."""
     named = {word.removeprefix("./") for word in command}
     modules = {word.replace(".", "/") for word in command}
     in_base = {path.partition("/")[0] for path in before}
 
-    def decides(path: str) -> bool:
-        top = path.partition("/")[0]
+    def is_infrastructure(path: str) -> bool:
+        top, name = path.partition("/")[0], path.rpartition("/")[2].lower()
         stem = re.sub(r"(/__(?:init|main)__)?\.py$", "", path)
-        hides = top not in in_base and top.removesuffix(".py") in _RUNNERS | sys.stdlib_module_names
+        hides = top not in in_base and top.removesuffix(".py") in sys.stdlib_module_names
+        replaces = path not in before and not _RUNNERS.isdisjoint(stem.split("/"))
         return (
-            is_test(path)
-            or _SETUP_NAME.fullmatch(path.rpartition("/")[2].lower()) is not None
+            _SETUP_NAME.fullmatch(name) is not None
             or path in named
             or (path.endswith(".py") and stem in modules)
-            or (hides and path.endswith((".py", ".so")))
+            or ((hides or replaces) and path.endswith((".py", ".so")))
         )
 
-    return sorted({path for path in changed if decides(path)})
+    infrastructure = {path for path in changed if is_infrastructure(path)}
+    return {
+        path: path not in infrastructure
+        for path in changed
+        if path in infrastructure or is_test(path)
+    }

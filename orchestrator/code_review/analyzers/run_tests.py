@@ -11,7 +11,10 @@ import anyio.to_thread
 from msgspec import Struct
 
 from orchestrator.catalog.settings import Tests
-from orchestrator.checks.test_quality.test_run_influences import find_test_setup_files
+from orchestrator.checks.test_quality.test_run_influences import (
+    find_test_infrastructure,
+    find_test_setup_files,
+)
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
@@ -80,7 +83,8 @@ class RunTests(ComparisonCheck):
             return _refused(NOT_ALLOWED)
         runs: list[dict[str, Any]] = []
         unwritten: dict[str, str] = {}
-        job = {"refused": "", "runs": runs, "unwritten": unwritten, "own_tests": []}
+        job = {"refused": "", "runs": runs, "unwritten": unwritten}
+        job |= {"own_tests": [], "infrastructure": []}
         try:
             reads = [Path(path) for path in tests.reads]
             await anyio.to_thread.run_sync(require_shareable, reads, self._private)
@@ -94,6 +98,7 @@ class RunTests(ComparisonCheck):
         changed = {path for file in change.files for path in (file.path, file.old_path) if path}
         own = find_test_setup_files(changed, tests.command, before)
         if len(runs) < len(ORDER) and own:
+            job["infrastructure"] = find_test_infrastructure(changed, tests.command, before)
             job |= {"own_tests": own, **await self._run_tests_of_base(tests, own, len(runs))}
         return job
 
@@ -150,7 +155,7 @@ class RunTests(ComparisonCheck):
 
 
 def _refused(why: str) -> Mapping[str, Any]:
-    return {"refused": why, "runs": [], "unwritten": {}, "own_tests": []}
+    return {"refused": why, "runs": [], "unwritten": {}, "own_tests": [], "infrastructure": []}
 
 
 def _copy(parts: Sequence[_Part], tree: Path, report: str) -> None:

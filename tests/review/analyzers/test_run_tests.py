@@ -124,6 +124,7 @@ def test_the_exit_status_decides_and_not_the_report(namespaces: None, tmp_path: 
     )
 
 
+BROKEN = "def f():\n    return 2\n"
 RUN = "import unittest\nunittest.main(module=None, argv=['x', 'discover', '-s', 'tests'])\n"
 TEST = "import unittest\nfrom a import f\n\n\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(f(), 1)\n"
 FORGERIES = {
@@ -147,9 +148,8 @@ def checked_with_tests(path: Path, head: Mapping[str, str | bytes | None]) -> Ve
 def test_a_pass_that_the_changes_own_tests_forge_is_named_as_theirs(
     namespaces: None, tmp_path: Path
 ) -> None:
-    broken = "def f():\n    return 2\n"
     for number, (path, forged) in enumerate(FORGERIES.items()):
-        verdict = checked_with_tests(tmp_path / f"{number}", {"a.py": broken, path: forged})
+        verdict = checked_with_tests(tmp_path / f"{number}", {"a.py": BROKEN, path: forged})
         (check,) = verdict.required_checks
         assert check.status == "passed_by_own_tests", path
         assert check.detail == f"the change alters {path}; base's tests fail with head's code"
@@ -157,7 +157,7 @@ def test_a_pass_that_the_changes_own_tests_forge_is_named_as_theirs(
         assert (found.path, found.start_line, found.severity) == ("a.py", 2, "low")
     page = render_verdict(verdict, width=200)
     assert "tests-run  passed, by the change's own tests: the change alters run.py" in page
-    gone = {"a.py": broken, "tests/test_a.py": None, "tests/test_b.py": ""}
+    gone = {"a.py": BROKEN, "tests/test_a.py": None, "tests/test_b.py": ""}
     deleted = checked_with_tests(tmp_path / "deleted", gone)
     assert deleted.required_checks[0].status == "passed_by_own_tests"
 
@@ -191,6 +191,33 @@ def test_changed_tests_are_confirmed_by_those_of_base(namespaces: None, tmp_path
     assert not any(f.rule == "qa.base-tests-fail" for f in confirmed.findings)
 
 
+LEAVES = "import os\nos._exit(0)\n"
+BY_OWN_TESTS = [
+    ({"conftest.py": ""}, "the change alters conftest.py; base's tests pass with head's code"),
+    ({"pytest.ini": "[pytest]\n"}, "the change alters pytest.ini; base's tests pass with"),
+    (
+        {"x.egg-info/entry_points.txt": "[pytest11]\nx = x\n"},
+        "the change alters x.egg-info/entry_points.txt; base's tests pass with",
+    ),
+    ({"a.py": LEAVES}, "a.py now uses os._exit, which can make tests pass"),
+    (
+        {"a.py": "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n" + BROKEN},
+        "a.py now uses unittest, which can make tests pass",
+    ),
+    ({"tests/test_b.py": LEAVES}, "tests/test_b.py now uses os._exit, which can make tests pass"),
+]
+
+
+@needs_bwrap
+@pytest.mark.parametrize(("head", "why"), BY_OWN_TESTS)
+def test_a_pass_counts_as_the_changes_own_where_it_reaches_the_runner(
+    namespaces: None, tmp_path: Path, head: dict[str, str], why: str
+) -> None:
+    (check,) = checked_with_tests(tmp_path, head).required_checks
+    assert check.detail.startswith(why)
+    assert check.status == "passed_by_own_tests"
+
+
 @pytest.mark.parametrize(
     ("path", "decides"),
     [
@@ -204,6 +231,8 @@ def test_changed_tests_are_confirmed_by_those_of_base(namespaces: None, tmp_path
         ("run/suite.py", True),
         ("json/__init__.py", True),
         ("pytest.py", True),
+        ("src/unittest/__init__.py", True),
+        ("evil.dist-info/entry_points.txt", True),
         ("email/send.py", False),  # a package of base that happens to have such a name
         ("src/app.py", False),
         ("docs/guide.md", False),
