@@ -68,8 +68,6 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     checks_ok = all(check.is_satisfied for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
     outcome, reasons = decide(synthesis.findings, state.catalog.verdict_policy, complete=complete)
-    looked = sum(len(checked.by) for checked in synthesis.checked)
-    total = state.scorecard.total if state.scorecard and state.scorecard.total is not None else 1.0
     change = state.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,
@@ -87,8 +85,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         exit_code=exit_code(
             outcome, "complete" if complete else "incomplete", state.settings.fail_on
         ),
-        # How far the verdict can be relied on: the review's score, less what was not looked at.
-        confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
+        confidence=_confidence(state, len(gaps)),
         reasons=reasons,
         stop=Stop(
             reason=stop.reason,
@@ -119,6 +116,18 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     )
     verdict = without_secrets(_number_calls(verdict), state.journal.redact)
     return replace(verdict, digest=digest_of(verdict))
+
+
+def _confidence(state: ReviewState, gaps: int) -> float | None:
+    """How far the verdict can be relied on: the review's score, less what was not looked at.
+
+    None where nobody judged it: analyzers find what they look for, and say nothing of the rest.
+    """
+    card = state.scorecard
+    if card is None or card.total is None or not card.is_judged:
+        return None
+    looked = sum(len(checked.by) for checked in state.synthesis.checked)
+    return round(card.total * (looked / (looked + gaps) if looked + gaps else 1), 3)
 
 
 def _number_calls(verdict: Verdict) -> Verdict:

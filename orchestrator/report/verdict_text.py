@@ -163,7 +163,9 @@ def _render_outcome(page: Page, verdict: Verdict) -> list[str]:
     status = "review complete"
     if verdict.status == "incomplete":
         status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
-    reliance = f"confidence {verdict.confidence:.2f}" if verdict.used_model else "analyzers only"
+    reliance = "not judged" if verdict.used_model else "analyzers only"
+    if verdict.used_model and verdict.confidence is not None:
+        reliance = f"confidence {verdict.confidence:.2f}"
     outcome = _describe_outcome(verdict)
     first, *others = page.inline_list((outcome, status, _count_findings(verdict), reliance))
     return [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]

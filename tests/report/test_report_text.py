@@ -163,6 +163,11 @@ def test_offline_nothing_speaks_of_a_judge_a_score_or_model_calls() -> None:
     assert "playbook steps 48" in text
 
 
+def test_a_models_review_that_nobody_judged_says_so() -> None:
+    text = render_verdict(replace(rich_verdict(), confidence=None))
+    assert "not judged" in text.partition("\n\n")[0]
+
+
 def test_the_leads_summary_is_never_cut() -> None:
     words = " ".join(f"word{n}" for n in range(200))
     said = replace(rich_verdict(), lead_summary=words)

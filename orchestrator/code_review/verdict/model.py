@@ -414,7 +414,13 @@ class Verdict(Strict, frozen=True, kw_only=True):
         Literal[0, 1, 3],
         Meta(description="what the command exits with: 0 passed, 1 gated, 3 incomplete"),
     ] = EXIT_OK
-    confidence: UnitFloat
+    confidence: Annotated[
+        UnitFloat | None,
+        Meta(
+            description="the review's score times the share of planned checks that ran; null: "
+            "nobody judged the review"
+        ),
+    ]
     reasons: Annotated[
         tuple[str, ...], Meta(description="the rules of the verdict policy that decided")
     ]
