@@ -132,7 +132,7 @@ def _load(
     files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(paths, merged, strict=True)}}
     whole_agents, whole_skills, whole_rubrics = _whole(agents), _whole(skills), _whole(rubrics)
     return Catalog(
-        agents=_with_bounds(whole_agents, settings[1]),
+        agents=_with_overrides(whole_agents, settings[1]),
         skills=whole_skills,
         rubrics=whole_rubrics,
         settings=settings[1],
@@ -163,12 +163,14 @@ def _digests(
     )
 
 
-def _with_bounds(agents: Mapping[str, AgentSpec], settings: Settings) -> Mapping[str, AgentSpec]:
-    """Replace the limits of agents by those that the settings give them."""
+def _with_overrides(agents: Mapping[str, AgentSpec], settings: Settings) -> Mapping[str, AgentSpec]:
+    """Replace models and limits of agents by those that the settings give them."""
     changed = {}
     for name, given in settings.agents.items():
-        limits = {key: limit for key, limit in asdict(given).items() if limit is not None}
-        changed[name] = replace(agents[name], bounds=replace(agents[name].bounds, **limits))
+        limits = {key: value for key, value in asdict(given).items() if value is not None}
+        model = limits.pop("model", agents[name].model)
+        bounds = replace(agents[name].bounds, **limits)
+        changed[name] = replace(agents[name], model=model, bounds=bounds)
     return MappingProxyType({**agents, **changed})
 
 

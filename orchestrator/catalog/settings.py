@@ -94,9 +94,10 @@ class StagnationPolicy(Strict, frozen=True):
     similarity: UnitFloat = 0.98
 
 
-class AgentBounds(Budget, frozen=True):
-    """Limits of one agent that replace those of its file; None: the file's."""
+class AgentOverrides(Budget, frozen=True):
+    """Model and limits of one agent that replace those of its file; None: the file's."""
 
+    model: NonEmptyStr | None = None
     turns: PositiveInt | None = None
 
 
@@ -123,7 +124,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     lead: NonEmptyStr
     specialists: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     single: NonEmptyStr
-    agents: dict[str, AgentBounds]
+    agents: dict[str, AgentOverrides]
     concurrency: Annotated[int, Meta(ge=1, le=256)]
     bounds: RunBounds
     stagnation: StagnationPolicy

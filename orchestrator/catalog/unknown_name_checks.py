@@ -18,6 +18,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import describe_unknown_name
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError
 
 JUDGE = "judge"
@@ -31,8 +32,10 @@ def check_settings(
     yield from _check_known(node, "agent", [settings.single], agents, "single")
     yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
     yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
-    for name in settings.agents:
+    for name, given in settings.agents.items():
         yield from _check_known(node, "agent", [name], agents, "agents", name)
+        if given.model == HUMAN:
+            yield node.error(f"{HUMAN!r} is a person and no model", "agents", name, "model")
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
             yield node.error(f"{name!r} appears twice; name it once", "specialists", at)

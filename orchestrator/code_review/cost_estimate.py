@@ -14,11 +14,12 @@ from orchestrator.catalog.prices import Price, price_of
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary
 from orchestrator.code_review.agents.judging import has_model_lead
+from orchestrator.code_review.agents.shared_opening import MOST_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.engine.agent_loop import AgentResult, first_request
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.model_routing import candidate_models
-from orchestrator.engine.types import Bounds, Usage
+from orchestrator.engine.types import AgentSpec, Bounds, Request, Usage
 from orchestrator.providers import call_costs
 from orchestrator.providers.token_bounds import estimate_input_tokens
 
@@ -38,7 +39,9 @@ BASIS = (
     f"""Expected: one iteration, in which an agent takes a turn for the tools that its playbooks
     name, {LOOKS} to look around and one to report; the lead one more, to sum up. An answer has
     {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
-    before is read from a cache.""",
+    before is read from a cache, the agents' common opening by all but the first of a model.""",
+    f"""The opening is counted without what analyzers find, which is known only once they have run:
+    some {MOST_FINDINGS_TOKENS:,} tokens at the most, sent in each turn.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
     "An attempt whose reply was lost may have been billed, and counts at its worst case.",
@@ -132,8 +135,9 @@ def estimate(state: ReviewState) -> Estimate:
     # The offline provider is code, and uses nothing.
     tasks = _one_iteration(state) if provider != OFFLINE else ()
     shares: dict[str, Share] = {}
+    opened: set[str] = set()
     for task in tasks:
-        own, name = _estimate_share(state, task, limit), task.spec.name
+        own, name = _estimate_share(state, task, limit, opened), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
     notes = (*state.notes, *((state.assignment.reason,) if state.assignment else ()))
@@ -160,30 +164,55 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         yield summary.build_summary_task(state)
 
 
-def _estimate_share(state: ReviewState, task: Task, limit: Bill) -> Share:
+def _estimate_share(state: ReviewState, task: Task, limit: Bill, opened: set[str]) -> Share:
+    """One task's share.
+
+    Args:
+        opened: models that were sent the opening before; its own is added.
+    """
     spec = task.spec
     models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
     prices = {model: price_of(state.catalog.prices, model) for model in models}
     turns = int(min(bool(spec.skills) + LOOKS + 1, spec.bounds.turns))
-    used = _expected_usage(state, task, turns, prices[models[0]])
+    request = first_request(spec, task.brief, state.runtime)
+    shared = _shared_tokens(request)
+    cached = shared if models[0] in opened else 0
+    opened |= {models[0]} if shared else set()
+    used = _expected_usage(state, request, spec, turns, prices[models[0]], cached)
     worst = _worst_case(spec.bounds, prices.values(), limit)
     expected = Bill(used.tokens, used.usd).within(worst)
     return Share(spec.name, models[0], turns, expected, worst, prices)
 
 
-def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
-    spec = task.spec
+def _expected_usage(
+    state: ReviewState,
+    request: Request,
+    spec: AgentSpec,
+    turns: int,
+    price: Price | None,
+    cached: int,
+) -> Usage:
     own = {p for given in state.round.plan.tasks if given.agent == spec.name for p in given.paths}
     paths = own or planning.reviewable_paths(state)
     sizes = [state.workspace.files[path].size for path in paths]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return call_costs.estimate_conversation(
         price,
-        prompt=estimate_input_tokens(first_request(spec, task.brief, state.runtime)),
+        prompt=estimate_input_tokens(request),
+        cached=cached,
         per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
         output=ANSWER,
         turns=turns,
     )
+
+
+def _shared_tokens(request: Request) -> int:
+    """Tokens of what a request has in common with those of other agents; 0 without an opening."""
+    first = request.messages[0]
+    if len(first.blocks) == 1:
+        return 0
+    opening = replace(first, blocks=first.blocks[:1])
+    return estimate_input_tokens(replace(request, messages=(opening,)))
 
 
 def _worst_case(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:

@@ -94,7 +94,8 @@ class AnthropicModel(ApiModel):
         system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
         merged = merge_messages(request, self.name, asides=True)
         messages = [item for message in merged for item in _render_message(message)]
-        _set_cache_breakpoints(system, messages, shares=bool(shared_opening(merged)))
+        if request.tools:  # a question without tools has one answer, and nothing is read again
+            _set_cache_breakpoints(system, messages, shares=bool(shared_opening(merged)))
         body: dict[str, Json] = {
             "model": request.model,
             "max_tokens": self.output_limit(request),

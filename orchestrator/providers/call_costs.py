@@ -43,7 +43,7 @@ def max_total_cost(price: Price, tokens: int) -> float:
 
 
 def estimate_conversation(
-    price: Price | None, *, prompt: int, per_turn: int, output: int, turns: int
+    price: Price | None, *, prompt: int, per_turn: int, output: int, turns: int, cached: int = 0
 ) -> Usage:
     """Estimate what a conversation uses when each turn finds the previous one in the prompt cache.
 
@@ -51,8 +51,9 @@ def estimate_conversation(
         price: None when unknown; the cost is then 0.
         prompt: tokens of the first request.
         per_turn: tokens that a turn's tool results add to the next request, without the answer.
+        cached: tokens of the first request that another conversation has left in the cache.
     """
-    usd, total, cached = 0.0, 0, 0
+    usd, total = 0.0, 0
     for turn in range(turns):
         sent = prompt + turn * (per_turn + output)
         if price is not None:

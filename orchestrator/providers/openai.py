@@ -49,6 +49,9 @@ from orchestrator.providers.request_normalization import (
 MIN_OUTPUT_TOKENS = 16
 """The API rejects a smaller limit."""
 
+_EXPLICIT = {"mode": "explicit"}
+"""Of a cache breakpoint; of a request, that it has no other breakpoints."""
+
 _INCOMPLETE: dict[str, StopKind] = {"max_output_tokens": "max_tokens", "content_filter": "filtered"}
 _CARRIED = frozenset({"reasoning", "compaction"})
 _FINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -77,7 +80,7 @@ class OpenAIModel(ApiModel):
         opening = shared_opening(merged)
         items = [_render_item(each.role, block) for each in merged for block in each.blocks]
         if opening and can.cache_breakpoints:
-            items[0]["content"][0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+            items[0]["content"][0]["prompt_cache_breakpoint"] = _EXPLICIT
         # Requests with the same key meet the same cache: of a team, or of one agent.
         cache_key = digest(opening)[:32] if opening else request.agent
         body: dict[str, Json] = {
@@ -102,6 +105,8 @@ class OpenAIModel(ApiModel):
             ]
             body["tool_choice"] = tool_choice(request, can)
             body["parallel_tool_calls"] = can.parallel_calls
+        elif can.cache_breakpoints:  # one answer, and nothing is read again: nothing is cached
+            body["prompt_cache_options"] = _EXPLICIT
         if request.effort and can.effort:
             body["reasoning"] = {"effort": request.effort}
         if can.streams:

@@ -54,6 +54,7 @@ _BODY = compile_object_schema(
         "store": {"const": False},
         "include": {"type": "array", "items": {"const": "reasoning.encrypted_content"}},
         "prompt_cache_key": {"type": "string", "maxLength": 64},
+        "prompt_cache_options": object_schema({"mode": {"enum": ["implicit", "explicit"]}}),
         "stream": {"type": "boolean"},
     },
 )
@@ -167,14 +168,17 @@ class ResponsesApi:
         """Return the prompt in reading order, with its cache breakpoints.
 
         The output schema stands in front of all. One breakpoint is at the end of the newest
-        message; a part can set others. Requests are routed by their cache key.
+        message, unless the request has explicit ones only; a part can set others. Requests are
+        routed by their cache key.
         """
         first = [body["model"], body.get("text"), body.get("tools"), body.get("instructions")]
         parts = [first, *body["input"]]
         breakpoints = [at for at, part in enumerate(parts, 1) if BREAKPOINT in json.dumps(part)]
         bare = [json.dumps(without_marks(part, BREAKPOINT)) for part in parts]
         scope = str(body.get("prompt_cache_key", ""))
-        return Prompt(scope, bare, [*breakpoints, len(parts)], len(parts))
+        if body.get("prompt_cache_options", {}).get("mode") != "explicit":
+            breakpoints.append(len(parts))
+        return Prompt(scope, bare, breakpoints, len(parts))
 
     def document(
         self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0

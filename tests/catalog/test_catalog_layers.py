@@ -221,6 +221,19 @@ def test_a_tool_policy_only_narrows(with_files):
     assert keeps("docs", "complexity")
 
 
+def test_the_settings_replace_an_agents_model_and_limits(with_files):
+    text = "agents:\n  qa: {model: strong, turns: 3}\n  docs: {seconds: 7}\n"
+    agents = with_files({"config/defaults.yaml": text}).agents
+    assert (agents["qa"].model, agents["qa"].bounds.turns) == ("strong", 3)
+    assert (agents["docs"].model, agents["docs"].bounds.seconds) == ("fast", 7)
+
+
+def test_a_person_is_no_model_of_an_agent(loaded):
+    own = layer(config__defaults="agents:\n  qa: {model: human}")
+    with pytest.raises(ConfigError, match="'human' is a person and no model"):
+        loaded(read_shipped_layer(), own)
+
+
 def test_load_raises_the_first_fault(loaded):
     own = layer(config__defaults="lead: boss")
     with pytest.raises(ConfigError, match="unknown agent 'boss'"):

@@ -329,9 +329,14 @@ class Cost(Struct, frozen=True):
     requests: int
 
 
-def cost(folder: Path, pattern: str) -> Cost:
-    """The same change and the same finding, by agents that read it as they must."""
-    repo = repository(folder, 6, SETTINGS.replace("judge: false", "judge: true"))
+def cost(folder: Path, pattern: str, settings: str = "") -> Cost:
+    """The same change and the same finding, by agents that read it as they must.
+
+    Uncached are input tokens that are not read from the cache, whether written to it or not; a
+    write costs what the list says. The judge's tokens count for both patterns, those of the lead
+    for a team; agents of different models share nothing.
+    """
+    repo = repository(folder, 6, SETTINGS.replace("judge: false", "judge: true") + settings)
     line = "    total = record.amount / record.count_0"
     number = sources(6)[1]["shop/m0.py"].split("\n").index(line) + 1
     done = reports(summary="Read it.", findings=[_said("Division by zero", 0, number, line)])

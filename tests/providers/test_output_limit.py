@@ -77,6 +77,9 @@ def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():
     two = whole.usd
     assert two - one == pytest.approx((1000 * 0.1 + 500 + 500) / 1e6)
     assert two < max_call_cost(price, 1000 + 1500, 200)
+    shared = estimate_conversation(price, prompt=1000, cached=800, per_turn=0, output=100, turns=1)
+    assert shared.input_tokens == 1000
+    assert shared.usd == pytest.approx((800 * 0.1 + 200 + 500) / 1e6)
 
 
 def test_the_pages_examples_work():

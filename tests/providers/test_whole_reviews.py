@@ -163,6 +163,15 @@ def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     assert 0.5 * most < verdict.usage.usd <= most
 
 
+def test_an_estimate_counts_the_common_opening_once_for_each_model(
+    estimates: dict[str, Estimate],
+) -> None:
+    shares = {share.agent: share for share in estimates["anthropic"].shares}
+    first, later = shares["qa"], shares["architecture"]
+    assert (first.model, first.turns) == (later.model, later.turns)
+    assert later.expected.usd < 0.95 * first.expected.usd
+
+
 def test_nothing_costs_more_than_its_estimate(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:

@@ -33,6 +33,8 @@ SHOWN_FINDINGS = 60
 SHOWN_LEADS = 40
 SHOWN_FILES = 200
 MAX_DETAIL = 400
+MOST_FINDINGS_TOKENS = (SHOWN_FINDINGS * (MAX_DETAIL + 300) + SHOWN_LEADS * 100) // 4
+"""About what the findings and leads of the opening come to where all that can be shown are."""
 
 ATTEMPTS = 2
 """How often an analyzer that fails is called."""

@@ -21,7 +21,7 @@ from orchestrator.code_review.agents.finding_descriptions import (
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.parallel_agents import run_task
@@ -35,6 +35,9 @@ LONGEST = 1_500
 
 SHOWN = 40
 """Findings, rejected findings and gaps that the lead is shown of each."""
+
+DETAILED = 10
+"""Findings, the first of them, that are shown with their details."""
 
 SHOWN_TEXT = 300
 """Characters of each text among them."""
@@ -118,8 +121,8 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
         "ended": _shorten(verdict.stop.detail),
         "uncertain": [_shorten(text) for text in verdict.stop.uncertain[:SHOWN]],
         "findings": [
-            describe(finding, longest=SHOWN_TEXT, quoted=False)
-            for finding in verdict.findings[:SHOWN]
+            _brief(finding, detailed=place < DETAILED)
+            for place, finding in enumerate(verdict.findings[:SHOWN])
         ],
         "rejected": [
             describe_rejected(entry, longest=SHOWN_TEXT, quoted=False)
@@ -133,6 +136,13 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
             "gaps": max(0, len(gaps) - SHOWN),
         },
     }
+
+
+def _brief(finding: Finding, *, detailed: bool) -> Mapping[str, object]:
+    """A finding without what is empty."""
+    shown = describe(finding, longest=SHOWN_TEXT, quoted=False)
+    shown["detail"] = shown["detail"] if detailed else ""
+    return {name: value for name, value in shown.items() if value}
 
 
 def _shorten(text: str) -> str:
