@@ -216,7 +216,9 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
         known.get(finding.fingerprint) or known.get(claim_fingerprint(finding))
         for finding in form.findings
     ]
-    gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in form.gaps]
+    gaps = [
+        ": ".join(filter(None, (f"{gap.tool} {gap.path}".strip(), gap.why))) for gap in form.gaps
+    ]
     notes = list(state.synthesis.notes.get((iteration, result.agent), ()))
     if "criteria" in report:
         notes += state.rounds[iteration - 1].mark_errors

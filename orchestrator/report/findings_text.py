@@ -92,7 +92,9 @@ def _describe_source(finding: Finding) -> str:
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
     confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    standing = "" if finding.standing == "proved" else f", {finding.standing}"
+    # That nobody has looked at a claim matters where it would block otherwise.
+    plain = finding.standing == "unconfirmed" and finding.severity not in GRAVE
+    standing = "" if plain or finding.standing == "proved" else f", {finding.standing}"
     if finding.standing == "confirmed" and finding.confirmed_by:
         standing += f" by {', '.join(finding.confirmed_by)}"
     source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{standing}"

@@ -327,8 +327,10 @@ def test_a_claim_of_agents_says_whether_somebody_else_confirms_it() -> None:
         finding(2, standing="unconfirmed", rule="b"),
         finding(3, standing="refuted", rule="c"),
         finding(4, rule="d"),
+        finding(5, rule="e", standing="unconfirmed", severity="medium"),
     )
     text = render_verdict(verdict(findings=claims))
+    assert "[F5, e] by ruff\n" in text  # it cannot block, confirmed or not
     assert "[F1, a] by ruff, confirmed by judge, qa" in text
     assert "[F2, b] by ruff, unconfirmed" in text
     assert "[F3, c] by ruff, refuted" in text

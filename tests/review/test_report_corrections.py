@@ -22,9 +22,12 @@ def finding(title: str, quote: str, line: int = 3, **more: object) -> dict[str, 
     }  # fmt: skip
 
 
-def reports(*findings: dict[str, object], responses: list[object] | None = None) -> Response:
+def reports(
+    *findings: dict[str, object], responses: list[object] | None = None, gap: str = ""
+) -> Response:
     said = {"summary": "s", "findings": findings, "responses": responses or [], "checked": []}
-    return text_reply(json.dumps({**said, "gaps": []}))
+    gaps = [{"why": gap, "path": "", "tool": ""}] if gap else []
+    return text_reply(json.dumps({**said, "gaps": gaps}))
 
 
 RIGHT = finding("Division by zero", "return total / len(items)")
@@ -54,9 +57,10 @@ async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Pa
 
 
 async def test_what_held_stays_when_the_second_report_leaves_it_out(tmp_path: Path) -> None:
-    lines = script(docs=[reports(RIGHT, WRONG), reports(CORRECTED)])
+    lines = script(docs=[reports(RIGHT, WRONG, gap="There are no tests"), reports(CORRECTED)])
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
     assert {"Division by zero", "Never adds"} <= {one.title for one in verdict.findings}
+    assert ("docs", ("There are no tests",)) in {(one.agent, one.gaps) for one in verdict.agents}
 
 
 async def test_what_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:

@@ -134,10 +134,12 @@ class ReportCorrections(Struct, frozen=True):
             for number, raw in enumerate(earlier.get("responses", ()), 1)
             if number not in wrong and raw["finding"] not in answered
         ]
+        gaps = [gap for gap in earlier.get("gaps", ()) if gap not in report.get("gaps", ())]
         return {
             **report,
             "findings": [*report.get("findings", ()), *findings],
             "responses": [*report.get("responses", ()), *responses],
+            "gaps": [*report.get("gaps", ()), *gaps],
         }
 
     async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
