@@ -18,6 +18,7 @@ from orchestrator.code_review.change.worktree_snapshot import (
     snapshot_worktree,
 )
 from orchestrator.engine.task_groups import run_both
+from orchestrator.errors import InputError
 
 _DEFAULTS = (
     "refs/remotes/origin/HEAD",
@@ -92,8 +93,12 @@ async def _default_base(commits: Commits, head: str) -> Base:
     git = commits.git
     found = await find_default_branch(git)
     if found is None:
-        why = "there is no default branch; the newest commit is reviewed"
-        return await _parent_base(commits, head, why)
+        if await commits.parent(head) is None and not await git.is_shallow():
+            return await _empty_base(git, f"{head[:12]} is the first commit")
+        raise InputError(
+            "this repository has no default branch (origin/HEAD, main or master) to compare with: "
+            "name one with --base, such as --base origin/develop, or --base HEAD~1 for one commit"
+        )
     name, tip = found
     base = await commits.merge_base(tip, head)
     if base == head:
@@ -165,12 +170,14 @@ async def from_refs(
     Args:
         repo: a directory inside the repository.
         base: a commit's name; the change starts at its merge base with head, as a pull request's
-            does. None: the default branch, or the commit before head when head is on that already.
+            does. None: the default branch, or the commit before head when head is on that already;
+            the first commit is reviewed as a whole.
         head: a commit's name, None for HEAD.
         on_base: called once the base is known.
 
     Raises:
-        InputError: no repository, or a name that is unknown, ambiguous or no commit.
+        InputError: no repository, a name that is unknown, ambiguous or no commit, or no base where
+            the repository has no default branch.
     """
     known = await open_repository(repo, base, head)
     git = known.git

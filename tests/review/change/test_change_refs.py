@@ -86,11 +86,29 @@ async def test_the_tip_of_the_default_branch_is_reviewed_as_one_commit(branched)
     assert "is on main already" in change.notes[0]
 
 
-async def test_without_a_default_branch_the_newest_commit_is_reviewed(branched):
+async def test_without_a_default_branch_a_base_must_be_named(branched):
     branched.git("branch", "-D", "main")
-    change = await from_refs(branched.root, None, None)
+    with pytest.raises(InputError, match="no default branch .* --base HEAD~1 for one commit$"):
+        await from_refs(branched.root, None, None)
+    change = await from_refs(branched.root, "HEAD~1", None)
     assert change.base == branched.oid("topic~1")
-    assert "no default branch" in change.notes[0]
+
+
+async def test_a_shallow_clone_of_one_commit_without_a_default_branch_needs_a_base(
+    branched, tmp_path
+):
+    clone = branched.clone(tmp_path / "shallow", "--depth=1", "--branch=topic")
+    clone.git("update-ref", "-d", "refs/remotes/origin/HEAD")
+    with pytest.raises(InputError, match="no default branch"):
+        await from_refs(clone.root, None, None)
+
+
+async def test_the_first_commit_of_any_branch_is_the_whole_tree(repo):
+    repo.commit({"a.py": "a = 1\n"})
+    repo.git("branch", "--move", "trunk")
+    change = await from_refs(repo.root, None, None)
+    assert change.base_tree == EMPTY_TREE
+    assert paths(change) == ["a.py"]
 
 
 async def test_unrelated_histories_are_compared_directly_when_named(branched):
