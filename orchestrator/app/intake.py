@@ -1,16 +1,19 @@
 """Find the change to review, within the time that the command line or base's policy allows."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator.app import state_directory
 from orchestrator.app.policy_sources import read_base_layers, read_minutes
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.code_review.change.change_construction import OnBase, from_refs, from_worktree
+from orchestrator.code_review.change.change_description import describe_change
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
@@ -34,6 +37,9 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             if options.diff is not None and not _has_repository(options):
                 limit.set(read_minutes([read_shipped_layer()], options))
             found = await _find_change(options, scratch, limit.read_policy)
+            said = describe_change(options.title, options.description, os.environ)
+            notes = (*found.notes, *said.notes)
+            found = replace(found, title=said.title, description=said.text, notes=notes)
             return EffectResult(change_to_json(found))
         raise limit.error()
 
@@ -42,6 +48,8 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
         "head": options.head,
         "worktree": options.worktree,
         "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
+        "title": options.title,
+        "description": options.description,
     }
     return change_from_json(await journal.effect("intake", request, perform))
 

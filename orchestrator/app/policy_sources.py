@@ -145,7 +145,7 @@ async def read_base_layers(objects: Objects, commit: str | None) -> list[Layer]:
     if commit is None:
         return [read_shipped_layer()]
     tree = await Commits(objects).tree(commit)
-    entries = await list_tree(objects, tree, OVERLAY)
+    entries = await list_tree(objects, tree, lambda path: path.split("/")[0] == OVERLAY)
     blob_ids = {
         path.removeprefix(f"{OVERLAY}/"): blob
         for path, (mode, blob) in entries.items()

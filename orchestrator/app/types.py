@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, force_setattr
 
+from orchestrator.code_review.change.change_description import printable
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
@@ -52,6 +53,7 @@ class ReviewOptions(Struct, frozen=True):
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
         diff_name: what messages call that diff, empty without one.
+        title, description: what the author says of the change; None: what the CI's variables say.
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
         no_cache: ignore the analyzer results of earlier reviews.
@@ -65,6 +67,8 @@ class ReviewOptions(Struct, frozen=True):
     worktree: bool = False
     diff: bytes | None = None
     diff_name: str = ""
+    title: str | None = None
+    description: str | None = None
     provider: str | None = None
     pattern: str | None = None
     max_iterations: int | None = None
@@ -80,6 +84,9 @@ class ReviewOptions(Struct, frozen=True):
     def __post_init__(self) -> None:
         limits = ("max_iterations", "max_tool_calls", "max_minutes", "max_tokens", "max_usd")
         check_amounts(self, *(name for name in limits if getattr(self, name) is not None))
+        for name in ("title", "description"):
+            if (text := getattr(self, name)) is not None:
+                force_setattr(self, name, printable(text))
 
     def as_meta(self) -> dict[str, Any]:
         """The options as JSON for the store's index, which does not hold the diff itself."""

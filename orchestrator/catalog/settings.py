@@ -94,6 +94,17 @@ class StagnationPolicy(Strict, frozen=True):
     similarity: UnitFloat = 0.98
 
 
+class PathInstruction(Strict, frozen=True):
+    """What agents should know when they review some files.
+
+    Attributes:
+        path: a glob; it is shown when a changed file matches.
+    """
+
+    path: NonEmptyStr
+    text: NonEmptyStr
+
+
 class AgentOverrides(Budget, frozen=True):
     """Model and limits of one agent that replace those of its file; None: the file's."""
 
@@ -131,6 +142,8 @@ class Settings(Strict, frozen=True, kw_only=True):
     loops: LoopPolicy
     limits: Limits
     coverage: tuple[NonEmptyStr, ...]
+    guidance: bool
+    instructions: tuple[PathInstruction, ...]
     tests: Tests | None = None
     sandbox: Literal["auto", "bubblewrap", "landlock", "off"]
     fail_on: Literal["needs_changes", "block"]

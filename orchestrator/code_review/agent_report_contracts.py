@@ -10,7 +10,7 @@ from msgspec import Meta, convert, field
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.json_schema_generation import inlined
-from orchestrator.code_review.verdict.model import Cause
+from orchestrator.code_review.verdict.model import Cause, Guideline
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.types import Json
 
@@ -96,6 +96,10 @@ class ReportedFinding(Strict, frozen=True):
             description="needed where the change adds none of these lines: the changed line that "
             "makes them a defect"
         ),
+    ] = None
+    guideline: Annotated[
+        Guideline | None,
+        Meta(description="the line of the repository's guidance that this goes against, if any"),
     ] = None
 
 

@@ -110,6 +110,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         guards=rulings(state.journal),
         usage=_usage(state),
         artifacts=_artifacts(state),
+        guidance=tuple(one.to_entry() for one in state.workspace.guidance),
         provenance=_provenance(state),
         summary=_summary(state),
         lead_summary=state.lead_summary,

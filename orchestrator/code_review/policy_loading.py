@@ -18,6 +18,7 @@ from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
+from orchestrator.code_review.repository_guidance import check_instructions
 from orchestrator.code_review.rule_table import RuleTable, load_rules
 from orchestrator.code_review.tools.registry import TOOLS
 from orchestrator.engine.types import Rubric
@@ -77,6 +78,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]
     Raises:
         ConfigError: the first name that does not exist, or entry that has no effect.
     """
+    check_instructions(catalog.settings, layers)
     waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)
     check_data_files.validate(layers, rules)

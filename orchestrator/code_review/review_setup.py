@@ -18,6 +18,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.changed_secrets import make_filter
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
 from orchestrator.code_review.policy_loading import Policy
+from orchestrator.code_review.repository_guidance import Guidance, read_guidance
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.tools.program_output_files import ProgramOutputs
@@ -91,9 +92,15 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
     notes = _announce((*policy.notes, *model.notes), settings, journal, observer)
+    guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     async with open_review_workspace(
-        change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
+        change,
+        policy.rules,
+        left_out,
+        cores=cores,
+        max_bytes=settings.limits.max_file_bytes,
+        guidance=guidance,
     ) as workspace:
         focus = Focus()
         inputs = _tool_inputs(policy, workspace, focus, pool, coverage, cache)
@@ -115,6 +122,15 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         budget = _budget(settings, journal)
         yield ReviewState(workspace, catalog, settings, runtime, budget, focus, notes)
+
+
+async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
+    """The repository's guidance, where a model reads it; a resumed run must find the same."""
+    if policy.settings.provider == OFFLINE:
+        return ()
+    found = await read_guidance(change, policy.settings, policy.layers)
+    journal.note("intake/guidance", {f"{one.path}:{one.first_line}": one.sha256 for one in found})
+    return found
 
 
 def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they are

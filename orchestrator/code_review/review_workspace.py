@@ -20,6 +20,7 @@ from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import Target
+from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.escalation import StageChange
 from orchestrator.sandbox import scratch_directory
@@ -35,6 +36,7 @@ class ReviewWorkspace:
         excluded: path → why, for files that the policy leaves out.
         max_bytes: a larger file is not looked at, which is a gap.
         slots: how many programs may run at once.
+        guidance: what base says of changes, for agents; none without a model.
     """
 
     change: Change
@@ -44,6 +46,7 @@ class ReviewWorkspace:
     excluded: Mapping[str, str]
     max_bytes: int
     slots: anyio.CapacityLimiter
+    guidance: Sequence[Guidance] = ()
 
     def __post_init__(self) -> None:
         self._locks = {name: anyio.Lock() for name in SIDES}
@@ -117,6 +120,7 @@ async def open_review_workspace(
     *,
     cores: int,
     max_bytes: int = BIG_FILE_BYTES,
+    guidance: Sequence[Guidance] = (),
 ) -> AsyncIterator[ReviewWorkspace]:
     """Open a change to the tools of a review; what is written is removed at the end."""
     with tempfile.TemporaryDirectory(
@@ -134,6 +138,7 @@ async def open_review_workspace(
                 excluded=excluded,
                 max_bytes=max_bytes,
                 slots=anyio.CapacityLimiter(cores),
+                guidance=guidance,
             )
 
 

@@ -17,6 +17,8 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     head: str | None = None,
     worktree: bool = False,
     diff: bytes | None = None,
+    title: str | None = None,
+    description: str | None = None,
     provider: str | None = None,
     pattern: str | None = None,
     max_minutes: float | None = None,
@@ -33,6 +35,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         head: the git ref to review; None: HEAD.
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
+        title, description: what its author says of it; None: what the CI's variables say.
         provider, pattern: who answers and how agents work together; None: what the policy says.
         max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
         run_tests: base's test command may run; None: the environment decides.
@@ -49,6 +52,8 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         head=head,
         worktree=worktree,
         diff=diff,
+        title=title,
+        description=description,
         provider=provider,
         pattern=pattern,
         max_minutes=max_minutes,

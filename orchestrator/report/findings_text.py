@@ -122,6 +122,10 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
         place = _format_place(named.path, named.line, named.removed)
         lines += page.wrap(f"because of {place}", first="      ", rest=DEEP_INDENT, limit=2)
         lines += _render_quote(page, finding.cause_quote, named.line)
+    if finding.guideline is not None:
+        rule = finding.guideline
+        first = f"      rests on {_format_place(rule.path, rule.line, removed=False)}: "
+        lines += page.wrap(escape_line(rule.quote), first=first, rest=DEEP_INDENT, limit=2)
     if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
         lines += _render_text(page, "why", finding.detail, whole)
     if finding.fix_suggestion:

@@ -20,6 +20,7 @@ def render_details(page: Page, verdict: Verdict) -> list[list[str]]:
         _render_assignment(page, verdict),
         _render_escalations(page, verdict),
         _render_iterations(page, verdict),
+        _render_guidance(page, verdict),
         _render_guards(page, verdict),
         _render_stop(page, verdict),
         _render_usage(page, verdict),
@@ -117,6 +118,19 @@ def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
             f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> {step.decision}"
         )
         lines += page.wrap(escape_line(text), first=f"  {step.number}  ", limit=page.cut(3))
+    return lines
+
+
+def _render_guidance(page: Page, verdict: Verdict) -> list[str]:
+    """The repository's guidance that agents were shown; empty without any."""
+    if not verdict.guidance:
+        return []
+    lines = [page.heading("Guidance of the repository, as of base")]
+    for one in verdict.guidance:
+        scope = f" for {one.applies_to}" if one.applies_to else ""
+        text = f"{one.path}{scope}: {one.shown:,} of {count_noun(one.lines, 'line')} shown"
+        text += f"; {one.why_not}" if one.why_not else ""
+        lines += page.wrap(escape_line(text), first="  ", rest="    ", limit=page.cut(3))
     return lines
 
 

@@ -9,13 +9,8 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import Citation, ReportedFinding
 from orchestrator.code_review.findings.agent_reports import read_claim
-from orchestrator.code_review.findings.citations import (
-    Rejection,
-    Sources,
-    format_citation,
-    locate_finding,
-)
-from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.citations import Sources, format_citation, locate_finding
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
 

@@ -7,9 +7,9 @@ from msgspec import convert
 
 from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.findings.agent_reports import read_claim
-from orchestrator.code_review.findings.citations import Rejection, locate_finding
+from orchestrator.code_review.findings.citations import locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import Work
-from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.findings.verdict_findings import build_findings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.agent_loop import AgentResult

@@ -31,6 +31,7 @@ GIVEN = (
     "base",
     "head",
     "worktree",
+    "title",
     "provider",
     "pattern",
     "max_iterations",
@@ -43,6 +44,9 @@ GIVEN = (
     "allow_spending",
 )
 """Options of the command that are fields of ``ReviewOptions`` as they are."""
+
+LARGEST_DESCRIPTION = 256 << 10
+"""Bytes of ``--description-file``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +74,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--worktree", action="store_true", help="review the work tree, committed or not"
     )
     side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
+    what.add_argument(
+        "--title",
+        metavar="TEXT",
+        help="the change's title, which agents are shown; default: that of the CI's pull request",
+    )
+    what.add_argument(
+        "--description-file",
+        metavar="FILE",
+        help="the change's description, which agents are shown; - is standard input; default: that "
+        "of the CI's pull request",
+    )
     add_result_options(parser)
     what.add_argument(
         "--coverage",
@@ -132,7 +147,8 @@ def run(args: argparse.Namespace) -> int:
     """Review the change and return the exit code."""
     _apply_range(args)
     target = JsonTarget(args.json) if args.json is not None else None
-    diff = None if args.diff is None else _read(args.diff)
+    diff = None if args.diff is None else _read("--diff", args.diff)
+    description = _read_description(args)
 
     from orchestrator.app.cost_estimate import estimate_cost
     from orchestrator.app.run_review import run_review
@@ -141,6 +157,7 @@ def run(args: argparse.Namespace) -> int:
     options = ReviewOptions(
         diff=diff,
         diff_name="stdin" if args.diff == "-" else args.diff or "",
+        description=description,
         coverage=[os.path.abspath(name) for name in args.coverage],
         **{name: getattr(args, name) for name in GIVEN},
     )
@@ -182,18 +199,43 @@ def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estima
     return EXIT_OK
 
 
-def _read(name: str) -> bytes:
-    """Read the diff from a file or, for ``-``, from standard input.
+def _read_description(args: argparse.Namespace) -> str | None:
+    """The text of ``--description-file``, None without one.
+
+    Raises:
+        InputError: it cannot be read, is no text, or is too large.
+    """
+    name = args.description_file
+    if name is None:
+        return None
+    if name == args.diff == "-":
+        raise InputError("--diff and --description-file cannot both be standard input")
+    data = _read("--description-file", name, LARGEST_DESCRIPTION + 1)
+    if len(data) > LARGEST_DESCRIPTION:
+        most = LARGEST_DESCRIPTION >> 10
+        raise InputError(f"--description-file: {quote_path(name)} is larger than {most} kB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"--description-file: {quote_path(name)} is not UTF-8") from None
+
+
+def _read(option: str, name: str, most: int = -1) -> bytes:
+    """Read the file of an option or, for ``-``, standard input.
+
+    Args:
+        most: bytes to read; -1: all.
 
     Raises:
         InputError: it cannot be read.
     """
     try:
         if name != "-":
-            return Path(name).read_bytes()
+            with Path(name).open("rb") as file:
+                return file.read(most)
         if sys.stdin is None:
-            raise InputError("--diff -: standard input is closed")
-        return sys.stdin.buffer.read()
+            raise InputError(f"{option} -: standard input is closed")
+        return sys.stdin.buffer.read(most)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"--diff: cannot read {quote_path(name)}: {why}") from None
+        raise InputError(f"{option}: cannot read {quote_path(name)}: {why}") from None

@@ -207,7 +207,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
 _SHOWN = {
     "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
     "end_line", "evidence", "reported_by", "reports", "objections", "fix_suggestion", "because_of",
-    "rule", "cwe", "standing", "cause_quote",
+    "rule", "cwe", "standing", "cause_quote", "guideline",
 }  # fmt: skip
 
 

@@ -63,6 +63,7 @@ class Change(Struct, frozen=True):
         has_tree: False for a patch without a repository: only the hunks are known.
         policy_commit: the commit from which ``.diffcourt/`` is read, None when there is none.
         notes: sentences a person should read (shallow clone, empty diff, ...).
+        title, description: what its author says of it, untrusted; empty where nothing is known.
     """
 
     base: str
@@ -75,6 +76,8 @@ class Change(Struct, frozen=True):
     policy_commit: str | None = None
     files: tuple[ChangedFile, ...] = ()
     notes: tuple[str, ...] = ()
+    title: str = ""
+    description: str = ""
 
 
 def change_to_json(change: Change) -> dict[str, Any]:

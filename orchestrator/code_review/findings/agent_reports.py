@@ -63,6 +63,7 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
         end_line=claim.end_line,
         quote=claim.quote,
         because_of=claim.because_of,
+        guideline=claim.guideline,
     )
 
 

@@ -5,14 +5,14 @@ That of a finding, of an objection, and of a judge's score.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import Citation
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.guidelines import guidance_texts, hold_guideline
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.quote_location import (
     MIN_QUOTE,
@@ -45,13 +45,6 @@ async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> l
     return [] if path in failed else workspace.read(written, path)
 
 
-class Rejection(Struct, frozen=True):
-    """Why a finding does not count; ``cause`` is one of a verdict's."""
-
-    cause: Literal["unverified", "outside", "constant", "withdrawn"]
-    reason: str
-
-
 async def locate_finding(
     workspace: ReviewWorkspace, finding: LocatedFinding
 ) -> LocatedFinding | Rejection:
@@ -62,6 +55,10 @@ async def locate_finding(
     quoted from base. What stands close to a changed line has that line as its cause unless the
     agent names another.
     """
+    held = hold_guideline(workspace, finding)
+    if isinstance(held, Rejection):
+        return held
+    finding = held
     path = await _known_path(workspace, finding.path)
     cited = finding.start_line, finding.end_line
     outside: Rejection | None = None
@@ -177,6 +174,12 @@ class Sources(Struct, frozen=True):
                 return why
         return ""
 
+    def rest_on_guidance(self, citations: Sequence[Citation]) -> bool:
+        """Whether all that is cited is guidance, which says nothing of what code does."""
+        return bool(citations) and all(
+            one.source == "file" and guidance_texts(self.workspace, one.name) for one in citations
+        )
+
     async def _check_one(self, citation: Citation) -> str:
         if len(remove_white_space([citation.quote])) < MIN_QUOTE:
             return f"its quote of {citation.source} {citation.name} is too short to show anything"
@@ -189,7 +192,8 @@ class Sources(Struct, frozen=True):
         """The texts of a source."""
         match citation.source:
             case "file":
-                return ["\n".join(await read_lines(self.workspace, "head", citation.name))]
+                head = await read_lines(self.workspace, "head", citation.name)
+                return ["\n".join(head), *guidance_texts(self.workspace, citation.name)]
             case "diff":
                 return await self._changed_lines(citation.name)
             case "finding":

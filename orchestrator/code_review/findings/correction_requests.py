@@ -17,14 +17,9 @@ from orchestrator.code_review.agent_report_contracts import (
     as_form,
 )
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
-from orchestrator.code_review.findings.citations import (
-    Rejection,
-    Sources,
-    locate_finding,
-    read_lines,
-)
+from orchestrator.code_review.findings.citations import Sources, locate_finding, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import reported_fingerprints
-from orchestrator.code_review.findings.located_findings import Target
+from orchestrator.code_review.findings.located_findings import Rejection, Target
 from orchestrator.code_review.findings.responses_to_findings import mark_error, response_error
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS

@@ -1,12 +1,12 @@
 """Located findings: what agents and the journal are given, and what merging works on."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, convert, field, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.verdict.model import Cause
+from orchestrator.code_review.verdict.model import Cause, Guideline
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json
 
@@ -25,6 +25,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         quote: the cited text; an analyzer's is shortened and has its secrets redacted.
         because_of: the changed line that causes a finding outside the lines that the change adds.
         cause_quote: the text of that line.
+        guideline: the line of the repository's guidance that it rests on.
     """
 
     fingerprint: str
@@ -44,6 +45,14 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     quote: str
     because_of: Cause | None = None
     cause_quote: str = ""
+    guideline: Guideline | None = None
+
+
+class Rejection(Struct, frozen=True):
+    """Why a finding does not count; ``cause`` is one of a verdict's."""
+
+    cause: Literal["unverified", "outside", "constant", "withdrawn"]
+    reason: str
 
 
 class Target(Struct, frozen=True):

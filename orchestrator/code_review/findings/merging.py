@@ -369,6 +369,7 @@ def build_finding(
         reported_by=tuple(sorted(reporters.union(*(part.repeated_by for part in merged.parts)))),
         because_of=first.because_of,
         cause_quote=first.cause_quote,
+        guideline=next((one.finding.guideline for one in reports if one.finding.guideline), None),
         reports=_several(reports),
         objections=objections,
         standing="proved"

@@ -28,6 +28,9 @@ EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""
 
 
+NO_REFUTATION = "the repository's guidance says nothing of what code does; cite code or a tool"
+
+
 class References(Struct, frozen=True):
     """What the ids in reports refer to, and the judge's marks.
 
@@ -96,8 +99,15 @@ async def _error(
         )
     if action == "confirm" and target.agents == {agent} and not target.proved:
         return "it is your own; somebody else must confirm it"
-    if action in {"confirm", "dispute"} or (action == "refine" and response.evidence):
-        return await sources.check(response.evidence, EVIDENCE_SOURCES)
+    return await _evidence_error(sources, response)
+
+
+async def _evidence_error(sources: Sources, response: FindingResponse) -> str:
+    evidence, action = response.evidence, response.action
+    if action in {"dispute", "refine"} and sources.rest_on_guidance(evidence):
+        return NO_REFUTATION
+    if action in {"confirm", "dispute"} or (action == "refine" and evidence):
+        return await sources.check(evidence, EVIDENCE_SOURCES)
     return ""
 
 
@@ -218,6 +228,8 @@ async def mark_error(sources: Sources, mark: FindingMark, known: Callable[[str],
         return ""
     if mark.verdict == "doubtful":
         return ""
+    if mark.verdict == "refuted" and sources.rest_on_guidance(mark.evidence):
+        return f"mark of {mark.finding}: {NO_REFUTATION}"
     error = await sources.check(mark.evidence, EVIDENCE_SOURCES)
     return f"mark of {mark.finding}: {error}" if error else ""
 

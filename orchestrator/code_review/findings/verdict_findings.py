@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import AgentReport, read_claim, read_reports
-from orchestrator.code_review.findings.citations import Rejection, Sources, locate_finding
+from orchestrator.code_review.findings.citations import Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
-from orchestrator.code_review.findings.located_findings import LocatedFinding, Target
+from orchestrator.code_review.findings.guidelines import keep_guideline
+from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection, Target
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
@@ -243,7 +244,7 @@ async def _check_claims(
                 if _adds_nothing(known.finding, finding):
                     claims.repeated.append((refers_to, agent))
                     continue
-                finding = _at_place_of(known.finding, finding)
+                finding = _at_place_of(known.finding, keep_guideline(workspace, finding))
                 result: LocatedFinding | Rejection = finding
             else:
                 result = await locate_finding(workspace, finding)

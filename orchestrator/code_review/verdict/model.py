@@ -155,6 +155,14 @@ class Cause(Strict, frozen=True):
     removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
 
 
+class Guideline(Strict, frozen=True):
+    """A line of the repository's own guidance, as of base, that something goes against."""
+
+    path: Annotated[str, Meta(description="the guidance's file, as it is named there")]
+    line: Annotated[int, Meta(ge=1)]
+    quote: Annotated[str, Meta(description="text of that line, letter for letter")]
+
+
 class Finding(Strict, frozen=True, kw_only=True):
     """One defect that the change brings in."""
 
@@ -185,6 +193,9 @@ class Finding(Strict, frozen=True, kw_only=True):
         Cause | None, Meta(description="for a finding outside the lines that the change adds")
     ] = None
     cause_quote: Annotated[str, Meta(description="the text of that line, secrets redacted")] = ""
+    guideline: Annotated[
+        Guideline | None, Meta(description="the line of the repository's guidance that it rests on")
+    ] = None
     reports: Annotated[
         tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
     ] = ()
@@ -385,6 +396,17 @@ class Artifact(Strict, frozen=True):
     ] = ()
 
 
+class GuidanceFile(Strict, frozen=True):
+    """Guidance of the repository itself, as of base, that agents were shown as data."""
+
+    path: str
+    applies_to: Annotated[str, Meta(description="globs or a directory; empty: the whole change")]
+    lines: Annotated[int, Meta(ge=0)]
+    shown: Annotated[int, Meta(ge=0, description="how many of the lines agents were shown")]
+    sha256: str
+    why_not: Annotated[str, Meta(description="why some or all lines were not shown")] = ""
+
+
 class Provenance(Strict, frozen=True, kw_only=True):
     """What decided: with these equal, the verdict is equal."""
 
@@ -452,6 +474,10 @@ class Verdict(Strict, frozen=True, kw_only=True):
     ] = ()
     usage: Usage
     artifacts: tuple[Artifact, ...] = ()
+    guidance: Annotated[
+        tuple[GuidanceFile, ...],
+        Meta(description="the repository's guidance that agents were shown; none without a model"),
+    ] = ()
     provenance: Provenance
     summary: Annotated[str, Meta(description="counted: files, findings, gaps")] = ""
     lead_summary: Annotated[

@@ -4,7 +4,7 @@ A commit of a few kilobytes can have 2^40 paths: forty trees, each naming the ne
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.objects import Objects
@@ -87,19 +87,19 @@ def _directory(entry: Entry | None) -> str | None:
     return entry[1] if entry and entry[0] == _DIRECTORY else None
 
 
-async def list_tree(objects: Objects, tree: str, *directories: str) -> dict[str, tuple[str, str]]:
+async def list_tree(
+    objects: Objects, tree: str, descend: Callable[[str], bool] | None = None
+) -> dict[str, tuple[str, str]]:
     """Every entry of a tree, submodules and links included: path → (mode, object id).
 
     Args:
         tree: the id of a tree.
-        directories: only what stands in these directories of its top; their names are taken as
-            they are.
+        descend: whether to list what is in a directory, by its path; None: in all.
 
     Raises:
         InputError: a tree is missing, malformed, or not what its id says, or there are too many
             paths.
     """
-    only = {os.fsencode(name) for name in directories}
     found: dict[str, tuple[str, str]] = {}
     folders = [(b"", tree)]
     listed = 0
@@ -108,17 +108,16 @@ async def list_tree(objects: Objects, tree: str, *directories: str) -> dict[str,
         below: list[tuple[bytes, str]] = []
         for folder, oid in folders:
             for name, (mode, entry) in trees[oid]:
-                if not folder and only and name not in only:
-                    continue
                 listed += 1
                 if listed > MAX_LISTED:
                     raise InputError(
                         f"the tree {tree[:12]} has more than {MAX_LISTED:,} paths, which is more "
                         "than Diffcourt reads"
                     )
-                if mode == _DIRECTORY:
+                path = os.fsdecode(folder + name)
+                if mode != _DIRECTORY:
+                    found[path] = (mode.decode("ascii", "replace"), entry)
+                elif descend is None or descend(path):
                     below.append((b"%s%s/" % (folder, name), entry))
-                else:
-                    found[os.fsdecode(folder + name)] = (mode.decode("ascii", "replace"), entry)
         folders = below
     return dict(sorted(found.items()))

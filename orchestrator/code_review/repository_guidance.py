@@ -1,0 +1,236 @@
+"""The repository's own guidance for changes, read from base: AGENTS.md, CONTRIBUTING and so on.
+
+Agents are shown it as data. It is read where the policy is read, never from the change, and can
+decide nothing: not a check, a tool, a severity or the outcome.
+"""
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.catalog.data_file_layers import Layer, locate_text
+from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.yaml_validation import split_front_matter
+from orchestrator.code_review.change.change_description import printable
+from orchestrator.code_review.change.contents import decode
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.commits import Commits
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.git.trees import list_tree
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.verdict.model import GuidanceFile
+from orchestrator.errors import ConfigError, InputError
+
+FILE_CHARACTERS = 6_000
+ALL_CHARACTERS = 24_000
+"""Characters that are shown of one file, and of all together: some 1,500 and 6,000 tokens."""
+
+MAX_LINE = 1_000
+"""Characters of one line that are shown."""
+
+MAX_FILES = 40
+
+SETTINGS_FILE = "config/defaults.yaml"
+"""Where the policy's own instructions for paths are written."""
+
+_IN_DIRECTORIES = ("AGENTS.md", "CLAUDE.md")
+_FIRST = ("REVIEW.md", *_IN_DIRECTORIES)
+_LAST = (
+    ".github/copilot-instructions.md",
+    *(f"{folder}CONTRIBUTING.{kind}" for folder in ("", ".github/", "docs/")
+      for kind in ("md", "rst")),
+)  # fmt: skip
+_COPILOT = ".github/instructions/"
+_FOLDERS = (".github", ".github/instructions", "docs")
+_COMMA = re.compile(r",(?![^{}]*\})")
+"""Between globs, not between the alternatives of one."""
+
+
+class Guidance(Struct, frozen=True):
+    """A text of base that says what its maintainers expect of changes.
+
+    Attributes:
+        path: its file.
+        first_line: the 1-based line of the file at which ``lines`` begin.
+        applies_to: globs or a directory; empty: the whole change.
+        sha256: of the file, or of the instruction.
+        shown: how many of the lines agents are shown.
+        why_not: why agents are not shown all of it.
+    """
+
+    path: str
+    lines: tuple[str, ...]
+    sha256: str
+    first_line: int = 1
+    applies_to: str = ""
+    shown: int = 0
+    why_not: str = ""
+
+    def to_entry(self) -> GuidanceFile:
+        """Its entry in the verdict."""
+        return GuidanceFile(
+            path=self.path,
+            applies_to=self.applies_to,
+            lines=len(self.lines),
+            shown=self.shown,
+            sha256=self.sha256,
+            why_not=self.why_not,
+        )
+
+    def numbered(self) -> Iterator[str]:
+        """The lines that are shown, each with its number."""
+        for number, line in enumerate(self.lines[: self.shown], self.first_line):
+            yield f"{number}: {_shorten(line)}"
+
+
+async def read_guidance(
+    change: Change, settings: Settings, layers: Sequence[Layer]
+) -> tuple[Guidance, ...]:
+    """What base says of changes like this one, by weight and within the bounds.
+
+    Raises:
+        InputError: base's tree cannot be read.
+    """
+    changed = {name for file in change.files for name in (file.path, file.old_path) if name}
+    found = list(_instructions(settings, layers, changed))
+    if settings.guidance and change.policy_commit is not None:
+        found += await _read_files(change, change.policy_commit, changed)
+    return tuple(_fit(found))
+
+
+def check_instructions(settings: Settings, layers: Sequence[Layer]) -> None:
+    """Check the policy's instructions for paths.
+
+    Raises:
+        ConfigError: a glob that can match nothing.
+    """
+    for one in settings.instructions:
+        try:
+            path_matcher(one.path)
+        except InputError as error:
+            place = locate_text(layers, SETTINGS_FILE, one.path)
+            raise ConfigError(f"instructions: {error}", *place) from None
+
+
+def _instructions(
+    settings: Settings, layers: Sequence[Layer], changed: Collection[str]
+) -> Iterator[Guidance]:
+    """The policy's own instructions for the changed files."""
+    for one in settings.instructions:
+        if any(map(path_matcher(one.path), changed)):
+            text = one.text.strip()
+            file, line = locate_text(layers, SETTINGS_FILE, text.split("\n")[0])
+            if not line:  # it is written with escapes
+                file, line = locate_text(layers, SETTINGS_FILE, one.path)
+            yield Guidance(file, _lines_of(text), _sha256(text.encode()), max(line, 1), one.path)
+
+
+async def _read_files(change: Change, commit: str, changed: Collection[str]) -> list[Guidance]:
+    parents = {str(one) for path in changed for one in PurePosixPath(path).parents if one.name}
+
+    def descend(path: str) -> bool:
+        return path in parents or path in _FOLDERS or path.startswith(_COPILOT)
+
+    found: list[Guidance] = []
+    async with Objects(Git.of(change)) as objects:
+        entries = await list_tree(objects, await Commits(objects).tree(commit), descend)
+        blobs = {path: blob for path, (mode, blob) in entries.items() if mode.startswith("100")}
+        # One text under two names, as CLAUDE.md often is AGENTS.md, is read once.
+        texts = {(posixpath.dirname(path), blobs[path]): path
+                 for path in reversed(list(_candidates(blobs, parents)))}  # fmt: skip
+        paths = list(reversed(texts.values()))
+        for path in paths[:MAX_FILES]:
+            try:
+                found += _interpret(path, await objects.read(blobs[path]), changed)
+            except InputError as error:
+                found.append(Guidance(path, (), "", why_not=str(error)))
+    if rest := paths[MAX_FILES:]:
+        why = f"only {MAX_FILES} files are read; it is the first of {len(rest)} others"
+        found.append(Guidance(rest[0], (), "", why_not=why))
+    return found
+
+
+def _candidates(blobs: Mapping[str, str], parents: Collection[str]) -> Iterator[str]:
+    """The paths of guidance files, by weight: of directories, the deepest first."""
+    yield from (path for path in _FIRST if path in blobs)
+    for folder in sorted(parents, key=lambda path: (-path.count("/"), path)):
+        yield from (path for name in _IN_DIRECTORIES if (path := f"{folder}/{name}") in blobs)
+    yield from (path for path in blobs if _is_copilot(path))
+    yield from (path for path in _LAST if path in blobs)
+
+
+def _is_copilot(path: str) -> bool:
+    return path.startswith(_COPILOT) and path.endswith(".instructions.md")
+
+
+def _interpret(path: str, data: bytes, changed: Collection[str]) -> Iterator[Guidance]:
+    """The guidance that a file holds, if it applies to a changed file."""
+    guidance = Guidance(path, _lines_of(decode(data)), _sha256(data))
+    if not _is_copilot(path):
+        local = path not in {*_FIRST, *_LAST}
+        yield replace(guidance, applies_to=f"{posixpath.dirname(path)}/" if local else "")
+        return
+    try:
+        globs = _globs_of(path, data)
+        matchers = [path_matcher(glob) for glob in globs]
+    except (ConfigError, InputError) as error:
+        yield replace(guidance, why_not=f"its front matter cannot be used: {error}")
+        return
+    if any(matches(name) for matches in matchers for name in changed):
+        yield replace(guidance, applies_to=", ".join(globs))
+
+
+def _globs_of(path: str, data: bytes) -> list[str]:
+    """The globs of ``applyTo``; none where the file is not meant for reviews."""
+    head = split_front_matter(data, path).head.value
+    if not isinstance(head, dict) or head.get("excludeAgent") == "code-review":
+        return []
+    given = head.get("applyTo", "")
+    names = given if isinstance(given, list) else _COMMA.split(str(given))
+    return [name for one in names if (name := str(one).strip())]
+
+
+def _fit(found: Iterable[Guidance]) -> Iterator[Guidance]:
+    """Each text with the lines that there is room for."""
+    left = ALL_CHARACTERS
+    for one in found:
+        if one.why_not:
+            yield one
+            continue
+        room, shown = min(FILE_CHARACTERS, left), 0
+        for line in one.lines:
+            room -= len(_shorten(line)) + len("1234: \n")
+            if room < 0:
+                break
+            left -= len(_shorten(line)) + len("1234: \n")
+            shown += 1
+        whole = shown == len(one.lines)
+        yield replace(one, shown=shown, why_not="" if whole else _why_cut(one, shown))
+
+
+def _why_cut(one: Guidance, shown: int) -> str:
+    if not shown:
+        return f"all guidance together has {ALL_CHARACTERS} characters at most"
+    last = one.first_line + shown - 1
+    return f"cut after line {last} of {one.first_line + len(one.lines) - 1}"
+
+
+def _lines_of(text: str) -> tuple[str, ...]:
+    """The lines as git and editors count them; control characters are shown as such."""
+    return tuple(printable(line.removesuffix("\r")) for line in text.rstrip("\n").split("\n"))
+
+
+def _shorten(line: str) -> str:
+    if len(line) <= MAX_LINE:
+        return line
+    return f"{line[:MAX_LINE]} [cut: {len(line)} characters]"
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
