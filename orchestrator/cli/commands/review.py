@@ -147,8 +147,8 @@ def run(args: argparse.Namespace) -> int:
     """Review the change and return the exit code."""
     _apply_range(args)
     target = JsonTarget(args.json) if args.json is not None else None
-    diff = None if args.diff is None else _read("--diff", args.diff)
     description = _read_description(args)
+    diff = None if args.diff is None else _read("--diff", args.diff)
 
     from orchestrator.app.cost_estimate import estimate_cost
     from orchestrator.app.run_review import run_review
