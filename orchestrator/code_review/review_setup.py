@@ -94,13 +94,9 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     notes = _announce((*policy.notes, *model.notes), settings, journal, observer)
     guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
+    most = settings.limits.max_file_bytes
     async with open_review_workspace(
-        change,
-        policy.rules,
-        left_out,
-        cores=cores,
-        max_bytes=settings.limits.max_file_bytes,
-        guidance=guidance,
+        change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
     ) as workspace:
         focus = Focus()
         inputs = _tool_inputs(policy, workspace, focus, pool, coverage, cache)

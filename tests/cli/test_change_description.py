@@ -90,9 +90,9 @@ def test_an_event_file_that_cannot_be_read_gives_one_note(tmp_path: Path) -> Non
     with large.open("wb") as file:
         file.truncate(LARGEST_EVENT + 1)
     for path, why in (
-        (tmp_path / "gone", "there is no such file"),
-        (tmp_path, "there is no such file"),
-        (Path("/dev/zero"), "there is no such file"),
+        (tmp_path / "gone", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+        (Path("/dev/zero"), "it is not a regular file"),
         (large, "it is larger than 8 MB"),
     ):
         (note,) = describe_change(None, None, {"GITHUB_EVENT_PATH": str(path)}).notes

@@ -52,8 +52,9 @@ def opening_of(model: ScriptedModel) -> str:
 
 
 def team(**more: list[ScriptedReply]) -> ScriptedModel:
-    lines = {"lead": [*script()["lead"], sums()], "judge": [scores()]}
-    return ScriptedModel(script(**{**lines, **more}))
+    return ScriptedModel(
+        {**script(), "lead": [*script()["lead"], sums()], "judge": [scores()], **more}
+    )
 
 
 async def with_model(repo: Repo, model: ScriptedModel) -> Verdict:

@@ -73,15 +73,18 @@ def _read_event(environment: Mapping[str, str]) -> ChangeDescription | None:
     name = environment.get(GITHUB_EVENT)
     if not name:
         return None
+    # Only a CI job has such a file, and every command imports this module.
+    from orchestrator.sandbox.safe_paths import read_safely  # noqa: PLC0415
+
     path = Path(name)
     try:
-        if not path.is_file():  # a pipe or a device would be read without end
-            return _unusable("there is no such file")
-        if path.stat().st_size > LARGEST_EVENT:
-            return _unusable(f"it is larger than {LARGEST_EVENT >> 20} MB")
-        event = msgspec.json.decode(path.read_bytes(), type=_Event)
+        data = read_safely(path.parent, path.name, LARGEST_EVENT + 1)
     except OSError as error:
         return _unusable(error.strerror or str(error))
+    if len(data) > LARGEST_EVENT:
+        return _unusable(f"it is larger than {LARGEST_EVENT >> 20} MB")
+    try:
+        event = msgspec.json.decode(data, type=_Event)
     except (ValueError, RecursionError):
         return _unusable("it is not the JSON of an event")
     if event.pull_request is None:
