@@ -16,7 +16,8 @@ from orchestrator.code_review.repository_guidance import (
     Guidance,
     read_guidance,
 )
-from orchestrator.code_review.verdict.model import Guideline, Verdict
+from orchestrator.code_review.verdict.guidance import Guideline
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Text
 from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict

@@ -6,7 +6,8 @@ from msgspec import Struct, convert, field, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.verdict.model import Cause, Guideline
+from orchestrator.code_review.verdict.guidance import Guideline
+from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json
 

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.code_review.json_schema_generation import schema_of
+from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 from orchestrator.errors import EXIT_OK
@@ -153,14 +154,6 @@ class Cause(Strict, frozen=True):
     path: str
     line: Annotated[int, Meta(ge=1)]
     removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
-
-
-class Guideline(Strict, frozen=True):
-    """A line of the repository's own guidance, as of base, that something goes against."""
-
-    path: Annotated[str, Meta(description="the guidance's file, as it is named there")]
-    line: Annotated[int, Meta(ge=1)]
-    quote: Annotated[str, Meta(description="text of that line, letter for letter")]
 
 
 class Finding(Strict, frozen=True, kw_only=True):
@@ -394,17 +387,6 @@ class Artifact(Strict, frozen=True):
         tuple[tuple[str, int | None], ...],
         Meta(description="program and exit status, negative for a signal, null when it was ended"),
     ] = ()
-
-
-class GuidanceFile(Strict, frozen=True):
-    """Guidance of the repository itself, as of base, that agents were shown as data."""
-
-    path: str
-    applies_to: Annotated[str, Meta(description="globs or a directory; empty: the whole change")]
-    lines: Annotated[int, Meta(ge=0)]
-    shown: Annotated[int, Meta(ge=0, description="how many of the lines agents were shown")]
-    sha256: str
-    why_not: Annotated[str, Meta(description="why some or all lines were not shown")] = ""
 
 
 class Provenance(Strict, frozen=True, kw_only=True):
