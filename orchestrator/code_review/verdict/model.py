@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.code_review.json_schema_generation import schema_of
+from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
@@ -53,38 +54,6 @@ class Usage(Strict, frozen=True):
         tuple[str, ...],
         Meta(description="what could not be counted or had: a model without a price, for one"),
     ] = ()
-
-
-class Escalation(Strict, frozen=True):
-    """A move of an agent to its next escalation stage, and why."""
-
-    agent: str
-    iteration: Annotated[int, Meta(ge=1)]
-    from_stage: Annotated[str, Meta(description="the stage that was not enough")]
-    to_stage: Annotated[str, Meta(description="the stage that was tried next; human is a person")]
-    why: str
-
-
-class HumanQuestion(Strict, frozen=True):
-    """What a person was asked; the run waits while there is no answer."""
-
-    name: Annotated[str, Meta(description="what diffcourt resume --to takes")]
-    agent: str
-    question: str
-    answer: str = ""
-    answered_by: str = ""
-    answered_at: Annotated[str, Meta(description="ISO 8601, UTC")] = ""
-
-
-class PendingApproval(Strict, frozen=True):
-    """A call that a person must approve or deny before the run goes on."""
-
-    approval: Annotated[str, Meta(description="what diffcourt approve and deny take")]
-    call: str
-    agent: str
-    tool: str
-    arguments: Annotated[str, Meta(description="JSON, without secrets")]
-    level: str
 
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
