@@ -8,13 +8,12 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from orchestrator.code_review.verdict.escalation import HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.model import (
     AgentReport,
     Cause,
     ChangeRef,
     Evidence,
-    HumanQuestion,
-    PendingApproval,
     Rejected,
     Reported,
     RequiredCheck,
