@@ -19,7 +19,9 @@ TMP_BYTES = 64 << 20
 SHARED_BYTES = 16 << 20
 _DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin")
 _MOUNTED_BY_BWRAP = ("/dev/", "/proc/")
-_CAPABILITIES = ("DAC_OVERRIDE", "DAC_READ_SEARCH", "KILL", "SETGID", "SETUID", "SETPCAP")
+_CAPABILITIES = {
+    "DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2, "KILL": 5, "SETGID": 6, "SETUID": 7, "SETPCAP": 8,
+}  # fmt: skip
 """What a root launcher needs to give programs a user of their own, and to kill them."""
 
 
@@ -45,7 +47,7 @@ def _asked(
 def namespace_request(reads: Iterable[Path | str], writes: Iterable[Path | str]) -> str:
     """What ``namespace_command`` asks for, as ``namespace_error`` takes it."""
     paths = {path: writable for path, (_, writable) in _asked(reads, writes).items()}
-    return describe_request(scratch_directory.host_file(), paths)
+    return describe_request(scratch_directory.host_file(), paths, _CAPABILITIES.values())
 
 
 def namespace_command(

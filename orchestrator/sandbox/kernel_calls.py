@@ -31,7 +31,7 @@ WRITE = ((1 << 15) - 1) & ~(EXECUTE | _MAKE_DEVICES | _MAKE_SOCKET)
 _ALL_TCP, _ALL_SCOPES = 3, 3
 
 _NO_NEW_PRIVS, _IS_NO_NEW_PRIVS, _GET_SECCOMP, _SET_SECCOMP = 38, 39, 21, 22
-_PARENT_DEATH, _DUMPABLE, _SECUREBITS, _SUBREAPER, _AMBIENT = 1, 4, 28, 36, 47
+_PARENT_DEATH, _GET_PARENT_DEATH, _DUMPABLE, _SECUREBITS, _SUBREAPER, _AMBIENT = 1, 2, 4, 28, 36, 47
 _FILTER_MODE, _AMBIENT_RAISE = 2, 2
 _KEEP_ACROSS_SETUID = 1 << 2  # SECBIT_NO_SETUID_FIXUP: or access(2) would ignore what is kept
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
@@ -135,6 +135,13 @@ def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends; only Linux can."""
     if sys.platform == "linux":
         _prctl(_PARENT_DEATH, 9)
+
+
+def parent_death_signal() -> int:
+    """The signal that this process gets when the thread that started it ends; 0 for none."""
+    number = ctypes.c_int()
+    _prctl(_GET_PARENT_DEATH, ctypes.addressof(number))
+    return number.value
 
 
 def enter_cgroups(procs_files: str) -> int:

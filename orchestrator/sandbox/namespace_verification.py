@@ -9,11 +9,14 @@ import _socket  # ``socket`` imports enumerations, which take longer than all of
 import marshal
 import os
 
+from orchestrator.sandbox import kernel_calls
+
 TYPE_CHECKING = False  # ``typing`` is not needed at run time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-NAMESPACES = ("net", "pid", "mnt", "ipc", "uts")
+NAMESPACES = ("net", "pid", "mnt", "ipc", "uts", "cgroup")
+_KILL = 9
 _NEW = {
     "/": "tmpfs", "/dev": "tmpfs", "/dev/shm": "tmpfs", "/tmp": "tmpfs", "/dev/pts": "devpts",  # noqa: S108
     "/proc": "proc",
@@ -22,14 +25,15 @@ _NEW = {
 _TYPE, _CHARACTER_DEVICE = 0o170000, 0o020000
 
 
-def describe_request(file: object, paths: Mapping[str, bool]) -> str:
+def describe_request(file: object, paths: Mapping[str, bool], capabilities: Iterable[int]) -> str:
     """What the namespaces must be like, as ``namespace_error`` takes it.
 
     Args:
         file: a file that exists only outside.
         paths: the paths that exist inside, and whether they may be written there.
+        capabilities: the numbers of those that root keeps; others have none, and a user namespace.
     """
-    found = {}
+    is_root, found = os.geteuid() == 0, {}
     for path, writable in paths.items():
         try:
             status = os.stat(path)
@@ -38,7 +42,8 @@ def describe_request(file: object, paths: Mapping[str, bool]) -> str:
         found[path] = (status.st_dev, status.st_ino, writable)
     outside = {place: device for device, place, *_ in _mounts()}
     request = {
-        "namespaces": _namespaces(),
+        "namespaces": _namespaces(NAMESPACES if is_root else (*NAMESPACES, "user")),
+        "capabilities": sum(1 << number for number in capabilities) if is_root else 0,
         "devices": list(outside.values()),
         "below": dict(_mounts_below(found, outside)),
         "file": os.fspath(file),  # type: ignore[call-overload]
@@ -54,9 +59,12 @@ def namespace_error(request: str) -> str:
         request: of ``describe_request``.
     """
     requested = marshal.loads(bytes.fromhex(request))  # noqa: S302 - our parent's
-    pairs = zip(NAMESPACES, requested["namespaces"], _namespaces(), strict=True)
-    if shared := [name for name, old, new in pairs if old == new]:
+    outside = requested["namespaces"]
+    inside = _namespaces(outside)
+    if shared := [name for name, number in outside.items() if inside.get(name) == number]:
         return f"bwrap ran, but shares our {', '.join(shared)} namespace"
+    if error := _process_error(requested["capabilities"]):
+        return f"bwrap ran, but {error}"
     if os.path.exists(requested["file"]):
         return "bwrap ran, but our files are visible in its namespaces"
     if error := _mounts_error(requested["paths"], requested["below"], requested["devices"]):
@@ -71,8 +79,21 @@ def namespace_error(request: str) -> str:
     return "bwrap ran, but the network is reachable"
 
 
-def _namespaces() -> list[int]:
-    return [os.stat(f"/proc/self/ns/{name}").st_ino for name in NAMESPACES]
+def _namespaces(names: Iterable[str]) -> dict[str, int]:
+    """Namespace → its number, for those that the kernel has."""
+    places = {name: f"/proc/self/ns/{name}" for name in names}
+    return {name: os.stat(place).st_ino for name, place in places.items() if os.path.exists(place)}
+
+
+def _process_error(capabilities: int) -> str:
+    """What bwrap left out for this process itself, empty for nothing."""
+    if os.getsid(0) == 0:  # its leader is in no namespace that we see
+        return "shares our session"
+    if kernel_calls.parent_death_signal() != _KILL:
+        return "what it runs would outlive us"
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        held = next(int(line[8:], 16) for line in status if line.startswith("CapEff:"))
+    return "has capabilities that nobody asked for" if held & ~capabilities else ""
 
 
 def _mounts() -> Iterator[tuple[str, str, bool, str]]:

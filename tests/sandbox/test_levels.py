@@ -77,9 +77,7 @@ ADDING = (
     'for a; do shift; if [ "$a" = --remount-ro ]; then set -- "$@" {}; fi; '
     'set -- "$@" "$a"; done; exec bwrap "$@"'
 )
-WITHOUT_NETWORK = (
-    'for a; do shift; [ "$a" = --unshare-net ] || set -- "$@" "$a"; done; exec bwrap "$@"'
-)
+WITHOUT = 'for a; do shift; [ "$a" = {} ] || set -- "$@" "$a"; done; exec bwrap "$@"'
 
 
 async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(
@@ -87,15 +85,37 @@ async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(
 ) -> None:
     shim(JUST_EXEC)
     for _ in range(2):
-        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc, uts namespace"):
+        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc, uts, cgroup namespace"):
             await word()
     assert sandbox.level == "bubblewrap"
 
 
 @needs_bwrap
-async def test_a_bwrap_that_leaves_the_network_is_refused(sandbox: Sandbox, shim: Shim) -> None:
-    shim(WITHOUT_NETWORK)
-    with pytest.raises(SandboxError, match="shares our net namespace"):
+@pytest.mark.parametrize(
+    ("left_out", "why"),
+    [
+        ("--unshare-net", "shares our net namespace"),
+        ("--unshare-pid", "shares our pid namespace"),
+        ("--unshare-ipc", "shares our ipc namespace"),
+        ("--unshare-uts", "shares our uts namespace"),
+        ("--unshare-cgroup-try", "shares our cgroup namespace"),
+        ("--new-session", "shares our session"),
+        ("--die-with-parent", "would outlive us"),
+    ],
+)
+async def test_a_bwrap_that_leaves_out_an_isolation_is_refused(
+    sandbox: Sandbox, shim: Shim, left_out: str, why: str
+) -> None:
+    shim(WITHOUT.format(left_out))
+    with pytest.raises(SandboxError, match=why):
+        await word()
+
+
+@needs_bwrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to keep")
+async def test_a_bwrap_that_keeps_capabilities_is_refused(sandbox: Sandbox, shim: Shim) -> None:
+    shim(ADDING.format("--cap-add CAP_SYS_ADMIN"))
+    with pytest.raises(SandboxError, match="has capabilities that nobody asked for"):
         await word()
 
 
@@ -146,7 +166,7 @@ async def test_doctor_runs_a_program_and_says_when_it_is_refused(
 ) -> None:
     shim(JUST_EXEC)
     refusal = await level_descriptions.try_program()
-    assert "shares our net, pid, mnt, ipc, uts namespace" in refusal
+    assert "shares our net, pid, mnt, ipc, uts, cgroup namespace" in refusal
     report = replace(level_descriptions.describe_sandbox(), refusal=refusal)
     assert dict(doctor._sandbox(report))["level"] == (
         f"bubblewrap, but it refuses every program: {refusal}"

@@ -245,7 +245,7 @@ class RequiredCheck(Strict, frozen=True):
         Literal["passed", "passed_by_own_tests", "failed", "not_run", "not_applicable"],
         Meta(
             description="passed_by_own_tests: the change alters what decides how its tests pass, "
-            "and base's tests did not pass over its code"
+            "or gains a call that can end or change their runner"
         ),
     ]
     detail: str = ""
