@@ -85,7 +85,9 @@ async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(
 ) -> None:
     shim(JUST_EXEC)
     for _ in range(2):
-        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc, uts, cgroup namespace"):
+        with pytest.raises(
+            SandboxError, match="shares our net, pid, mnt, ipc, uts, cgroup namespace"
+        ):
             await word()
     assert sandbox.level == "bubblewrap"
 

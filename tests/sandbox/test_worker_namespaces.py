@@ -126,7 +126,9 @@ async def test_namespaces_that_were_not_made_or_were_lost_are_refused(
 ) -> None:
     shim(JUST_EXEC)
     async with pool as workers:
-        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc, uts, cgroup namespace"):
+        with pytest.raises(
+            SandboxError, match="shares our net, pid, mnt, ipc, uts, cgroup namespace"
+        ):
             await looked(workers, tmp_path)
         assert sandbox.level == "bubblewrap"
         shim(NO_NAMESPACES)
