@@ -172,11 +172,7 @@ def decide_call(
 
 
 async def _require_same_world(run: RunMeta, pending: PendingCall) -> None:
-    """Check that what the call was requested for is still there.
-
-    Raises:
-        InputError: the head or the files have changed.
-    """
+    """Check that what the call was requested for is still there."""
     if is_program_run(run):
         return
     then = str(pending.request["world"])

@@ -91,11 +91,7 @@ def route_agents(
 
 
 def _require_prices(prices: Prices, models: Iterable[str]) -> None:
-    """Check that each model has a price.
-
-    Raises:
-        InputError: one has none, so that a bound in US dollars would not hold.
-    """
+    """Check that each model has a price."""
     unpriced = sorted(model for model in models if price_of(prices, model) is None)
     if unpriced:
         raise InputError(

@@ -48,11 +48,7 @@ async def restore_calls(
 
 
 def _files_of(run: RunMeta, state_dir: Path) -> FileRollback:
-    """The files that a run's tools may have changed.
-
-    Raises:
-        InputError: no tool of the run may change files.
-    """
+    """The files that a run's tools may have changed."""
     if not is_program_run(run):
         repo = review_options(run)["repo"]
         return make_rollback(Path(repo) if repo else None, state_dir, run.run_id)

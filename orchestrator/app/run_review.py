@@ -141,11 +141,7 @@ def resume_review(
 
 
 def _require_own_spending(options: ReviewOptions) -> None:
-    """Check that the provider of an imported run, which has no decision, may be paid here.
-
-    Raises:
-        InputError: it may not.
-    """
+    """Check that the provider of an imported run, which has no decision, may be paid here."""
     paid = options.provider not in {None, OFFLINE}
     if paid and options.allow_spending is None:
         if decide_consent(options, os.environ).allow_spending:

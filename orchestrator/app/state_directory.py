@@ -75,11 +75,7 @@ def _ensure_untracked(root: Path) -> None:
 
 
 def _prepare_directory(above: Path, below: str) -> None:
-    """Create a state directory where it is missing.
-
-    Raises:
-        OSError: it is not writable, or its journal is not a regular file.
-    """
+    """Create a state directory where it is missing."""
     above.mkdir(parents=True, exist_ok=True)
     with SafeDirectory(above.resolve()) as folder:
         folder.make_directory(below)

@@ -49,11 +49,7 @@ def _forms(paths: Iterable[Path]) -> list[Path]:
 
 
 def _first_special_file(top: Path) -> Path | None:
-    """The first entry at or below a path that is no file, directory or link; None without one.
-
-    Raises:
-        SandboxError: there are too many entries to look at.
-    """
+    """The first entry at or below a path that is no file, directory or link; None without one."""
     if not top.is_dir():
         return top if top.exists() and not top.is_file() else None
     left, pending = MAX_ENTRIES, [os.fspath(top)]

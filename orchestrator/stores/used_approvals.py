@@ -78,11 +78,7 @@ class UsedApprovalsLog:
 
 
 def _require_private(descriptor: int, path: Path) -> None:
-    """Check that nobody else can have written the log.
-
-    Raises:
-        StoreError: it is not a regular file of this user alone.
-    """
+    """Check that nobody else can have written the log."""
     found = os.fstat(descriptor)
     mine = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
     if not mine or found.st_mode & 0o077:

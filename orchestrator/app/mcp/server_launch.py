@@ -80,11 +80,7 @@ def _value(name: str, environment: Mapping[str, str]) -> str:
 
 
 def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) -> list[str]:
-    """The command with the absolute path of its program.
-
-    Raises:
-        SandboxError: the program is not installed, or a path is in the repository.
-    """
+    """The command with the absolute path of its program."""
     path = os.pathsep.join((*OWN_DIRECTORIES, environment.get("PATH", os.defpath)))
     program = command[0]
     found = find_program(program, path) if os.sep not in program else program
