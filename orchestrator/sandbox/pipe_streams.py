@@ -10,12 +10,23 @@ from anyio.streams.stapled import StapledByteStream
 CHUNK = 1 << 16
 
 
-class PipeReader(ByteReceiveStream):
-    """The reading end of a pipe; owned from here on."""
+class _PipeEnd:
+    """One end of a pipe; owned from here on."""
 
     def __init__(self, number: int) -> None:
         os.set_blocking(number, False)
         self._number = number
+
+    async def aclose(self) -> None:
+        """Close it; a task that waits on it gets ``ClosedResourceError``."""
+        number, self._number = self._number, -1
+        if number >= 0:
+            anyio.notify_closing(number)
+            os.close(number)
+
+
+class PipeReader(_PipeEnd, ByteReceiveStream):
+    """The reading end of a pipe."""
 
     async def receive(self, max_bytes: int = CHUNK) -> bytes:
         """What is there next."""
@@ -30,20 +41,9 @@ class PipeReader(ByteReceiveStream):
             return data
         raise anyio.ClosedResourceError
 
-    async def aclose(self) -> None:
-        """Close it; a task that waits on it gets ``ClosedResourceError``."""
-        number, self._number = self._number, -1
-        if number >= 0:
-            anyio.notify_closing(number)
-            os.close(number)
 
-
-class PipeWriter(ByteSendStream):
-    """The writing end of a pipe; owned from here on."""
-
-    def __init__(self, number: int) -> None:
-        os.set_blocking(number, False)
-        self._number = number
+class PipeWriter(_PipeEnd, ByteSendStream):
+    """The writing end of a pipe."""
 
     async def send(self, item: bytes) -> None:
         """Write all of it."""
@@ -57,13 +57,6 @@ class PipeWriter(ByteSendStream):
                 await anyio.wait_writable(self._number)
             except BrokenPipeError:
                 raise anyio.BrokenResourceError from None
-
-    async def aclose(self) -> None:
-        """Close it; a task that waits on it gets ``ClosedResourceError``."""
-        number, self._number = self._number, -1
-        if number >= 0:
-            anyio.notify_closing(number)
-            os.close(number)
 
 
 def open_socket_stream(connected: socket.socket) -> StapledByteStream:
