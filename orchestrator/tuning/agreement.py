@@ -112,12 +112,10 @@ def _alpha_distances(values: Floats, mass: Floats, scheme: str) -> Floats:
     if scheme == "nominal":
         return np.not_equal.outer(values, values).astype(float)
     if scheme == "interval":
-        gaps: Floats = np.subtract.outer(values, values) ** 2
-        return gaps
+        return np.subtract.outer(values, values) ** 2
     # Ordinal: the mass between two values, half of each end included.
     rank = np.cumsum(mass) - mass / 2.0
-    ranks: Floats = np.subtract.outer(rank, rank) ** 2
-    return ranks
+    return np.subtract.outer(rank, rank) ** 2
 
 
 def roc_auc(score: Floats, y: Bools, weight: Floats | None = None) -> float | None:

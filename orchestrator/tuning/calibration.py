@@ -28,8 +28,7 @@ class Calibration(Struct, frozen=True):
             out = predict_platt(total[None, :], np.array([self.x]))[0]
         else:
             out = np.interp(total, self.x, self.p)
-        unblocked: Floats = np.where(total < 0, 0.0, out)
-        return unblocked
+        return np.where(total < 0, 0.0, out)
 
 
 def fit_calibration(total: Floats, y: Bools, weight: Floats, use_isotonic: bool) -> Calibration:
@@ -107,8 +106,7 @@ def fit_platt(t: Floats, y: Bools, weights: Floats, steps: int = 12) -> Floats:
 
 def predict_platt(t: Floats, ab: Floats) -> Floats:
     """Probabilities, (r, n) from (r, n) totals and (r, 2) Platt parameters."""
-    out: Floats = 1.0 / (1.0 + np.exp(-np.clip(ab[:, :1] + ab[:, 1:] * t, -30.0, 30.0)))
-    return out
+    return 1.0 / (1.0 + np.exp(-np.clip(ab[:, :1] + ab[:, 1:] * t, -30.0, 30.0)))
 
 
 class ReliabilityBin(Struct, frozen=True):

@@ -77,8 +77,7 @@ def draw_bootstrap_weights(
     """(times, n) bootstrap weights: whole groups drawn with replacement."""
     names, at = np.unique(group, return_inverse=True)
     counts = rng.multinomial(names.size, np.full(names.size, 1.0 / names.size), times)
-    out: Floats = counts[:, at] * weight
-    return out
+    return counts[:, at] * weight
 
 
 def refit_bootstrap(

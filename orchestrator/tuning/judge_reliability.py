@@ -98,8 +98,7 @@ def measure_length_bias(total: Floats, length: Floats, accepted: Floats) -> floa
 def _rank(x: Floats) -> Floats:
     """Ranks, ties at their mean."""
     _, at, counts = np.unique(x, return_inverse=True, return_counts=True)
-    mean: Floats = (np.cumsum(counts) - (counts - 1) / 2.0)[at]
-    return mean
+    return (np.cumsum(counts) - (counts - 1) / 2.0)[at]
 
 
 class PerturbationEffect(Struct, frozen=True):

@@ -39,15 +39,11 @@ class Objective(Struct, frozen=True):
         rows = tp + fp + fn + tn
         n = np.where(rows > 0.0, rows, 1.0)  # leaving out the only group leaves no rows
         if self.uses_costs:
-            loss: Floats = -(self.false_merge_cost * fp + self.false_block_cost * fn) / n
-            return loss
+            return -(self.false_merge_cost * fp + self.false_block_cost * fn) / n
         observed = (tp + tn) / n
         chance = ((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn)) / n**2
         defined = chance < 1.0 - 1e-12
-        out: Floats = np.where(
-            defined, (observed - chance) / np.where(defined, 1.0 - chance, 1.0), 0.0
-        )
-        return out
+        return np.where(defined, (observed - chance) / np.where(defined, 1.0 - chance, 1.0), 0.0)
 
     def score(self, accept: Bools, y: Bools, weights: Floats) -> Floats:
         """The objective's value of decisions.

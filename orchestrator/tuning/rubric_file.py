@@ -79,10 +79,9 @@ _Dumper.add_representer(str, _represent_text)
 
 def to_yaml(rubric: Rubric) -> str:
     """The text of the rubric's file, ending in a newline."""
-    text: str = yaml.dump(
+    return yaml.dump(
         to_document(rubric), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96
     )
-    return text
 
 
 def write_rubric(path: Path, rubric: Rubric) -> None:

@@ -48,8 +48,7 @@ class Sample(Struct, frozen=True):
     @property
     def accept(self) -> Bools:
         """(n,) whether the person accepts."""
-        out: Bools = self.y >= self.cut
-        return out
+        return self.y >= self.cut
 
     @property
     def items(self) -> float:
@@ -119,8 +118,7 @@ class FittedRules(Struct, frozen=True):
     def decide(self, sample: Sample) -> Bools:
         """(r, n) decisions on a sample's rows."""
         t = rubric_decisions.compute_totals(sample.x, self.weights, sample.blocked)
-        out: Bools = t >= self.thresholds[:, None]
-        return out
+        return t >= self.thresholds[:, None]
 
 
 def assign_group_folds(group: Ints, folds: int, rng: np.random.Generator) -> Ints:
@@ -132,8 +130,7 @@ def assign_group_folds(group: Ints, folds: int, rng: np.random.Generator) -> Int
     names, at = np.unique(group, return_inverse=True)
     fold_of = np.empty(names.size, dtype=np.int64)
     fold_of[rng.permutation(names.size)] = np.arange(names.size) % folds
-    out: Ints = fold_of[at]
-    return out
+    return fold_of[at]
 
 
 def fit_rules(
