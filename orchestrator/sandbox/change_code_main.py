@@ -1,12 +1,12 @@
 """The process that becomes code of the change, once it is confined in namespaces of its own.
 
 Started as a file, isolated and without site (``-I -S``):
-``change_code_main.py HOME NAMESPACES USER STATUS TREE LIMITS CGROUP_FILES ARGV``.
+``change_code_main.py HOME NAMESPACES USER UNIX STATUS TREE LIMITS CGROUP_FILES ARGV``.
 
-NAMESPACES is what its namespaces must be like, USER is a user id or empty, STATUS a
-descriptor to which ``ready`` is written at the very end, or else the error; TREE is the program's
-working directory, LIMITS are pairs of a resource number and its bound, and CGROUP_FILES descriptors
-of ``cgroup.procs``.
+NAMESPACES is what its namespaces must be like, USER is a user id or empty, UNIX is empty where it
+may not open Unix sockets, STATUS a descriptor to which ``ready`` is written at the very end, or
+else the error; TREE is the program's working directory, LIMITS are pairs of a resource number and
+its bound, and CGROUP_FILES descriptors of ``cgroup.procs``.
 """
 
 import os
@@ -15,7 +15,7 @@ import sys
 
 def main() -> None:
     """Confine the process and execute the program."""
-    home, namespaces, user, status_number, tree, limits, cgroup_files, *argv = sys.argv[1:]
+    home, namespaces, user, unix, status_number, tree, limits, cgroup_files, *argv = sys.argv[1:]
     sys.path.insert(0, home)
     from orchestrator.sandbox import kernel_calls, process_confinement  # noqa: PLC0415 - HOME is on the path now
 
@@ -29,7 +29,9 @@ def main() -> None:
         for pair in limits.split(","):
             kernel_calls.set_limit(*map(int, pair.split("=")))
         process_confinement.require_cgroups(cgroup_files, entered)
-        process_confinement.confine_test_code(namespaces, int(user) if user else None)
+        process_confinement.confine_test_code(
+            namespaces, int(user) if user else None, unix_sockets=bool(unix)
+        )
         os.chdir(tree)
         os.environ.pop("PWD", None)  # bwrap's, of another directory
         os.write(status, b"ready")

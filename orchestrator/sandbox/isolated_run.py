@@ -46,7 +46,8 @@ async def run_isolated(
     Args:
         argv: the program, looked up in the system's directories, and its arguments.
         tree: a directory of its own, without ``.git`` and not below a link, to read and write.
-        reads: absolute paths that it may read besides the system's programs and our installation.
+        reads: absolute paths that it may read besides the system's programs and our installation;
+            with any, it may open no Unix socket: a service of the host could make one there.
 
     Returns:
         The exit status; 128 and more for the signal that ended it.
@@ -179,7 +180,8 @@ class _IsolatedRun:
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
             *(sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
             bubblewrap.namespace_request(reads, (self._tree,)),
-            *("" if user is None else str(user), str(status), str(self._tree)),
+            *("" if user is None else str(user), "" if self._reads else "unix"),
+            *(str(status), str(self._tree)),
             ",".join(f"{number}={bound}" for number, bound in bounds.items()),
             ",".join(map(str, self._cgroup.procs_files)),
             *self._argv,

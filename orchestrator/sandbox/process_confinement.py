@@ -138,12 +138,13 @@ def require_cgroups(procs_files: str, entered: int) -> None:
         raise DenialError("the kernel did not let the process enter its cgroup")
 
 
-def confine_test_code(namespaces: str, user: int | None) -> None:
+def confine_test_code(namespaces: str, user: int | None, *, unix_sockets: bool) -> None:
     """Confine this process to what code of the change may have, in namespaces of its own.
 
     Args:
         namespaces: as for ``namespace_error``.
         user: the user id to change to, None to keep ours.
+        unix_sockets: it may open Unix sockets.
     """
     if error := namespace_error(namespaces):
         raise DenialError(error)
@@ -151,7 +152,7 @@ def confine_test_code(namespaces: str, user: int | None) -> None:
         kernel_calls.change_user(user, all_files=False)
     kernel_calls.no_new_privileges()
     kernel_calls.install_seccomp_filter(
-        seccomp_filter(metadata=True, programs=True, own_namespaces=True)
+        seccomp_filter(metadata=True, programs=True, own_namespaces=True, unix_sockets=unix_sockets)
     )
     if not kernel_calls.is_filtered():
         raise DenialError("no seccomp filter is in force")

@@ -129,13 +129,16 @@ def _unless_null(index: int) -> list[Step]:
     ]
 
 
-def seccomp_filter(*, metadata: bool, programs: bool, own_namespaces: bool = False) -> bytes:
+def seccomp_filter(
+    *, metadata: bool, programs: bool, own_namespaces: bool = False, unix_sockets: bool = True
+) -> bytes:
     """The filter as an array of ``sock_filter``.
 
     Args:
         metadata: changing permissions, owners and times by path is allowed.
         programs: starting programs is allowed.
         own_namespaces: it has namespaces of its own, so sockets and sessions cannot leave them.
+        unix_sockets: those can be opened there; not where a file of the host could be one.
     """
     column, arch = _ARCHES[_machine()]
     tested: dict[str, list[Step]] = {
@@ -144,8 +147,10 @@ def seccomp_filter(*, metadata: bool, programs: bool, own_namespaces: bool = Fal
         "ioctl": _refuse_argument(1, _EQUAL, _TERMINAL),
     }
     refused = list(ALWAYS)
-    if not own_namespaces:
+    if not (own_namespaces and unix_sockets):
         tested["socketpair"] = _connected_pairs_only()
+        tested["socket"] = _refuse_argument(0, _EQUAL, (_UNIX,))
+    if not own_namespaces:
         # Landlock learned of truncate late; ftruncate needs an open file.
         refused += [*NETWORK, *SESSIONS, "truncate"]
     if not metadata:

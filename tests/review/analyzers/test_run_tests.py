@@ -277,6 +277,52 @@ def test_a_strangers_base_does_not_open_this_machine_to_its_tests(
             assert all(private in why for _, why in gaps(verdict)), gaps(verdict)
 
 
+UNIX = """
+import os, socket, sys
+one, other = socket.socketpair()
+one.send(b"x")
+socket.socket(socket.AF_INET).bind(("127.0.0.1", 0))
+def refused(attempt):
+    try:
+        attempt()
+    except PermissionError:
+        return True
+    return False
+service, data = sys.argv[1:]
+tries = [
+    lambda: socket.socket(socket.AF_UNIX).connect(service),
+    lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"leak", data),
+]
+os._exit(sum(refused(attempt) << 3 + number for number, attempt in enumerate(tries)))
+"""
+
+
+@needs_bwrap
+@pytest.mark.anyio
+async def test_a_socket_that_appears_below_reads_cannot_be_reached(
+    namespaces: None, tmp_path: Path
+) -> None:
+    services = tmp_path / "services"
+    services.mkdir()
+    with (
+        socket.socket(socket.AF_UNIX) as service,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as data,
+    ):
+        service.bind(f"{services}/s")
+        service.listen()
+        data.bind(f"{services}/d")
+        data.setblocking(False)
+        for path in services.iterdir():
+            path.chmod(0o777)
+        services.chmod(0o755)
+        argv = [sys.executable, "-c", UNIX, f"{services}/s", f"{services}/d"]
+        assert await run_isolated(argv, tree(), reads=[services]) == 0b11 << 3
+        with pytest.raises(BlockingIOError):
+            data.recv(1)
+        own = "import socket; socket.socket(socket.AF_UNIX).bind('/tmp/s')"
+        assert await run_isolated([sys.executable, "-c", own], tree()) == 0
+
+
 @pytest.mark.parametrize(
     "path",
     ["/", "/proc/1", "/sys", "/dev/shm", "/run/user", "/var", "/var/run/x", "/tmp/x", "/root"],
