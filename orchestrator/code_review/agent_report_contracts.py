@@ -58,8 +58,8 @@ class Citation(Strict, frozen=True):
     source: Annotated[
         Literal["file", "diff", "finding", "tool"],
         Meta(
-            description="a file of head; the lines that the change adds or removes in a file; a "
-            "finding of this review; what a tool answered in this run"
+            description="a file of head or of the guidance in base; the lines that the change "
+            "adds or removes in a file; a finding of this review; what a tool answered in this run"
         ),
     ]
     name: Annotated[str, Meta(description="the file's path, the finding's id, or the tool's name")]

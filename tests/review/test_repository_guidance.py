@@ -18,9 +18,11 @@ from orchestrator.code_review.repository_guidance import (
 )
 from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Text
 from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict
+from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import claim, judged, looks, report, scores, script, sums
@@ -195,6 +197,17 @@ async def test_agents_are_shown_it_with_numbers_and_the_verdict_lists_it(tmp_pat
     (entry,) = verdict.guidance
     assert (entry.path, entry.lines, entry.shown, len(entry.sha256)) == ("AGENTS.md", 3, 3, 64)
     assert "AGENTS.md: 3 of 3 lines shown" in text_of(verdict)
+
+
+async def test_a_resumed_run_has_the_same_guidance_and_digest(tmp_path: Path) -> None:
+    repo = change(tmp_path, {"AGENTS.md": "Constants are Final.\n"}, CODE)
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    await store.create("run", clock.now(), {})
+    first = await review(repo, team(), adjust=judged, store=store)
+    again = await review(repo, ScriptedModel({}), adjust=judged, store=store)
+    assert again.guidance == first.guidance != ()
+    assert again.digest == first.digest
 
 
 async def test_a_finding_that_cites_guidance_is_held(tmp_path: Path) -> None:
