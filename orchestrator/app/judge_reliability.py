@@ -144,6 +144,7 @@ async def open_judge(
         _open_judgings(directory, state.journal.run_id) as journal,
         open_model(settings, state.catalog, journal) as model,
     ):
+        journal.redact.add_filter(state.journal.redact)
         yield Judge(state, _build_runtime(state, journal, model))
 
 

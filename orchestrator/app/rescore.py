@@ -125,9 +125,11 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
-    async with open_review(
-        policy, change, journal, model=OpenModel(OfflineModel()), pool=new_pool(), coverage=reports
-    ) as state:
+    model = OpenModel(OfflineModel())
+    async with (
+        new_pool() as pool,
+        open_review(policy, change, journal, model=model, pool=pool, coverage=reports) as state,
+    ):
         await state_machine.run(FLOW, state, journal, ignore_event)
         _require_same_score(state.scorecard, verdict)
         yield state, verdict

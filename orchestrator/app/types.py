@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, force_setattr
 
-from orchestrator.code_review.change.change_description import printable
+from orchestrator.code_review.change.change_description import storable
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
@@ -86,7 +86,7 @@ class ReviewOptions(Struct, frozen=True):
         check_amounts(self, *(name for name in limits if getattr(self, name) is not None))
         for name in ("title", "description"):
             if (text := getattr(self, name)) is not None:
-                force_setattr(self, name, printable(text))
+                force_setattr(self, name, storable(text))
 
     def as_meta(self) -> dict[str, Any]:
         """The options as JSON for the store's index, which does not hold the diff itself."""

@@ -1,13 +1,14 @@
-"""The secrets in the changed files, which no model is sent.
+"""The secrets of a change and its repository, which no model is sent.
 
-They are looked for before anything else happens, and by the files' contents alone, so that a
-resumed run knows the same ones.
+Those in the changed files are looked for before any agent begins, and by the files' contents alone,
+so that a resumed run knows the same ones. Elsewhere a secret is known by its own format.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.checks.redacted_quotes import REDACTED, redact_secrets
+from orchestrator.checks.secrets.live_secrets import redact_live_secrets
 from orchestrator.code_review.analyzers.one_side_checks import SECONDS, call_check_in_batches
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -16,7 +17,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 async def make_filter(workspace: ReviewWorkspace, pool: WorkerPool) -> Callable[[str], str]:
-    """Make a function that takes the secrets of the changed files, in base and head, out of a text.
+    """Make a function that takes secrets out of a text, changed files' in base and head among them.
 
     A file that cannot be searched is a gap of the analyzer of secrets as well.
     """
@@ -68,6 +69,6 @@ def _filter(found: Sequence[tuple[str, str]]) -> Callable[[str], str]:
         for old, new in ordered:
             if old in text:
                 text = text.replace(old, new)
-        return text
+        return redact_live_secrets(text)
 
     return without

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.yaml_validation import split_front_matter
-from orchestrator.code_review.change.change_description import printable
+from orchestrator.code_review.change.change_description import storable
 from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
@@ -223,7 +223,7 @@ def _why_cut(one: Guidance, shown: int) -> str:
 
 def _lines_of(text: str) -> tuple[str, ...]:
     """The lines as git and editors count them; control characters are shown as such."""
-    return tuple(printable(line.removesuffix("\r")) for line in text.rstrip("\n").split("\n"))
+    return tuple(storable(line.removesuffix("\r")) for line in text.rstrip("\n").split("\n"))
 
 
 def _shorten(line: str) -> str:

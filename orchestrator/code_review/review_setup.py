@@ -15,7 +15,6 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.changed_secrets import make_filter
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.repository_guidance import Guidance, read_guidance
@@ -113,11 +112,9 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             observer=observer,
         )
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
-        if model.model.name != OFFLINE:
-            journal.redact.add_filter(await make_filter(workspace, pool))
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         budget = _budget(settings, journal)
-        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, notes)
+        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, pool, notes)
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:

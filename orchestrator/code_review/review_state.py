@@ -35,6 +35,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import AgentSpec, Rubric
+from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 @dataclass
@@ -78,6 +79,7 @@ class ReviewState:
     Attributes:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
+        pool: the worker processes of checks.
         notes: what a person should know of the models and the sandbox.
         approvals: calls that wait for a person's approval, and stopped the run.
         waiting_agents: agents that wait for a person, whose work has no end yet.
@@ -92,6 +94,7 @@ class ReviewState:
     runtime: AgentRuntime
     budget: Account
     focus: Focus
+    pool: WorkerPool
     notes: tuple[str, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)

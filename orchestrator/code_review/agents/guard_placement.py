@@ -16,7 +16,6 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.plugins import GUARD_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
-from orchestrator.checks.secrets.live_secrets import redact_live_secrets
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.agent_loop import report_unchanged
 from orchestrator.engine.canonical_json import digest
@@ -59,15 +58,11 @@ class Guards(Struct, frozen=True):
     def model(self, model: Model) -> Model:
         """A model behind the input guards; the offline one is none that could be misled.
 
-        From here on neither it nor the journal gets a token in the format in which a service
-        issues it, whatever file, tool or commit message has it.
-
         Raises:
             InputError: there is no such tier, or a guard is on whose libraries are missing.
         """
         if model.name == OFFLINE:
             return model
-        self.journal.redact.add_filter(redact_live_secrets)
         return GuardedModel(model, self._texts("input"), self.journal.redact)
 
     def calls(self, policy: ToolsConfig) -> list[Guard]:

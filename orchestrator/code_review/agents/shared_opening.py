@@ -14,6 +14,7 @@ from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.changed_secrets import make_filter
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
@@ -74,6 +75,8 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         analyze: False for an estimate, where only the size of the opening matters.
     """
     if analyze:
+        # Before anything is recorded or sent; a replay, too, compares what is without secrets.
+        state.journal.redact.add_filter(await make_filter(state.workspace, state.pool))
         await _run_analyzers(state)
     calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
     findings = [*_list_findings(calls), *_list_leads(calls)]

@@ -105,17 +105,19 @@ def _read_gitlab_variables(environment: Mapping[str, str]) -> ChangeDescription:
 
 
 def _clean_title(text: str) -> str:
-    return _cut(" ".join(printable(text).split()), MAX_TITLE)
+    return _cut(" ".join(storable(text).split()), MAX_TITLE)
 
 
 def _clean_text(text: str) -> str:
-    return _cut(printable(text).strip(), MAX_DESCRIPTION)
+    return _cut(storable(text).strip(), MAX_DESCRIPTION)
 
 
-def printable(text: str) -> str:
-    """A text that every store can keep: without control characters and halves of characters."""
+def storable(text: str) -> str:
+    """A text that every store may keep: without control characters, halves of ones, and secrets."""
+    from orchestrator.checks.secrets.live_secrets import redact_live_secrets  # noqa: PLC0415 - slow
+
     whole = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
-    return _CONTROL.sub("\ufffd", whole)
+    return redact_live_secrets(_CONTROL.sub("\ufffd", whole))
 
 
 def _cut(text: str, limit: int) -> str:
