@@ -137,7 +137,7 @@ class Context:
         self.messages: list[Message] = []
         self._digest = ""
         if opening:
-            self.add("user", Text(opening), Text(_role_text(spec, system[:-1], brief, kind)))
+            self.add("user", Text(opening), Text(self._role_text(system[:-1], brief, kind)))
         else:
             self.add("user", Text(brief))
 
@@ -207,6 +207,25 @@ class Context:
                 )
             self._journal.note(turn.left_out, omission.to_json())
 
+    def _role_text(self, sections: Sequence[Section], brief: str, kind: str) -> str:
+        """What differs between the agents of a run: role, skills, bounds, report and task."""
+        spec, bounds = self._spec, self._spec.bounds
+        limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
+        limits_text = ", ".join(
+            f"{value:g} {name}" for name, value in limits.items() if value < float("inf")
+        )
+        texts = [
+            f"# Skill: {section.name}\n\n{section.text}"
+            if section.kind == "skill"
+            else section.text
+            for section in sections
+        ]
+        own = [name for name in self._common_tools if name in spec.tools]
+        others = "" if len(own) == len(self._common_tools) else "; the others are other agents'"
+        yours = f"You have at most {limits_text}. Your tools: {', '.join(own) or 'none'}{others}."
+        form = [describe_answer(kind)] if kind else []
+        return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form, brief])
+
     def _choose_tools(self) -> None:
         """The tools of the next turn: for the open playbook, or else for all of them in turn."""
         spec, executor = self._spec, self._executor
@@ -239,26 +258,6 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, 
     strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     sections = [Section("rules", "harness", rules)] if rules else []
     return (Section("role", spec.name, spec.prompt), *skills, *strategy, *sections)
-
-
-def _role_text(spec: AgentSpec, sections: Sequence[Section], brief: str, kind: str) -> str:
-    """What differs between the agents of a run: role, skills, bounds, report and task."""
-    bounds = spec.bounds
-    limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
-    limits_text = ", ".join(
-        f"{value:g} {name}" for name, value in limits.items() if value < float("inf")
-    )
-    texts = [
-        f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text
-        for section in sections
-    ]
-    yours = (
-        f"You have at most {limits_text}. Some of the tools shown may be another agent's; "
-        f"yours are: {', '.join(spec.tools)}."
-    )
-    form = [describe_answer(kind)] if kind else []
-    parts = [f"Agent: {spec.name}", *texts, yours, *form, brief]
-    return "\n\n".join(parts)
 
 
 def _describe_block(block: Block) -> Json:

@@ -76,6 +76,7 @@ def test_every_agent_begins_with_the_same_bytes(
     opening = first_text(requests["qa"])
     assert f"+{LONG.count(chr(10)) - 1} -0" in opening
     assert "return eval(text)" in opening
+    assert "Required checks, which code has run: no-secrets, " in opening
     assert "Text evaluated as code" in opening
     findings, _, leads = opening.partition("Leads (1): ")
     assert "- tests/test_app.py:3: ruff S501\n" in leads

@@ -208,7 +208,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
 
 
 def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
-    """An agent with those of its analyzers that look into any of its files.
+    """An agent with those of its analyzers, and with a model playbooks, that are for its files.
 
     A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
     agent keeps them all: that they looked for nothing is then on record.
@@ -222,7 +222,11 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     idle = {tool.spec.name for tool in analyses if not any(map(tool.concerns, names))}
     if len(idle) == len(analyses):
         return spec
-    return replace(spec, tools=tuple(name for name in spec.tools if name not in idle))
+    skills = spec.skills
+    if state.runtime.opening:
+        skills = tuple(skill for skill in skills if not skill.tools or skill.tools - idle)
+    tools = tuple(name for name in spec.tools if name not in idle)
+    return replace(spec, tools=tools, skills=skills)
 
 
 def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:

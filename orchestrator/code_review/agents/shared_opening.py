@@ -27,6 +27,7 @@ from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.code_review.verdict.decision import required
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
 from orchestrator.engine.untrusted_text import frame
@@ -162,6 +163,7 @@ def _describe_change(
         f"Change {change.base} to {change.head}: {len(change.files)} files, +{added} -{removed}",
         *change.notes,
         *_list_files(state),
+        *_list_checks(state),
         *findings,
         *_show_diff(state, diffs),
     ]
@@ -180,6 +182,16 @@ def _list_files(state: ReviewState) -> list[str]:
         )
     more = len(files) - SHOWN_FILES
     return [*lines, f"and {more} more; glob lists them"] if more > 0 else lines
+
+
+def _list_checks(state: ReviewState) -> list[str]:
+    """The names of the checks that the policy requires of this change."""
+    paths = [
+        file.path for file in state.workspace.change.files if not state.workspace.left_out(file)
+    ]
+    rules = required(state.catalog.verdict_policy.required_checks, paths)
+    names = ", ".join(rule.name for rule in rules)
+    return ["", f"Required checks, which code has run: {names}"] if names else []
 
 
 def _list_findings(calls: Sequence[Call]) -> list[str]:
