@@ -11,6 +11,8 @@ from orchestrator.code_review.agent_report_contracts import Citation, ReportedFi
 from orchestrator.code_review.findings.agent_reports import read_claim
 from orchestrator.code_review.findings.citations import Sources, format_citation, locate_finding
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
+from orchestrator.code_review.repository_guidance import Guidance
+from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
 
@@ -275,3 +277,49 @@ async def test_a_link_has_no_lines_to_quote(tmp_path: Path) -> None:
 
 def test_a_citation_is_shown_in_one_line_with_a_quotation_of_at_most_300_characters() -> None:
     assert format_citation(Citation("file", "a.py", "x" * 301)) == f"file a.py: {'x' * 300}"
+
+
+async def test_the_text_of_a_cause_is_cut_and_empty_where_its_line_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {"user.py": OTHER}, {"long.py": "first = 1\n  " + "x" * 301})
+    too_long = "n" * 300  # for a name on disk
+    entry = f"100644,{repo.git('rev-parse', 'HEAD:long.py').strip()},{too_long}"
+    repo.git("update-index", "--add", "--cacheinfo", entry)
+    repo.git("commit", "--quiet", "--amend", "--no-edit")
+    async with workspace_of(repo) as workspace:
+        for path, line, text in (
+            ("long.py", 1, "first = 1"),
+            ("long.py", 2, "x" * 300),
+            (too_long, 1, ""),
+        ):
+            asked = claim(quote="other_50 = 50", because_of={"path": path, "line": line})
+            found = await locate_finding(workspace, asked)
+            assert isinstance(found, LocatedFinding)
+            assert (found.because_of, found.cause_quote) == (Cause(path, line), text)
+
+
+async def test_guidance_can_be_cited_and_says_nothing_of_what_code_does(tmp_path: Path) -> None:
+    guide = Citation("file", "AGENTS.md", "Use tabs everywhere")
+    code = Citation("file", "user.py", "from app import check")
+    async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
+        known = Sources(workspace, {}, lambda _: [])
+        assert await known.check([guide]) == "its quote does not stand in file AGENTS.md"
+        workspace.guidance = (Guidance("AGENTS.md", ("Use tabs everywhere.",), "0" * 64),)
+        assert await known.check([guide, code]) == ""
+        assert known.rest_on_guidance([guide])
+        for others in ([], [code], [guide, code], [Citation("diff", "AGENTS.md", guide.quote)]):
+            assert not known.rest_on_guidance(others)
+
+
+async def test_a_finding_names_the_guideline_that_it_rests_on(tmp_path: Path) -> None:
+    rule = Guideline("AGENTS.md", 9, "Use  tabs everywhere")
+    async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
+        asked = replace(claim(because_of=ADDED), guideline=rule)
+        assert await locate_finding(workspace, asked) == Rejection(
+            "unverified", "its guideline: base has no guidance AGENTS.md"
+        )
+        workspace.guidance = (Guidance("AGENTS.md", ("# Rules", "Use tabs everywhere."), "0" * 64),)
+        found = await locate_finding(workspace, asked)
+        assert isinstance(found, LocatedFinding)
+        assert found.guideline == Guideline("AGENTS.md", 2, "Use tabs everywhere.")

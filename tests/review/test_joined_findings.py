@@ -14,6 +14,7 @@ from orchestrator.code_review.findings.merging import (
     join_duplicates,
     merge,
 )
+from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Objection
 from tests.review.test_merging import POLICY, agent, tool
 
@@ -218,3 +219,14 @@ def test_evidence_lowers_the_severity_of_an_arguable_rule_only(
     lower = replace(agent("qa", NAME, severity="low", cwe=()), lowers=lowers)
     (one,) = merge([proof, lower], POLICY)
     assert build_finding(one, POLICY).severity == severity
+
+
+def test_a_finding_has_the_first_guideline_that_one_of_its_reports_names() -> None:
+    rules = [Guideline("AGENTS.md", line, f"Rule {line}.") for line in (1, 2)]
+    docs, security = (
+        replace(report, finding=replace(report.finding, guideline=rule))
+        for report, rule in zip((DOCS, SECURITY), rules, strict=True)
+    )
+    found = build_finding(MergedFinding([QA, docs, security]), POLICY)
+    assert found.guideline == rules[0]
+    assert build_finding(MergedFinding([QA, DOCS]), POLICY).guideline is None
