@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.policy_sources import read_layers
+from orchestrator.code_review.agents.finding_descriptions import describe
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.repository_guidance import (
@@ -225,6 +226,8 @@ async def test_a_finding_that_cites_guidance_is_held(tmp_path: Path) -> None:
     held = {one.title: one.guideline for one in verdict.findings}
     assert held == dict.fromkeys(found, Guideline("AGENTS.md", 3, "Constants are Final."))
     assert "rests on AGENTS.md:3: Constants are Final." in text_of(verdict)
+    shown = {describe(one)["guideline"] for one in verdict.findings}
+    assert shown == {"AGENTS.md:3: Constants are Final."}
 
 
 async def test_an_invented_guideline_goes_back_once_and_is_then_rejected(tmp_path: Path) -> None:

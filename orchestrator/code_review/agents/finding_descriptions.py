@@ -31,6 +31,8 @@ def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) 
         "reported_by": list(finding.reported_by),
         "remarks": [f"{one.by}: {shorten(one.reason, longest)}" for one in finding.objections],
     }
+    if (rule := finding.guideline) is not None:
+        shown["guideline"] = f"{rule.path}:{rule.line}: {shorten(rule.quote, longest)}"
     if not quoted:
         del shown["quote"], shown["fingerprint"]
     return shown

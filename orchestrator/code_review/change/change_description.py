@@ -93,8 +93,8 @@ def _read_event(environment: Mapping[str, str]) -> ChangeDescription | None:
 
 
 def _unusable(why: str) -> ChangeDescription:
-    note = f"the file that {GITHUB_EVENT} names gives no title or description: {why}"
-    return ChangeDescription(notes=(f"{note}; name them with --title and --description-file",))
+    note = f"{GITHUB_EVENT}: {why}, so the change has no title or description"
+    return ChangeDescription(notes=(f"{note}; give --title and --description-file",))
 
 
 def _read_gitlab_variables(environment: Mapping[str, str]) -> ChangeDescription:
