@@ -21,6 +21,7 @@ MAX_TITLE = 120
 MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
 
+_DOCS = frozenset({"docs", "doc", "documentation"})
 _SPELLING = re.compile(r"\b(typo\w*|spelling|misspell\w*|misspelt)\b", re.IGNORECASE)
 
 
@@ -48,6 +49,8 @@ def claim_fingerprint(claim: ReportedFinding) -> str:
 def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     """An agent's finding in the form that analyzers' findings have."""
     category = claim.category or agent
+    if category.casefold() in _DOCS:
+        category = "docs"
     return LocatedFinding(
         fingerprint=claim_fingerprint(claim),
         rule=claim.rule or default_rule(category),
