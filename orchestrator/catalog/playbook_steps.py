@@ -14,9 +14,8 @@ _TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")
 
 
 class PlaybookStep(Struct, frozen=True):
-    """One step: its words, the names in backticks in order, and its 1-based line in the body."""
+    """One step: the names in backticks in order, and its 1-based line in the body."""
 
-    text: str
     names: tuple[str, ...]
     line: int
 
@@ -52,6 +51,6 @@ def read_steps(body: str) -> tuple[PlaybookStep, ...]:
         elif items and line.strip():
             items[-1][1].append(line.strip())
     return tuple(
-        PlaybookStep(joined := " ".join(lines), tuple(dict.fromkeys(_TICKED.findall(joined))), line)
+        PlaybookStep(tuple(dict.fromkeys(_TICKED.findall(" ".join(lines)))), line)
         for line, lines in items
     )

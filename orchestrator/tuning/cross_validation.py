@@ -34,12 +34,10 @@ class HeldOutPredictions(Struct, frozen=True):
     Attributes:
         accept: (repeats, n) decisions.
         probability: (n,) calibrated probability of acceptance, from the first repeat.
-        rules: (repeats*folds) fitted rules.
     """
 
     accept: Bools
     probability: Floats
-    rules: FittedRules
 
 
 def cross_validate(
@@ -55,7 +53,7 @@ def cross_validate(
     rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
     accept = (rules.decide(sample) & held_out).reshape(repeats, folds, -1).any(axis=1)
     probability = _predict_held_out(sample, plan, rules, held_out[:folds])
-    return HeldOutPredictions(accept, probability, rules)
+    return HeldOutPredictions(accept, probability)
 
 
 def _predict_held_out(sample: Sample, plan: FitPlan, rules: FittedRules, held_out: Bools) -> Floats:

@@ -148,12 +148,6 @@ class State:
         """The objects a value may be."""
         return [self.object(loc) for loc in value.locs]
 
-    def new(self, obj: HeapObject) -> Value:
-        """A value that is a new object."""
-        loc = self.heap.allocate()
-        self.objects[loc] = obj
-        return Value(locs=(loc,))
-
     def learn(self, facts: Facts) -> None:
         """Add to what is known of origins."""
         for origin, known in facts.items():

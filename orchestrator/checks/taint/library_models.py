@@ -238,10 +238,6 @@ class Index(Generic[_T]):
         """All rules, those of several names several times."""
         return (rule for rules_ in self._by_name.values() for rule in rules_)
 
-    def names(self) -> Iterable[str]:
-        """All names that rules match."""
-        return self._by_name.keys()
-
 
 @functools.lru_cache(maxsize=8192)
 def leaf(ref: str) -> str:
