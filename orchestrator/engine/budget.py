@@ -18,6 +18,8 @@ from orchestrator.engine.ports import Model
 from orchestrator.engine.types import Bounds, Request
 from orchestrator.errors import BudgetExhausted
 
+_NUMBERS = (int, float)
+
 
 class Cost(Struct, frozen=True):
     """What calls cost: turns, tool calls, tokens, US dollars."""
@@ -28,7 +30,10 @@ class Cost(Struct, frozen=True):
     usd: float = 0.0
 
     def __post_init__(self) -> None:
-        check_amounts(self, *self.__struct_fields__)
+        for value in (self.turns, self.tool_calls, self.tokens, self.usd):
+            # Costs are added in each turn, so what is an amount at first sight is not asked twice.
+            if type(value) not in _NUMBERS or not 0 <= value < math.inf:
+                check_amounts(self, *self.__struct_fields__)
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(

@@ -244,8 +244,8 @@ class ApiModel(ABC):
         counts = reply.counts
         if counts.input is None or counts.output is None:
             return replace(self.worst_case(request), estimated=True)
-        sent = max(min_input_tokens(request), counts.cached + counts.cache_write)
-        received = min_block_tokens(reply.blocks)
+        sent = max(min_input_tokens(request, counts.input), counts.cached + counts.cache_write)
+        received = min_block_tokens(reply.blocks, counts.output)
         surely = replace(counts, input=max(counts.input, sent), output=max(counts.output, received))
         above = counts.output > self.output_limit(request)
         for wrong, what in (

@@ -13,7 +13,9 @@ For English prose and code the bound is 1.5 to 2.5 times what is billed.
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from string import ascii_letters
+from typing import Any
 
 from orchestrator.engine.types import (
     Aside,
@@ -43,6 +45,7 @@ _REPEATED = re.compile(rb"(.)\1{3,}", re.DOTALL)
 _LETTERS_AND_SPACES = (ascii_letters + " \t\r\n").encode()
 
 
+@lru_cache(maxsize=512)  # a conversation's texts are counted in each of its turns
 def max_text_tokens(text: str) -> int:
     """Upper bound of a text's tokens."""
     data = text.encode("utf-8", "surrogatepass")
@@ -52,17 +55,9 @@ def max_text_tokens(text: str) -> int:
 
 def max_input_tokens(request: Request) -> int:
     """Upper bound of a request's input tokens."""
-    total = REQUEST_OVERHEAD
-    for section in request.system:
-        total += max_text_tokens(section.text) + max_text_tokens(section.name) + PART_OVERHEAD
-    for tool in request.tools:
-        total += (
-            max_text_tokens(tool.name + tool.description)
-            + _json_tokens(tool.schema)
-            + PART_OVERHEAD
-        )
-    if request.output_schema is not None:
-        total += _json_tokens(request.output_schema)
+    total = REQUEST_OVERHEAD + _max_standing_tokens(
+        _Identity(request.system), _Identity(request.tools), _Identity(request.output_schema)
+    )
     for message in drop_expired_asides(request.messages):
         total += (
             sum(_block_tokens(block) + PART_OVERHEAD for block in message.blocks) + PART_OVERHEAD
@@ -70,18 +65,50 @@ def max_input_tokens(request: Request) -> int:
     return total
 
 
-def min_input_tokens(request: Request) -> int:
-    """Lower bound of a request's input tokens: what no tokenizer can do with less."""
+class _Identity:
+    """A value as a key of a cache; equal to nothing but itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value
+
+
+@lru_cache(maxsize=64)  # the requests of a conversation have the very same objects
+def _max_standing_tokens(system: _Identity, tools: _Identity, schema: _Identity) -> int:
+    total = 0
+    for section in system.value:
+        total += max_text_tokens(section.text) + max_text_tokens(section.name) + PART_OVERHEAD
+    for tool in tools.value:
+        total += (
+            max_text_tokens(tool.name + tool.description)
+            + _json_tokens(tool.schema)
+            + PART_OVERHEAD
+        )
+    return total if schema.value is None else total + _json_tokens(schema.value)
+
+
+def min_input_tokens(request: Request, reported: int = 0) -> int:
+    """Lower bound of a request's input tokens: what no tokenizer can do with less.
+
+    Args:
+        reported: a count; the bound is not worked out where it cannot exceed this, and what is
+            returned does not either.
+    """
     blocks = (
         block for message in drop_expired_asides(request.messages) for block in message.blocks
     )
     system = (section.text for section in request.system)
-    return _min_tokens(system) + min_block_tokens(blocks)
+    return _min_tokens((*system, *map(_shown_text, blocks)), reported)
 
 
-def min_block_tokens(blocks: Iterable[Block]) -> int:
+def min_block_tokens(blocks: Iterable[Block], reported: int = 0) -> int:
     """Lower bound of the tokens of blocks; a provider's own (``Opaque``) count as none."""
-    return _min_tokens(map(_shown_text, blocks))
+    return _min_tokens(map(_shown_text, blocks), reported)
 
 
 def _shown_text(block: Block) -> str:
@@ -95,9 +122,11 @@ def _shown_text(block: Block) -> str:
     return ""
 
 
-def _min_tokens(texts: Iterable[str]) -> int:
+def _min_tokens(texts: Iterable[str], reported: int) -> int:
     data = "".join(texts).encode("utf-8", "surrogatepass")
-    return len(_REPEATED.sub(rb"\1", data)) // MAX_TOKEN_BYTES
+    most = len(data) // MAX_TOKEN_BYTES
+    # To leave out what repeats takes milliseconds, and cannot raise the bound.
+    return most if most <= reported else len(_REPEATED.sub(rb"\1", data)) // MAX_TOKEN_BYTES
 
 
 def estimate_input_tokens(request: Request) -> int:

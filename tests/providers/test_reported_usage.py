@@ -59,3 +59,12 @@ def test_repeated_characters_may_be_few_tokens():
     lone = request("anthropic", Message("user", (Text("x" + "-" * 100_000 + " " * 100_000),)))
     assert min_input_tokens(lone) < 10
     assert min_input_tokens(request("anthropic", LONG)) < max_input_tokens(lone)
+
+
+def test_a_bound_that_no_count_contradicts_is_not_worked_out():
+    words = Message("user", (Text("a word of its own, and " + "=" * 32_000),))
+    asked = request("anthropic", words)
+    exact = min_input_tokens(asked)
+    assert exact < 10
+    assert min_input_tokens(asked, exact - 1) == exact
+    assert exact <= min_input_tokens(asked, 5_000) <= 5_000

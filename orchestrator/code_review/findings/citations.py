@@ -18,9 +18,9 @@ from orchestrator.code_review.findings.quote_location import (
     MIN_QUOTE,
     NEAR_LINES,
     REDACTED,
-    FileText,
     Place,
     contains_quote,
+    find_quote,
     nearest_place,
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -69,7 +69,7 @@ async def locate_finding(
         lines = await read_lines(workspace, side, name)
         readable |= bool(lines)
         changed = changed_lines(workspace, side, name)
-        places = FileText(lines).find(finding.quote)
+        places = find_quote(lines, finding.quote)
         place = nearest_place(places, cited, finding.quote, changed)
         if place is None:
             continue

@@ -9,6 +9,7 @@ import html
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from orchestrator.code_review.findings.new_findings import remove_white_space
@@ -82,6 +83,16 @@ class FileText:
         return bisect_right(self._starts, position)
 
 
+@lru_cache(maxsize=16)
+def _searchable(lines: tuple[str, ...]) -> FileText:
+    return FileText(lines)
+
+
+def find_quote(lines: Iterable[str], quote: str) -> list[Place]:
+    """The places of a quotation in these lines; they are prepared once for many quotations."""
+    return _searchable(tuple(lines)).find(quote)
+
+
 def nearest_place(
     places: Sequence[Place], cited: Place, quote: str, changed: Collection[int]
 ) -> Place | None:
@@ -110,7 +121,7 @@ def nearest_place(
 
 def contains_quote(lines: Iterable[str], quote: str) -> bool:
     """Whether a quotation stands in these lines."""
-    return bool(FileText(lines).find(quote))
+    return bool(find_quote(lines, quote))
 
 
 def _normalize(text: str) -> str:
