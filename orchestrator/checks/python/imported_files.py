@@ -17,7 +17,7 @@ from msgspec import Struct
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
 _SOURCE_DIRECTORIES = ("src", "lib", "python")
 _QUICK = re.compile(
-    r"^[ \t]*(?:"
+    r"^(?P<indent>[ \t]*)(?:"
     r"from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b"
     r"[ \t]*(?P<names>\([^)]*\)|(?:[^\n;\\]|\\\n)*)"
     r"|import[ \t]+(?P<plain>(?:[^\n;\\]|\\\n)+))",
@@ -34,12 +34,14 @@ class Import(Struct, frozen=True):
         names: what a ``from`` import takes; empty for a plain import.
         level: number of leading dots.
         line: where it is, 0 when it was found quickly.
+        indented: it is inside a block; only set by the quick scan, whose results are compared.
     """
 
     module: str
     names: tuple[str, ...] = ()
     level: int = 0
     line: int = 0
+    indented: bool = False
 
 
 class ModuleIndex:
@@ -178,10 +180,11 @@ def branches_that_run(test: ast.expr) -> tuple[bool, bool]:
 def scan_imports(text: str) -> Iterator[Import]:
     """The imports of a file by pattern, without parsing: more than there are, hardly ever fewer."""
     for match in _QUICK.finditer(text):
+        indented = bool(match["indent"])
         if match["plain"] is not None:
-            yield from map(Import, _listed(match["plain"]))
+            yield from (Import(name, indented=indented) for name in _listed(match["plain"]))
         elif names := tuple(_listed(match["names"])):
-            yield Import(match["module"], names, len(match["dots"]))
+            yield Import(match["module"], names, len(match["dots"]), indented=indented)
 
 
 def _listed(text: str) -> Iterator[str]:
