@@ -15,6 +15,7 @@ from orchestrator.catalog.settings import AutoPattern, Settings
 from orchestrator.code_review.verdict.model import Assignment, Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
+from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.model_server import RecordedRequest
@@ -48,6 +49,12 @@ def portal() -> Iterator[BlockingPortal]:
 def large(path: Path, *, most: int = 12) -> Path:
     """A change of 15 files, for whose agents 1,200 tokens are all that they read at once."""
     return change(path, {"app.py": "X = 1\n", **POLICY, DEFAULTS: AUTO % most}, FILES).path
+
+
+def by_size(settings: Settings) -> Settings:
+    """A review by a scripted model whose agents read 1,200 tokens at once."""
+    auto = AutoPattern(tokens_per_agent=1200, max_agents=12)
+    return replace(settings, provider="scripted", judge=False, auto=auto)
 
 
 def plan(*questions: str) -> Response:
@@ -152,11 +159,6 @@ async def test_an_interrupted_run_goes_on_with_the_same_shares_to_the_same_diges
     tmp_path: Path,
 ) -> None:
     repo, clock = change(tmp_path, {"app.py": "X = 1\n"}, FILES), SystemClock()
-
-    def by_size(settings: Settings) -> Settings:
-        auto = AutoPattern(tokens_per_agent=1200, max_agents=12)
-        return replace(settings, provider="scripted", judge=False, auto=auto)
-
     whole = await review_in_process(repo, ScriptedModel(script()), adjust=by_size)
     store = MemoryStore(clock)
     await store.create("run", clock.now(), {})
@@ -174,6 +176,19 @@ async def test_an_interrupted_run_goes_on_with_the_same_shares_to_the_same_diges
     assert len(assigned(whole).shares) > len(TEAM)
     assert assigned(resumed) == assigned(whole)
     assert resumed.digest == whole.digest
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_failed_gets_its_share_again(tmp_path: Path) -> None:
+    repo = change(tmp_path, {"app.py": "X = 1\n"}, FILES)
+    lines = script(
+        lead=[plan("who pays?"), plan(), sums_up("It adds a shop.")],
+        **{"qa-1": [ModelError("once"), reports(summary="Read.")]},
+    )
+    verdict = await review_in_process(repo, ScriptedModel(lines), adjust=by_size)
+    second = [agent.agent for agent in verdict.agents if agent.iteration == 2]
+    assert second == ["lead", "qa-1"]
+    assert verdict.status == "complete"
 
 
 def test_a_team_that_was_asked_for_is_planned_by_its_lead(

@@ -33,6 +33,8 @@ def lead_brief(state: ReviewState) -> str:
     """The lead's task."""
     change, focus = state.workspace.change, state.focus
     task = "Plan the review of this change: who looks at which files, and why."
+    if state.shares:
+        task += " Code has given each agent its files, as propose_plan shows; say what to ask it."
     if focus.retry is not None:
         task = "Plan another round of this review, for what the last one missed only."
     return build_brief(
@@ -97,9 +99,12 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
         kept += _tasks_for_required_checks(state, kept)
     else:
         given = {task.agent for task in kept}
+        # What code shares out, it shares out again; a lead that plans may leave a retry out.
+        requests = {n: follow_up.paths_of_requests(state, n) for n in state.focus.requests}
+        due = state.focus.retry if state.shares else requests
         kept += [
-            PlannedTask(agent=agent, paths=follow_up.paths_of_requests(state, agent))
-            for agent in state.focus.requests
+            PlannedTask(agent=agent, paths=list(paths))
+            for agent, paths in due.items()
             if agent not in given
         ]
     return replace(proposed, tasks=kept, skips=skips)
