@@ -5,7 +5,8 @@
 Prints each figure with its goal: true findings with the usual slips that reach the verdict, invented ones
 that do, duplicates, invented critical findings that block though a colleague refutes them, requests before a
 specialist's report, a team's tokens and money over those of one agent, and required checks that do not run.
-Exits 1 when a goal is missed.
+Exits 1 when a goal is missed. A team's cost counts lead, four specialists, judge and summary, that of
+one agent the agent and the judge; a team of one model has all specialists on the lead's.
 """
 
 import argparse
