@@ -323,3 +323,22 @@ async def test_a_finding_names_the_guideline_that_it_rests_on(tmp_path: Path) ->
         found = await locate_finding(workspace, asked)
         assert isinstance(found, LocatedFinding)
         assert found.guideline == Guideline("AGENTS.md", 2, "Use tabs everywhere.")
+
+
+async def test_a_finding_quotes_the_changed_lines_as_they_stand_unless_they_are_redacted(
+    tmp_path: Path,
+) -> None:
+    base = {"app.py": "x = call(one)\npass\n"}
+    head = {"app.py": 'x = call(one)\npass\nx = call(one)\nkey = "abcdefgh"\n', "new.py": "y = 1\n"}
+    async with workspace_of(change(tmp_path, base, head)) as workspace:
+        for quote, line, shown in (
+            ("x=call(one)", 3, "x = call(one)"),  # line 1 is as near
+            ('key="[redacted]"', 4, 'key="[redacted]"'),
+        ):
+            asked = claim(path="app.py", quote=quote, start_line=2, end_line=2)
+            found = await locate_finding(workspace, asked)
+            assert isinstance(found, LocatedFinding)
+            assert (found.start_line, found.quote) == (line, shown)
+        reason = "its quote does not stand in new.py"
+        wrong = await locate_finding(workspace, claim(path="new.py", quote="y = 2, not 1"))
+        assert wrong == Rejection("unverified", reason)
