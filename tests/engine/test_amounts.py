@@ -35,6 +35,12 @@ def test_an_amount_is_a_number_and_not_negative(
         make(value)
 
 
+@pytest.mark.parametrize("value", [*WRONG, True])
+def test_a_cost_of_nothing_but_wrong_amounts_is_refused(value: float) -> None:
+    with pytest.raises(InputError, match=r"^turns of Cost must be a finite number >= 0, not "):
+        Cost(value, value, value, value)
+
+
 def test_only_a_bound_may_be_infinite() -> None:
     assert Bounds(usd=float("inf")) == Bounds()
     for make in (lambda: Cost(usd=float("inf")), lambda: ToolSpec("t", "", {}, usd=float("inf"))):
