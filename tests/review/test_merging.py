@@ -1,5 +1,6 @@
 """One defect is one finding; agreement raises confidence; no report makes a finding count for less."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -196,6 +197,53 @@ def test_two_agents_that_quote_the_same_lines_mean_one_defect(
     one = agent("qa", quote="run(x, shell=True)", title="Hangs without a time limit")
     another = agent(**{"reporter": "architecture", "title": "Blocks the loop", "cwe": (), **other})
     assert len(merged(one, another)) == count
+
+
+NO_CHECK: dict[str, Any] = {"title": "Anyone may read all orders", "cwe": (862,)}
+INJECTION: dict[str, Any] = {"title": "User text is concatenated into SQL", "cwe": (89,)}
+UNCLEAR: dict[str, Any] = {"title": "A guest gets every row", "cwe": ()}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        [("security", INJECTION), ("architecture", NO_CHECK)],
+        # A third report that could mean either does not connect them.
+        [("security", INJECTION), ("qa", UNCLEAR), ("architecture", NO_CHECK)],
+        # An agent that reports both means two defects, also where a colleague quotes the line.
+        [("security", INJECTION), ("security", NO_CHECK), ("qa", UNCLEAR)],
+        [("security", INJECTION), ("security", UNCLEAR), ("qa", {"title": "Bad row", "cwe": ()})],
+        # Without weakness numbers, what the title names tells them apart.
+        [("security", INJECTION), ("architecture", {"title": "No permission check", "cwe": ()})],
+        [
+            ("qa", {"title": "SQL injection", "cwe": ()}),
+            ("architecture", {"title": "The endpoint lacks authorization", "cwe": ()}),
+        ],
+    ],
+)
+def test_two_defects_of_different_kinds_on_one_line_stay_two(
+    claims: list[tuple[str, dict[str, Any]]],
+) -> None:
+    quote = "return db.execute(f'select * from orders where name = {name}')"
+    for order in permutations(claims):
+        found = merged(*(agent(name, quote=quote, **more) for name, more in order))
+        assert len(found) == 2, [one.title for one in found]
+
+
+@pytest.mark.parametrize(("one", "other"), [(369, 682), (862, 639), (78, 77), (400, 770), (20, 22)])
+def test_near_weakness_numbers_at_the_same_quote_are_one_defect(one: int, other: int) -> None:
+    first = agent("qa", quote="run(x)", title="Hangs without a time limit", cwe=(one,))
+    second = agent("docs", quote="run(x)", title="Blocks the loop", cwe=(other,))
+    assert len(merged(first, second)) == 1
+
+
+def test_a_report_joins_the_defect_at_its_quote_that_it_shares_most_words_with() -> None:
+    quote = "return db.execute(query + name)"
+    claims = (("security", NO_CHECK), ("architecture", INJECTION))
+    known = [agent(name, quote=quote, confidence=0.9, **more) for name, more in claims]
+    other = agent("qa", quote=quote, cwe=(), title="Breaks for a user text with an apostrophe")
+    found = {one.title: one.reported_by for one in merged(*known, other)}
+    assert found == {NO_CHECK["title"]: ("security",), INJECTION["title"]: ("architecture", "qa")}
 
 
 def test_two_findings_of_one_agent_without_a_rule_are_not_merged() -> None:

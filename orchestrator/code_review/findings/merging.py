@@ -17,6 +17,7 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.waivers import matching_waivers
+from orchestrator.code_review.findings.weakness_kinds import names_other_weakness
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.model import Evidence, Finding, Objection, Reported
 
@@ -166,14 +167,15 @@ class _Index(Struct):
             return referred
         candidates = self.by_path.get(finding.path, ())
         equal = self.by_fingerprint.get(finding.fingerprint)
-        return equal or next(
-            (
-                candidate
-                for candidate in candidates
-                if _alike(candidate.finding, finding)
-                or any(_same_quote(known, report) for known in candidate.reports)
-            ),
-            None,
+        if equal:
+            return equal
+        for candidate in candidates:
+            if _alike(candidate.finding, finding):
+                return candidate
+        return max(
+            (candidate for candidate in candidates if _same_quote(candidate, report)),
+            key=lambda candidate: _shared_words(candidate, finding),
+            default=None,
         )
 
 
@@ -286,17 +288,31 @@ def same_rule_or_title(one: LocatedFinding, other: LocatedFinding) -> bool:
     return same_rule or _titles_similar(one.title, other.title)
 
 
-def _same_quote(left: FindingReport, right: FindingReport) -> bool:
-    """Whether two agents quote the same text at the same lines: one defect in two wordings.
+def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
+    """Whether an agent quotes the same text at the same lines as others: one defect, other words.
 
-    An agent that reports twice means two defects, and so do different weaknesses.
+    An agent that reports twice means two defects, and so do different kinds of weakness.
     """
-    if left.from_analyzer or right.from_analyzer or left.reporter == right.reporter:
-        return False
-    first, second = left.finding, right.finding
-    weaknesses = first.cwe and second.cwe and not set(first.cwe) & set(second.cwe)
+    agents = [known for known in merged.reports if not known.from_analyzer]
+    return any(_quotes_same(known.finding, report.finding) for known in agents) and not any(
+        known.reporter == report.reporter or names_other_weakness(known.finding, report.finding)
+        for known in agents
+    )
+
+
+def _quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
     quotes = sorted((remove_white_space([each.quote]) for each in (first, second)), key=len)
-    return overlaps(first, second) and not weaknesses and quotes[0] in quotes[1]
+    return overlaps(first, second) and quotes[0] in quotes[1]
+
+
+def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
+    """How many words a finding has in common with the reports of a defect."""
+    known = {word for report in merged.reports for word in _words_of(report.finding)}
+    return len(known & _words_of(finding))
+
+
+def _words_of(finding: LocatedFinding) -> set[str]:
+    return _words_in(f"{finding.title} {finding.detail}")
 
 
 def overlaps(first: LocatedFinding, second: LocatedFinding) -> bool:
@@ -314,10 +330,14 @@ def default_rule(category: str) -> str:
 
 
 def _titles_similar(left: str, right: str) -> bool:
-    first, second = ({*_WORD.findall(text.casefold())} - _STOP_WORDS for text in (left, right))
+    first, second = _words_in(left), _words_in(right)
     shared = len(first & second)
     equal = bool(shared) and first == second
     return equal or (shared > 1 and shared >= SIMILAR_SHARE * min(len(first), len(second)))
+
+
+def _words_in(text: str) -> set[str]:
+    return {*_WORD.findall(text.casefold())} - _STOP_WORDS
 
 
 # --- the finding of a verdict --------------------------------------------------------------------
