@@ -77,6 +77,7 @@ TOKENS = [
     ("shopify-token", "", "sh" + "pat_", rand(32, HEX)),
     ("openai-key", "", "s" + "k-" + rand(20) + "T3Blbk" + "FJ", rand(20)),
     ("openai-key", "", "s" + "k-proj-", rand(60)),
+    ("openai-style-key", "", "s" + "k-", rand(48)),
     ("anthropic-key", "", "s" + "k-ant-api03-", rand(93) + "AA"),
     ("openrouter-key", "", "s" + "k-or-v1-", rand(64, HEX)),
     ("huggingface-token", "", "h" + "f_", rand(34)),
@@ -395,6 +396,7 @@ CHOSEN, GENERATED = "Jk82" + "hQpz", rand(24)
     ("path", "line"),
     [
         ("a.py", 'password = "{}"'),
+        ("a.py", 'password            = "{}"'),
         ("a.py", 'connect(host="db", passwd=b"{}")'),
         ("a.py", "DB_PASS: str = '{}'"),
         ("a.py", 'if user.password == "{}":'),

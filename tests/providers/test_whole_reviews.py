@@ -247,7 +247,7 @@ def test_an_unreachable_model_leaves_what_the_analyzers_find(
     repo = change(tmp_path / "repo", policy, {"app.py": f"TOKEN = '{token}'\n"})
     given = options(repo.path, provider="openai-compatible", pattern="team")
     verdict = run_review(given, ignore_event)
-    assert "security.secret" in {finding.rule for finding in verdict.findings}
+    assert "security.live-secret" in {finding.rule for finding in verdict.findings}
     assert (verdict.status, verdict.exit_code) == ("incomplete", 3)
     checks = {check.name: check.status for check in verdict.required_checks}
     assert (checks["no-secrets"], checks["python-security"]) == ("passed", "passed")

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.anyio
 
 SHELL = 'import subprocess\n\n\ndef run(name):\n    """Run."""\n    subprocess.run("ls " + name, shell=True)\n'
 
+GITHUB_TOKEN = "ghp_" + "a8Kd03mZq7Lw2Xc9Vb5Nh1Tj6Rf4Ys0PeUiG"
+
 
 def rules(verdict: Verdict) -> set[str]:
     return {finding.rule for finding in verdict.findings}
@@ -75,11 +77,49 @@ async def test_the_second_of_two_equal_defects_is_new(tmp_path: Path) -> None:
 
 
 async def test_a_secret_is_found_and_stands_nowhere_in_the_verdict(tmp_path: Path) -> None:
-    secret = "ghp_" + "a8Kd03mZq7Lw2Xc9Vb5Nh1Tj6Rf4Ys0PeUiG"
-    verdict = await review(change(tmp_path, {}, {"deploy.py": f'TOKEN = "{secret}"\n'}))
-    (finding,) = [f for f in verdict.findings if f.rule == "security.secret"]
+    verdict = await review(change(tmp_path, {}, {"deploy.py": f'TOKEN = "{GITHUB_TOKEN}"\n'}))
+    (finding,) = [f for f in verdict.findings if f.rule == "security.live-secret"]
     assert finding.evidence.quote == 'TOKEN = "[redacted]"'
-    assert secret not in str(to_builtins(verdict))
+    assert GITHUB_TOKEN not in str(to_builtins(verdict))
+
+
+UNPICKLED = (
+    "import pickle\n\nfrom flask import Flask, request\n\napp = Flask(__name__)\n\n\n"
+    '@app.post("/load")\ndef load() -> str:\n    pickle.loads(request.data)\n    return "done"\n'
+)
+FLOW_STYLE = (
+    "on: pull_request_target\njobs:\n  test:\n    runs-on: ubuntu-latest\n    permissions: {}\n"
+    "    steps:\n      - {uses: actions/checkout@v4, with: "
+    '{ref: "${{ github.event.pull_request.head.sha }}"}}\n      - run: make\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        ("app.py", UNPICKLED, "security.unsafe-deserialization"),
+        ("deploy.py", f'TOKEN = "{GITHUB_TOKEN}"\n', "security.live-secret"),
+        (".github/workflows/ci.yml", FLOW_STYLE, "security.workflow-runs-strangers-code"),
+    ],
+)
+async def test_what_is_proven_and_grave_blocks(
+    tmp_path: Path, path: str, text: str, rule: str
+) -> None:
+    verdict = await review(change(tmp_path, {}, {path: text}))
+    assert verdict.verdict == "block"
+    assert [f.rule for f in verdict.findings if f.severity == "critical"] == [rule]
+
+
+async def test_a_token_among_the_tests_does_not_block(tmp_path: Path) -> None:
+    head = {"tests/test_login.py": f'TOKEN = "{GITHUB_TOKEN}"\n'}
+    verdict = await review(change(tmp_path, {}, head))
+    assert verdict.verdict == "needs_changes"
+
+
+async def test_a_password_in_an_image_is_one_finding(tmp_path: Path) -> None:
+    text = "FROM python:3.12.1\nENV DB_PASSWORD=hX92kfQ1zz8811a\nUSER app\n"
+    verdict = await review(change(tmp_path, {}, {"Dockerfile": text}))
+    assert [(f.rule, f.start_line) for f in verdict.findings] == [("security.docker-secret", 2)]
 
 
 async def test_what_another_tool_quotes_holds_no_secret(tmp_path: Path) -> None:

@@ -45,9 +45,9 @@ _LITERAL = (
     r"|\\\"(?P<d>[^\"\\\n]{3,300})\\\")"
 )
 _QUOTED = re.compile(
-    rf"(?i){_WORD}{_TAIL}[\"'\])]{{0,3}}[ \t]{{0,10}}"
+    rf"(?i){_WORD}{_TAIL}[\"'\])]{{0,3}}[ \t]{{0,40}}"
     r"(?:(?::|As[ \t])[ \t]{0,4}&?[\w.\[\]|? ]{1,30}?)?"
-    rf"(?:=>|:=|<-|===?|[=:])[ \t]{{0,10}}[brfu@L]{{0,2}}{_LITERAL}"
+    rf"(?:=>|:=|<-|===?|[=:])[ \t]{{0,40}}[brfu@L]{{0,2}}{_LITERAL}"
 )
 _DEFINE = re.compile(
     rf"(?i)define\([ \t]{{0,4}}[\"']\w{{0,40}}?{_WORD}{_TAIL}[\"'][ \t]{{0,4}},[ \t]{{0,8}}"
@@ -61,7 +61,7 @@ _BARE = re.compile(
     # what precedes the name: a list's dash, a shell's time of day, a command that sets it
     r"(?im)^(?:: \d{9,11}:\d{1,6};)?[ \t>-]{0,40}"
     r"(?:(?:export|set|env|arg|declare[ \t]{1,4}-x)[ \t]{1,8})?"
-    rf"[\w.:/\[\]-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{0,20}}[=:][ \t]{{0,20}}"
+    rf"[\w.:/\[\]-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{0,40}}[=:][ \t]{{0,40}}"
     r"(?P<a>[^\n\"'`]{3,300}?)[ \t]{0,40}(?:[ \t][#;][^\n]*)?$"
 )
 # A name and, with nothing but space between, its value: the directives of servers, Gradle.

@@ -49,7 +49,7 @@ razorpay-key | Razorpay live key | rzp_live_ | rzp_live_[A-Za-z0-9]{{14}}
 shopify-token | Shopify token | shpat_,shpca_,shppa_,shpss_ | shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}
 openai-key | OpenAI API key | T3BlbkFJ | sk-[A-Za-z0-9_-]{{20,120}}T3BlbkFJ[A-Za-z0-9_-]{{20,120}}
 openai-key | OpenAI API key | sk-proj-,sk-svcacct-,sk-admin- | sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{{40,200}}
-openai-key | API key in OpenAI's form | sk- | sk-[A-Za-z0-9]{{48}}
+openai-style-key | API key in OpenAI's format | sk- | sk-[A-Za-z0-9]{{48}}
 anthropic-key | Anthropic API key | sk-ant- | sk-ant-[a-z]{{3,5}}\d{{2}}-[A-Za-z0-9_-]{{40,140}}
 openrouter-key | OpenRouter API key | sk-or-v1- | sk-or-v1-{_HEX64}
 huggingface-token | Hugging Face token | hf_,api_org_ | (?:hf_|api_org_)[A-Za-z0-9]{{34,40}}

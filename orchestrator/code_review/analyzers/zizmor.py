@@ -37,8 +37,9 @@ _UNTRUSTED_INPUT = re.compile(
 )
 _BRANCH_REF = re.compile(r"@(?:main|master|trunk|dev|devel|develop|HEAD)\b")
 _CHECKS_OUT_PULL_REQUEST = re.compile(
-    r"^[\s-]*(?:ref|repository)\s*:.*(?:head_ref|pull_request\.(?:head|number)|event\.number"
-    r"|workflow_run\.head|refs/pull/)|\bgh pr checkout\b|\bgit fetch\b.*\bpull/",
+    r"(?:^|[\s{,-])[\"']?(?:ref|repository)[\"']?\s*:.*"
+    r"(?:head_ref|pull_request\.(?:head|number)|event\.number|workflow_run\.head|refs/pull/)"
+    r"|\bgh pr checkout\b|\bgit fetch\b.*\bpull/",
     re.MULTILINE,
 )
 
@@ -119,5 +120,8 @@ class Zizmor(ProgramAnalyzer):
             end_line=end_line,
             column=span["start_point"]["column"] + 1,
             message=one_line(f"{result['desc']}: {place['symbolic']['annotation']}"),
-            confidence=_CONFIDENCE[result["determinations"]["confidence"]],
+            # The file shows what the audit itself only presumes.
+            confidence=1.0
+            if code in _IN_FILE
+            else _CONFIDENCE[result["determinations"]["confidence"]],
         )
