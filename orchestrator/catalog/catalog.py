@@ -11,6 +11,7 @@ from orchestrator.catalog import plugins
 from orchestrator.catalog.agents import KnownNames, load_agent
 from orchestrator.catalog.data_file_layers import Layer, check_merged, find_files, find_unused_files
 from orchestrator.catalog.guard_policy import GuardsFile
+from orchestrator.catalog.languages import LANGUAGES_FILE, LanguagesFile
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lowered_prices
@@ -36,6 +37,8 @@ VERDICT = "config/verdict.yaml"
 MCP = "config/mcp.yaml"
 GUARDS = "config/guards.yaml"
 
+MERGED = (SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP, LANGUAGES_FILE)
+
 Tools = Mapping[str, ToolSpec] | Collection[str]
 Contracts = Mapping[str, Mapping[str, Json]]
 
@@ -58,6 +61,7 @@ class Catalog(Struct, frozen=True):
     models: ModelsConfig
     prices: Prices
     mcp: McpFile
+    languages: LanguagesFile
     digests: Mapping[str, str]
 
 
@@ -109,6 +113,7 @@ def _load(
     settings = check_merged(layers, SETTINGS, Settings, errors)
     verdict = check_merged(layers, VERDICT, VerdictPolicy, errors)
     guards = check_merged(layers, GUARDS, GuardsFile, errors)
+    languages = check_merged(layers, LANGUAGES_FILE, LanguagesFile, errors)
     errors += model_errors
     prices = check_merged(layers, PRICES_FILE, PricesFile, errors)
     if settings:
@@ -125,11 +130,12 @@ def _load(
         errors += check_verdict(*verdict, own)  # tools of MCP servers are no evidence
     if guards:
         errors += check_guard(*guards, tools)
-    if errors or not (settings and policy and verdict and guards and models and prices and mcp):
+    if errors or not (
+        settings and policy and verdict and guards and models and prices and mcp and languages
+    ):
         return None
-    merged = [settings, policy, verdict, guards, prices, mcp]
-    paths = [SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP]
-    files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(paths, merged, strict=True)}}
+    merged = [settings, policy, verdict, guards, prices, mcp, languages]
+    files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(MERGED, merged, strict=True)}}
     whole_agents, whole_skills, whole_rubrics = _whole(agents), _whole(skills), _whole(rubrics)
     return Catalog(
         agents=_with_overrides(whole_agents, settings[1]),
@@ -142,6 +148,7 @@ def _load(
         models=models,
         prices=prices[1].prices,
         mcp=mcp[1],
+        languages=languages[1],
         digests=_digests(whole_agents, whole_skills, whole_rubrics, files),
     )
 

@@ -1,7 +1,7 @@
 """The verdict policy (``config/verdict.yaml``): what findings and checks mean for the verdict."""
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -57,12 +57,15 @@ class VerdictPolicy(Strict, frozen=True):
     Attributes:
         block_at, needs_changes_at: an open finding at or above this severity decides.
         block_confidence, needs_changes_confidence: findings below it do not decide, 0 to 1.
+        unread: what it is where nobody read a program, or anything of the change, as code: a gap,
+            or only a note.
     """
 
     block_at: Severity
     block_confidence: UnitFloat
     needs_changes_at: Severity
     needs_changes_confidence: UnitFloat
+    unread: Literal["gap", "note"]
     required_checks: tuple[CheckRule, ...]
     exclude: tuple[Exclusion, ...]
     waivers: tuple[Waiver, ...]

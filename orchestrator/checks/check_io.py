@@ -56,6 +56,9 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "end_line", self.line)
 
 
+CANNOT_PARSE = frozenset({"python", "json", "yaml", "toml"})
+"""Codes of ``parse_check`` for a file that does not parse."""
+
 NOTHING_TO_COMPARE = "nothing_to_compare"
 """The fact that says why a check that compares both sides had nothing to compare."""
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import yaml
 
-from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, check_files
+from orchestrator.checks.check_io import (
+    CheckReply,
+    Gap,
+    NotApplicable,
+    RawFinding,
+    Source,
+    check_files,
+)
 from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
 from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse
@@ -73,8 +80,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
     try:
         json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
-        if _is_template(source, "JSON"):
-            return
+        _refuse_template(source, "JSON")
         if not commented and ("//" in text or "/*" in text):
             raise Gap("JSON with comments in a file that must be plain JSON") from None
         last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
@@ -97,13 +103,12 @@ def _bare(text: str) -> str:
     return _LAST_COMMA.sub(kept, _COMMENT.sub(kept, text))
 
 
-def _is_template(source: Source, language: str) -> bool:
-    """Whether a file that does not parse is one by where it is."""
-    if not _TEMPLATE.search(source.text):
-        return False
-    if not _TEMPLATES.search(source.path):
-        raise Gap(f"a template, not plain {language}")
-    return True
+def _refuse_template(source: Source, language: str) -> None:
+    """End where a file that does not parse is a template: as a gap, but not where they are kept."""
+    if _TEMPLATE.search(source.text):
+        if _TEMPLATES.search(source.path):
+            raise NotApplicable from None
+        raise Gap(f"a template, not plain {language}") from None
 
 
 def _yaml(source: Source) -> Iterator[RawFinding]:
@@ -111,8 +116,7 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
         yield from _twice(source)
         yield from versions_as_numbers(source)
     except yaml.MarkedYAMLError as error:
-        if _is_template(source, "YAML"):
-            return
+        _refuse_template(source, "YAML")
         mark = error.problem_mark or error.context_mark
         at = 1 if mark is None else mark.line + 1
         line = min(at, len(source.lines))

@@ -69,6 +69,9 @@ class SideAnalyzer(Protocol):
     def wants(self, path: str) -> bool:
         """Whether this analyzer reads files of this name; the content does not matter here."""
 
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """Of the files that it examined, those that it read as code, in their language."""
+
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Analyze the given paths below ``side.root``."""
 
@@ -81,6 +84,9 @@ class ChangeAnalyzer(Protocol):
 
     def wants(self, path: str) -> bool:
         """Whether this analyzer reads files of this name."""
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """Of the files that it examined, those that it read as code, in their language."""
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]

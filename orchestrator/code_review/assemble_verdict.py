@@ -13,6 +13,7 @@ from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.agents.guard_placement import rulings, without_secrets
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
+from orchestrator.code_review.findings.reading_depth import count_depths
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import Stop as StopRuling
 from orchestrator.code_review.verdict.decision import decide, exit_code
@@ -98,6 +99,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         findings=synthesis.findings,
         rejected=synthesis.rejected,
         checked=synthesis.checked,
+        depth=count_depths(change.files, synthesis.checked),
         skipped=synthesis.skipped,
         required_checks=tuple(state.checks),
         next_actions=next_actions(synthesis.findings),
@@ -122,13 +124,16 @@ def assemble_verdict(state: ReviewState) -> Verdict:
 def _confidence(state: ReviewState, gaps: int) -> float | None:
     """How far the verdict can be relied on: the review's score, less what was not looked at.
 
+    At most the share of the changed lines that an analyzer or an agent read as code.
     None where nobody judged it: analyzers find what they look for, and say nothing of the rest.
     """
     card = state.scorecard
     if card is None or card.total is None or not card.is_judged:
         return None
     looked = sum(len(checked.by) for checked in state.synthesis.checked)
-    return round(card.total * (looked / (looked + gaps) if looked + gaps else 1), 3)
+    score = card.total * (looked / (looked + gaps) if looked + gaps else 1)
+    depth = count_depths(state.workspace.change.files, state.synthesis.checked)
+    return round(min(score, depth.share_as_code), 3)
 
 
 def _number_calls(verdict: Verdict) -> Verdict:

@@ -20,9 +20,10 @@ from orchestrator.code_review.agents import (
     planning,
     shared_opening,
 )
+from orchestrator.code_review.agents.files_read import files_read
 from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
-from orchestrator.code_review.findings import examined_files, waivers
+from orchestrator.code_review.findings import examined_files, reading_depth, waivers
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
@@ -133,13 +134,20 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     found = await build_findings(
         state.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
     )
+    checked = reading_depth.list_checked(calls, files_read(state), state.catalog.languages)
     day = await waivers.run_day(policy, state.journal)
     state.synthesis = replace(
         found,
         findings=waivers.apply_waivers(found.findings, policy, day),
-        checked=examined_files.list_checked(calls),
-        skipped=examined_files.list_skipped(
-            state.workspace, calls, team, state.withheld(), planning.skipped_by_lead(state)
+        checked=checked,
+        skipped=reading_depth.add_unread(
+            examined_files.list_skipped(
+                state.workspace, calls, team, state.withheld(), planning.skipped_by_lead(state)
+            ),
+            checked,
+            state.workspace,
+            state.catalog.languages,
+            gap=policy.unread == "gap",
         ),
     )
     state.focus.shown = {**state.focus.shown, **found.shown}

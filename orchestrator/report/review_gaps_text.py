@@ -1,11 +1,17 @@
 """What a review did not look at, as text: files, required checks, and what agents could not do."""
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence, Set
+from pathlib import PurePosixPath
 
+from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import OPEN_QUESTION, AgentReport, Skipped, Verdict
 from orchestrator.report.terminal_escaping import escape_line, quote_path
-from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun
+from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun, truncate
 
+WHOLE_CHANGE = "*"
+_REASON = re.compile(r"symbolic link|submodule|[^:;,]+")
 GROUPED_FROM = 4
 """Files with the same reason from which they are shown as one entry."""
 EXAMPLES = 3
@@ -22,9 +28,47 @@ def render_skipped(page: Page, verdict: Verdict) -> list[str]:
         lines.append(page.paint("  Gaps (these make the review incomplete)", "yellow"))
         lines += _render_groups(page, gaps)
     if by_policy:
-        lines.append("  Excluded by policy")
+        lines.append("  No gaps (left out by policy, or unreadable in base as well)")
         lines += _render_groups(page, by_policy)
     return lines
+
+
+def describe_depth(verdict: Verdict) -> str:
+    """How many files were read as code, as text and not at all; empty where all were as code."""
+    files, depth = count_noun(verdict.change.files, "file"), verdict.depth
+    if not depth.text + depth.none:
+        return ""
+    text = [entry for entry in verdict.checked if entry.depth == "text"]
+    seen = {entry.path for entry in verdict.checked}
+    seen.add(WHOLE_CHANGE)
+    none = [entry for entry in verdict.skipped if not entry.tool and entry.path not in seen]
+    parts = [
+        f"{depth.code:,} read as code" if depth.code else "",
+        _count_kinds(depth.text, "as text only", map(_name_text, text)),
+        _count_kinds(depth.none, "not read", map(_name_skip, none)),
+    ]
+    return f"{files}: {', '.join(part for part in parts if part)}"
+
+
+def _count_kinds(count: int, how: str, kinds: Iterable[str]) -> str:
+    """``2 as text only (.tf, .kt)``, with the most frequent kinds; empty for no files."""
+    names = [name for name, _ in Counter(kinds).most_common()]
+    more = ["..."] if len(names) > EXAMPLES else []
+    return f"{count:,} {how} ({', '.join([*names[:EXAMPLES], *more])})" if count else ""
+
+
+def _name_text(entry: Checked) -> str:
+    """A template's kind, else the ending of a file's name, or the name itself."""
+    if entry.template:
+        return f"{entry.template} template"
+    name = PurePosixPath(entry.path)
+    return escape_line(truncate(name.suffix or name.name, 20))
+
+
+def _name_skip(entry: Skipped) -> str:
+    """The beginning of a reason, without the file's own facts: ``binary``, ``lock file``."""
+    words = _REASON.match(entry.why)
+    return escape_line(truncate(words[0].strip() if words else entry.why, 20))
 
 
 def describe_excluded(verdict: Verdict) -> str:

@@ -128,7 +128,7 @@ def _render_clean(page: Page, verdict: Verdict) -> list[str]:
     ended = verdict.stop.detail.rstrip(".")
     lines += page.wrap(escape_line(f"Finished: {ended}."), limit=1)
     if excluded := review_gaps_text.describe_excluded(verdict):
-        lines += page.wrap(escape_line(excluded), first="Not reviewed, by policy: ", limit=1)
+        lines += page.wrap(escape_line(excluded), first="Not reviewed, and no gap: ", limit=1)
     lines += _render_notes(replace(page, items=1), verdict, rows=1)
     if verdict.used_model:
         lines += _render_cost(page, verdict)
@@ -173,15 +173,14 @@ def _render_outcome(page: Page, verdict: Verdict) -> list[str]:
 
 def _render_change(page: Page, verdict: Verdict) -> list[str]:
     change = verdict.change
-    reviewed = len({entry.path for entry in verdict.checked})
     files = count_noun(change.files, "file")
-    if reviewed != change.files:
-        files += f" ({reviewed:,} reviewed)"
     sides = f"{_format_revision(change.base)}..{_format_revision(change.head)}"
     if change.base == f"before {change.head}":  # a patch without a repository
         sides = _format_revision(change.head)
     lines = f"+{change.added_lines:,} -{change.removed_lines:,}"
-    return page.inline_list((sides, files, lines), first="Change   ")
+    shown = page.inline_list((sides, files, lines), first="Change   ")
+    depth = review_gaps_text.describe_depth(verdict)
+    return shown + (page.wrap(depth, first="Read     ", limit=UNBOUNDED) if depth else [])
 
 
 def _render_notes(page: Page, verdict: Verdict, rows: int = 2) -> list[str]:

@@ -59,7 +59,7 @@ def test_a_clean_review_with_everything_is_at_most_eight_lines() -> None:
     )
     assert len(text.splitlines()) == 8
     assert "confidence 0.90" in text.splitlines()[0]
-    assert "Not reviewed, by policy: 9 files: lock file" in text
+    assert "Not reviewed, and no gap: 9 files: lock file" in text
     assert "and 2 more notes: diffcourt show 20260314-092653-k3f9" in text
     assert "USD 0.4213 of 2" in text
 
@@ -105,7 +105,8 @@ def test_it_leads_with_the_decision_its_counts_and_why_in_three_lines() -> None:
     assert render_verdict(rich_verdict()).startswith("""\
 NEEDS CHANGES   REVIEW INCOMPLETE (2 gaps)   1 critical, 1 high, 1 medium, 1 low
 confidence 0.71
-Change   main..9d0e4f2a1b2c   61 files (17 reviewed)   +1,404 -233
+Change   main..9d0e4f2a1b2c   61 files   +1,404 -233
+Read     61 files: 17 read as code, 44 not read (lock file, binary)
 Why      2 open findings of severity high or above (policy: needs_changes at
          high); the review is incomplete, and an incomplete review is never a
          merge; the review stopped early (stagnation): the same failure came ...

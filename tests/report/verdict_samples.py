@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.model import (
     AgentReport,
     ChangeRef,
-    Checked,
     CriterionScore,
     Evidence,
     Finding,
@@ -63,7 +63,9 @@ def verdict(**changed: Any) -> Verdict:
         "score": Score(total=0.95, threshold=0.8, criteria=()),
         "findings": (),
         "rejected": (),
-        "checked": (Checked(path="src/upload.py", by=("ruff",), tool_calls=("1/ruff",)),),
+        "checked": (
+            Checked(path="src/upload.py", by=("ruff",), tool_calls=("1/ruff",), depth="code"),
+        ),
         "skipped": (),
         "required_checks": (),
         "next_actions": (),
@@ -107,8 +109,10 @@ def rich_verdict() -> Verdict:
         ),
         skipped=_skipped(),
         checked=tuple(
-            Checked(path=f"src/m{n}.py", by=("ruff",), tool_calls=("1/ruff",)) for n in range(17)
+            Checked(path=f"src/m{n}.py", by=("ruff",), tool_calls=("1/ruff",), depth="code")
+            for n in range(17)
         ),
+        depth=DepthCounts(code=17, none=44, share_as_code=0.8),
         required_checks=(
             RequiredCheck(name="secret scan", status="passed"),
             RequiredCheck(name="parse checks", status="failed", detail="2 files do not parse"),

@@ -95,6 +95,7 @@ async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) 
         "syntax_and_duplicates",
         ("*",),
         "file",
+        ("*",),
         pool=pool,
         workspace=None,  # type: ignore[arg-type]
     )

@@ -25,6 +25,7 @@ POLICY = VerdictPolicy(
     block_confidence=0.8,
     needs_changes_at="medium",
     needs_changes_confidence=0.5,
+    unread="gap",
     required_checks=(),
     exclude=(),
     waivers=(),

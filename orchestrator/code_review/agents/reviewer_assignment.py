@@ -217,21 +217,30 @@ def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
 
     What one agent reads at once is shown whole; the other files are named, to be read by page.
     """
-    if state.assignment is None or not (state.shares and state.not_in_opening):
-        return ""
+    fitting, others = fit_rest(state, paths)
+    shown = [line for part in fitting.values() for line in part.lines]
+    left = [f"- {path}: {len(part.lines)} lines" for path, part in others.items()]
+    lines = ["Diff of your files that the opening does not show:", *shown] if shown else []
+    if left:
+        lines += ["Too long to be shown; read these of your files with git_diff:", *left]
+    return "\n" + frame("\n".join(lines), state.runtime.executor.nonce) if lines else ""
+
+
+def fit_rest(
+    state: ReviewState, paths: Iterable[str]
+) -> tuple[dict[str, FileDiff], dict[str, FileDiff]]:
+    """Of an agent's diffs that the opening does not show, those that its task shows, and not."""
+    fitting, others = dict[str, FileDiff](), dict[str, FileDiff]()
+    if state.assignment is None or not state.shares:
+        return fitting, others
     room = state.assignment.bound * CHARACTERS_PER_TOKEN
-    shown: list[str] = []
-    left: list[str] = []
     for path in paths:
         part = state.not_in_opening.get(path)
         if part is None:
             continue
         if (size := size_of(part)) <= room:
             room -= size
-            shown += part.lines
+            fitting[path] = part
         else:
-            left.append(f"- {path}: {len(part.lines)} lines")
-    lines = ["Diff of your files that the opening does not show:", *shown] if shown else []
-    if left:
-        lines += ["Too long to be shown; read these of your files with git_diff:", *left]
-    return "\n" + frame("\n".join(lines), state.runtime.executor.nonce) if lines else ""
+            others[path] = part
+    return fitting, others

@@ -25,6 +25,8 @@ class ComparisonCheck:
     Args:
         name: the analyzer's name in the rule table.
         module: the check's module below ``orchestrator.checks``.
+        patterns: file names that it examines.
+        reads: those of them that it reads as code, in their language.
         whole_tree: export every file of those names, not only the changed ones.
     """
 
@@ -35,17 +37,23 @@ class ComparisonCheck:
         name: str,
         module: str,
         patterns: Sequence[str],
+        reads: Sequence[str],
         *,
         pool: WorkerPool,
         workspace: ReviewWorkspace,
         whole_tree: bool = False,
     ) -> None:
         self.name, self._module, self._patterns = name, module, tuple(patterns)
+        self._reads = tuple(reads)
         self._pool, self._workspace, self._whole_tree = pool, workspace, whole_tree
 
     def wants(self, path: str) -> bool:
         """Whether the file's name matches the check's patterns."""
         return matches(path, self._patterns)
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What it examined, where it reads such files as code."""
+        return frozenset(path for path in report.examined if matches(path, self._reads))
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
         """Further parts of the check's job, for subclasses."""

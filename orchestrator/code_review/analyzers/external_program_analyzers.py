@@ -105,6 +105,10 @@ class ProgramAnalyzer(ABC):
         """Whether this analyzer reads files of this name."""
 
     @abstractmethod
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """Of the files that it examined, those that it read as code."""
+
+    @abstractmethod
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name for the ``number``-th copy, relative to the directory of copies."""
 

@@ -5,9 +5,11 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 ANY = ("*",)
+NOTHING: tuple[str, ...] = ()
 PYTHON = ("*.py", "*.pyi")
 PYTHON_MODULES = ("*.py",)
-PARSED_DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
+DATA = ("*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
+PARSED_DATA = (*PYTHON, *DATA)
 MANIFESTS = (
     "*requirements*.txt",
     "*requirements*.in",

@@ -7,7 +7,7 @@ from msgspec import ValidationError, convert
 
 from orchestrator import __version__
 from orchestrator.checks import PREFIX
-from orchestrator.checks.check_io import CheckReply, RawFinding
+from orchestrator.checks.check_io import CANNOT_PARSE, CheckReply, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -78,19 +78,21 @@ class SideCheck:
     Args:
         name: the analyzer's name in the rule table.
         module: the check's module below ``orchestrator.checks``.
-        patterns: file names that it reads.
+        patterns: file names that it examines.
+        reads: those of them that it reads as code, in their language.
         tree: what its job holds of the rest of the side: nothing, the names of all files, or these
             and all files that it reads on disk.
         extra: further parts of its job.
         depends: stands for ``extra`` in the identity: digests of contents instead of paths.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of its job, most of them by keyword
         self,
         name: str,
         module: str,
         patterns: Sequence[str],
         needs: Needs,
+        reads: Sequence[str],
         *,
         pool: WorkerPool,
         workspace: ReviewWorkspace,
@@ -101,6 +103,7 @@ class SideCheck:
         self.name, self.needs = name, needs
         self._function, self._patterns = f"{module}:run", tuple(patterns)
         self._pool, self._workspace = pool, workspace
+        self._reads = tuple(reads)
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
 
     @property
@@ -111,6 +114,10 @@ class SideCheck:
     def wants(self, path: str) -> bool:
         """Whether the file's name matches the check's patterns."""
         return matches(path, self._patterns)
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What it examined, where it reads such files as code."""
+        return frozenset(path for path in report.examined if matches(path, self._reads))
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
@@ -137,3 +144,12 @@ class SideCheck:
         return AnalyzerReport(
             self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
         )
+
+
+class ParseCheck(SideCheck):
+    """The check ``parse_check``: to report that a file does not parse is not to read it."""
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What it could parse, where it reads such files as code."""
+        broken = {raw.path for raw in report.findings if raw.code in CANNOT_PARSE}
+        return super().files_read(report) - broken

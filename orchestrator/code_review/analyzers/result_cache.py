@@ -92,6 +92,10 @@ class CachingAnalyzer:
         """Whether the analyzer behind the cache reads files of this name."""
         return self._analyzer.wants(path)
 
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What the analyzer behind the cache read as code."""
+        return self._analyzer.files_read(report)
+
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """The same report as the analyzer's own, made of cached results and new ones."""
         identity = self.identity

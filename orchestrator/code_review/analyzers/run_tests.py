@@ -16,6 +16,7 @@ from orchestrator.checks.test_quality.test_run_influences import (
     find_test_setup_files,
 )
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.analyzers.file_patterns import NOTHING
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -67,7 +68,7 @@ class RunTests(ComparisonCheck):
     ) -> None:
         files = patterns if tests else ()
         super().__init__(
-            "run_tests", "test_quality.failed_tests", files, pool=pool, workspace=workspace
+            "run_tests", "test_quality.failed_tests", files, NOTHING, pool=pool, workspace=workspace
         )
         self._tests, self._allowed, self._private = tests, allowed, private
         self._job: Mapping[str, Any] | None = None

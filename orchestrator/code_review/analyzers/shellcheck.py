@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
+from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -38,6 +39,10 @@ class ShellCheck(ProgramAnalyzer):
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
         return PurePosixPath(path).suffix in _SUFFIXES or may_be_script(path)
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """All that it examined: it parses every file."""
+        return report.examined
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
+from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -61,6 +62,10 @@ class Typos(ProgramAnalyzer):
         if _FOREIGN.search(path) or (pure.suffix == ".txt" and _WORD_LISTS.search(pure.name)):
             return False
         return pure.suffix in _PROSE or pure.suffix in _COMMENT_STYLES
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """Prose; of code it reads the comments only."""
+        return frozenset(path for path in report.examined if PurePosixPath(path).suffix in _PROSE)
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name; a copy holds plain text only."""

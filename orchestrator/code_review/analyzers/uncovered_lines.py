@@ -10,6 +10,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.analyzers.file_patterns import NOTHING
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -47,7 +48,12 @@ class UncoveredLines(ComparisonCheck):
     ) -> None:
         files = patterns if reports else ()
         super().__init__(
-            "uncovered_lines", "test_quality.uncovered_lines", files, pool=pool, workspace=workspace
+            "uncovered_lines",
+            "test_quality.uncovered_lines",
+            files,
+            NOTHING,
+            pool=pool,
+            workspace=workspace,
         )
         self._reports = tuple(reports)
 

@@ -8,6 +8,7 @@ that stood there before.
 import codecs
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +32,27 @@ _SOURCE = re.compile(
 _MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
 _NEWLY_MINIFIED = "generated: minified, as it was not in base"
 _WIDE = "binary: UTF-16 text, which the analyzers cannot read"
+# By the first bytes as well: a program renamed to *.png is none of these.
+_MEDIA: Mapping[str, tuple[bytes, ...]] = {
+    ".png": (b"\x89PNG\r\n\x1a\n",),
+    ".jpg": (b"\xff\xd8\xff",),
+    ".jpeg": (b"\xff\xd8\xff",),
+    ".gif": (b"GIF87a", b"GIF89a"),
+    ".webp": (b"RIFF",),
+    ".bmp": (b"BM",),
+    ".ico": (b"\0\0\1\0",),
+    ".tif": (b"II*\0", b"MM\0*"),
+    ".tiff": (b"II*\0", b"MM\0*"),
+    ".woff": (b"wOFF",),
+    ".woff2": (b"wOF2",),
+    ".ttf": (b"\0\1\0\0", b"true"),
+    ".otf": (b"OTTO",),
+    ".mp3": (b"ID3", b"\xff\xfb"),
+    ".ogg": (b"OggS",),
+    ".wav": (b"RIFF",),
+    ".flac": (b"fLaC",),
+    ".webm": (b"\x1aE\xdf\xa3",),
+}
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
 _SNIFFED = 8000  # as many bytes as git looks at
@@ -146,6 +168,9 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
+    elif now.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
+        skip = "media: an image, font or sound"
+        return replace(file, kind="media", size=now.size, skip=skip)
     return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
 
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 
 Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
-Kind = Literal["text", "binary", "symlink", "submodule"]
+Kind = Literal["text", "binary", "media", "symlink", "submodule"]
+"""``media``: an image, font or sound by its name and its first bytes."""
 
 
 class ChangedFile(Struct, frozen=True):

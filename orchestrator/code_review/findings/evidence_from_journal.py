@@ -115,13 +115,18 @@ def latest(entries: Iterable[Work]) -> dict[str, Work]:
 
 
 def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
-    """(tool, path) → why; a path that a later call did look at is no gap any more."""
+    """(tool, path) → why; a path that a later call did look at is no gap any more.
+
+    Nor is what a comparison could not read and another analyzer could not read in base either.
+    """
+    known = frozenset[str]().union(*(call.result.known_gaps for call in entries))
     open_gaps: dict[tuple[str, str], str] = {}
     for call in entries:
         for path in call.result.examined:
             open_gaps.pop((call.tool, path), None)
         for path, why in call.result.gaps.items():
-            open_gaps[call.tool, path] = why
+            if not (call.result.compares and path in known):
+                open_gaps[call.tool, path] = why
     return open_gaps
 
 

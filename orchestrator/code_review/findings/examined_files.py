@@ -4,27 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work, gaps
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.model import Checked, Skipped
+from orchestrator.code_review.verdict.model import Skipped
 
 WHOLE_CHANGE = "*"
 """The path of a gap that concerns the whole change and no file of it."""
 
 UNEXAMINED = "no tool looked at it"
 """Why a file is skipped that nobody left out on purpose."""
-
-
-def list_checked(calls: Iterable[Call]) -> tuple[Checked, ...]:
-    """The files that tools examined, and in which calls."""
-    by: dict[str, dict[str, None]] = {}
-    refs: dict[str, dict[str, None]] = {}
-    for call in calls:
-        for path in call.result.examined:
-            by.setdefault(path, {})[call.tool] = None
-            refs.setdefault(path, {})[call.ref] = None
-    return tuple(
-        Checked(path=path, by=tuple(sorted(by[path])), tool_calls=tuple(sorted(refs[path])))
-        for path in sorted(by)
-    )
 
 
 def list_skipped(
@@ -48,6 +34,7 @@ def list_skipped(
         elif file.path not in examined:
             skipped.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
     skipped += _list_gaps(calls)
+    skipped += _list_known_gaps(calls)
     skipped += [
         Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
         for path, why in left_out.items()
@@ -80,3 +67,13 @@ def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
         skip = Skipped(path=path, why=why, tool=tool, gap=True)
         unique.setdefault((analyzer[tool], path, why), skip)
     return list(unique.values())
+
+
+def _list_known_gaps(calls: Sequence[Call]) -> list[Skipped]:
+    """Files that analyzers could not read, in base neither: that is no gap of this review."""
+    found = {
+        (path, call.result.tool): Skipped(path=path, why=why, tool=call.tool, gap=False)
+        for call in calls
+        for path, why in call.result.known_gaps.items()
+    }
+    return [skip for _, skip in sorted(found.items())]

@@ -96,8 +96,11 @@ class AnalysisResult(Struct, frozen=True):
         tool: the analyzer's name, which several tools may share; empty where it did not run.
         findings: introduced by the change.
         rejected: findings whose lines have no text to quote.
+        read: those of the examined that it read as code, in their language.
         given: paths of the files that the analyzer was given.
         gaps: path → why the file could not be looked at.
+        known_gaps: path → why, for files that it could not read in base either.
+        compares: it looks at both sides itself, and cannot tell in which a file is unreadable.
         error: why the analyzer failed; empty when it did not.
         facts: what it learned that is no finding.
         leads: hits that no rule counts.
@@ -108,8 +111,11 @@ class AnalysisResult(Struct, frozen=True):
     findings: tuple[LocatedFinding, ...] = ()
     rejected: tuple[RejectedFinding, ...] = ()
     examined: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     gaps: dict[str, str] = field(default_factory=dict)
+    known_gaps: dict[str, str] = field(default_factory=dict)
+    compares: bool = False
     error: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     leads: tuple[Lead, ...] = ()

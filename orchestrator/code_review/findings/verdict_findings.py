@@ -34,7 +34,8 @@ from orchestrator.code_review.findings.responses_to_findings import (
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import RuleTable
-from orchestrator.code_review.verdict.model import Checked, Finding, Rejected, Skipped
+from orchestrator.code_review.verdict.depth import Checked
+from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 
 MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""

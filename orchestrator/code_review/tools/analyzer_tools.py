@@ -7,9 +7,11 @@ from typing import Generic, TypeVar
 
 import anyio
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import NOTHING_TO_COMPARE
 from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.checks.template_marks import describe_template
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
     ChangeAnalyzer,
@@ -83,8 +85,17 @@ def as_observation(
     gaps: Mapping[str, str],
     given: Iterable[ChangedFile],
     leads: Iterable[Lead] = (),
+    *,
+    read: Iterable[str],
+    known_gaps: Mapping[str, str] | None = None,
 ) -> Observation:
-    """A report for a model (bounded, short) and for code (all of it)."""
+    """A report for a model (bounded, short) and for code (all of it).
+
+    Args:
+        read: paths of the files that were read as code.
+        known_gaps: path → why it could not be read, in base neither; None: it looks at both sides
+            itself, and cannot tell.
+    """
     shown = [
         {name: getattr(finding, name) for name in SHOWN_FIELDS}
         for finding in found.findings[:SHOWN_FINDINGS]
@@ -101,6 +112,8 @@ def as_observation(
         "checked": sorted(report.examined),
         "gaps": [{"path": p, "tool": report.tool, "why": why} for p, why in sorted(gaps.items())],
     }
+    if known_gaps:
+        content["unreadable_in_base_too"] = dict(known_gaps)
     if report.error:
         content = {"error": report.error}
     if report.facts:
@@ -111,8 +124,11 @@ def as_observation(
         findings=found.findings,
         rejected=found.rejected,
         examined=tuple(sorted(report.examined)),
+        read=tuple(sorted(read)),
         given=tuple(sorted(file.path for file in given)),
         gaps=dict(gaps),
+        known_gaps=dict(known_gaps or {}),
+        compares=known_gaps is None,
         error=report.error or "",
         facts=dict(report.facts),
         leads=tuple(sorted(set(leads))[:MAX_LEADS]),
@@ -175,29 +191,66 @@ class SideTool(Analysis[SideAnalyzer]):
         analyzer, workspace = self._analyzer, self._workspace
         scope = select(workspace, paths, analyzer)
         head_paths = [file.path for file in scope.files if file.in_head]
-        base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
         head_side, unwritten = await workspace.side("head", head_paths)
         head = await self._report(head_side, [p for p in head_paths if p not in unwritten])
+        # Without findings none of them is new, whatever base holds: only gaps are compared.
+        files = [file for file in scope.files if head.findings or file.path in head.gaps]
+        base_paths = [file.old_path or file.path for file in files if file.in_base]
         base, found = AnalyzerReport(head.tool, head.version), IntroducedFindings()
-        if head.findings:  # else none of them is new, whatever base holds
+        if files:
             base_side, _ = await workspace.side("base", base_paths)
             base = await self._report(base_side, base_paths)
-            # Where base could not be read there is nothing to compare with: only added lines count.
-            unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+        # Where base could not be read there is nothing to compare with: only added lines count.
+        unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+        if head.findings:
             sides = base_side, head_side
             found = await introduced_findings(
                 workspace, self._pool, base, head, sides, base_unknown=unread
             )
-        gaps = {**scope.gaps, **unwritten, **head.gaps}
+        error = head.error or (base.error if head.findings else None)
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
+        examined = frozenset[str]() if error else head.examined | deleted
         whole = AnalyzerReport(
-            head.tool,
-            head.version,
-            examined=frozenset() if head.error or base.error else head.examined | deleted,
-            error=head.error or base.error,
-            facts=head.facts,
+            head.tool, head.version, examined=examined, error=error, facts=head.facts
         )
-        return as_observation(whole, found, gaps, scope.files, find_leads(workspace, head))
+        head = replace(head, gaps=self._name_templates(head, head_side))
+        known = self._known_gaps(head, unread)
+        gaps = {p: why for p, why in head.gaps.items() if p not in known}
+        return as_observation(
+            whole,
+            found,
+            {**scope.gaps, **unwritten, **gaps},
+            scope.files,
+            find_leads(workspace, head),
+            read=analyzer.files_read(replace(whole, findings=head.findings)),
+            known_gaps=known,
+        )
+
+    def _gaps_in_code(self, head: AnalyzerReport) -> frozenset[str]:
+        """The files that it would have read as code, had it been able to."""
+        gaps = frozenset(head.gaps)
+        return self._analyzer.files_read(replace(head, findings=(), examined=gaps))
+
+    def _name_templates(self, head: AnalyzerReport, side: Side) -> dict[str, str]:
+        """The gaps, with a word where the file looks like a template."""
+        found = dict(head.gaps)
+        for path in self._gaps_in_code(head):
+            marks = describe_template("\n".join(self._workspace.read(side, path)))
+            if marks and "template" not in found[path]:
+                found[path] += f"; it looks like a template, with {marks}"
+        return found
+
+    def _known_gaps(self, head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:
+        """Path → why it is not read as code, for files that could not be read in base either.
+
+        What is searched in a file's text, such as secrets, is none of them.
+        """
+        as_code = self._gaps_in_code(head)
+        return {
+            path: f"{why}; base's version could not be read either"
+            for path, why in head.gaps.items()
+            if path in as_code & unread
+        }
 
     async def _report(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         analyzer = self._analyzer
@@ -228,4 +281,6 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
         found = await all_findings(workspace, self._pool, report, head)
         gaps = {**scope.gaps, **unwritten, **report.gaps}
-        return as_observation(report, found, gaps, scope.files, find_leads(workspace, report))
+        leads = find_leads(workspace, report)
+        read = analyzer.files_read(report)
+        return as_observation(report, found, gaps, scope.files, leads, read=read)

@@ -19,8 +19,10 @@ from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
+    DATA,
     MANIFESTS,
     MARKDOWN,
+    NOTHING,
     PARSED_DATA,
     PATTERN_LANGUAGES,
     PYTHON,
@@ -30,7 +32,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TESTABLE_CODE,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzers.one_side_checks import ParseCheck, SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import ResultCache, with_cache
@@ -116,12 +118,21 @@ def _check(
     needs: Needs,
     about: str,
     *,
+    reads: Sequence[str],
     tree: Literal["nothing", "names", "files"] = "nothing",
+    kind: type[SideCheck] = SideCheck,
 ) -> OfSide:
     return OfSide(
         about,
-        lambda inputs: SideCheck(
-            name, module, patterns, needs, pool=inputs.pool, workspace=inputs.workspace, tree=tree
+        lambda inputs: kind(
+            name,
+            module,
+            patterns,
+            needs,
+            reads,
+            pool=inputs.pool,
+            workspace=inputs.workspace,
+            tree=tree,
         ),
     )
 
@@ -132,6 +143,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
         "taint",
         PYTHON,
         "tree",
+        PYTHON,
         pool=inputs.pool,
         workspace=inputs.workspace,
         tree="files",
@@ -147,6 +159,7 @@ def _patterns(category: str, about: str) -> OfSide:
             "patterns",
             (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files)),
             "file",
+            ANY,
             pool=inputs.pool,
             workspace=inputs.workspace,
             extra={"languages": list(inputs.pattern_files), "codes": codes},
@@ -157,7 +170,13 @@ def _patterns(category: str, about: str) -> OfSide:
 
 
 def _compare(
-    name: str, module: str, patterns: Sequence[str], about: str, *, whole_tree: bool = False
+    name: str,
+    module: str,
+    patterns: Sequence[str],
+    about: str,
+    *,
+    reads: Sequence[str],
+    whole_tree: bool = False,
 ) -> OfChange:
     return OfChange(
         about,
@@ -165,6 +184,7 @@ def _compare(
             name,
             module,
             patterns,
+            reads,
             pool=inputs.pool,
             workspace=inputs.workspace,
             whole_tree=whole_tree,
@@ -179,6 +199,7 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
         ANY,
         "lines",
         "Secrets in the open, by kind and by file format.",
+        reads=NOTHING,
     ),
     "invisible_characters": _check(
         "invisible_characters",
@@ -186,6 +207,7 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
         ANY,
         "lines",
         "Invisible and bidirectional characters, and text that addresses a reviewing model.",
+        reads=NOTHING,
     ),
     "ruff_security": OfSide(
         "Security rules over Python files.",
@@ -210,12 +232,14 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
         "dependencies",
         MANIFESTS,
         "Dependencies added, loosened, or taken from elsewhere.",
+        reads=MANIFESTS,
     ),
     "protections": _compare(
         "protections",
         "removed_protections",
         SOURCE_CODE,
         "Escaping, constant time and secure randomness taken away.",
+        reads=NOTHING,
     ),
 }
 
@@ -226,9 +250,16 @@ QA: Mapping[str, OfSide | OfChange] = {
         PARSED_DATA,
         "file",
         "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
+        reads=DATA,
+        kind=ParseCheck,
     ),
     "conflict_markers": _check(
-        "conflict_markers", "conflict_markers", ANY, "lines", "Merge conflicts that were committed."
+        "conflict_markers",
+        "conflict_markers",
+        ANY,
+        "lines",
+        "Merge conflicts that were committed.",
+        reads=NOTHING,
     ),
     "ruff_bugs": OfSide(
         "Rules about bugs over Python files.", lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF)
@@ -238,13 +269,18 @@ QA: Mapping[str, OfSide | OfChange] = {
     ),
     "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
     "complexity": _compare(
-        "complexity", "python.complexity", PYTHON_MODULES, "Functions that became hard to follow."
+        "complexity",
+        "python.complexity",
+        PYTHON_MODULES,
+        "Functions that became hard to follow.",
+        reads=PYTHON_MODULES,
     ),
     "tests_touched": _compare(
         "tests_touched",
         "test_quality.weakened_tests",
         ANY,
         "Tests removed or weakened, and source changed with no test.",
+        reads=NOTHING,
     ),
     "uncovered_lines": OfChange(
         "Changed lines that no test runs, where a coverage report was given.",
@@ -272,6 +308,7 @@ DOCS: Mapping[str, OfSide | OfChange] = {
         "doc_quality.docstrings",
         PYTHON_MODULES,
         "Missing docstrings, and ones that name parameters that are gone.",
+        reads=PYTHON_MODULES,
     ),
     "links": _check(
         "links",
@@ -279,6 +316,7 @@ DOCS: Mapping[str, OfSide | OfChange] = {
         MARKDOWN,
         "tree",
         "Relative links and anchors of Markdown that lead nowhere.",
+        reads=MARKDOWN,
         tree="names",
     ),
     "typos": OfSide(
@@ -289,6 +327,7 @@ DOCS: Mapping[str, OfSide | OfChange] = {
         "doc_quality.stale_references",
         REFERENCING_FILES,
         "Documentation that speaks of a public name which is gone.",
+        reads=NOTHING,
         whole_tree=True,
     ),
     "changelog": _compare(
@@ -296,6 +335,7 @@ DOCS: Mapping[str, OfSide | OfChange] = {
         "doc_quality.changelog",
         CHANGELOG_FILES,
         "Source that changed with no word in the changelog.",
+        reads=NOTHING,
         whole_tree=True,
     ),
 }
@@ -306,6 +346,7 @@ ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
         "python.duplicated_blocks",
         PYTHON_MODULES,
         "Blocks written that stand elsewhere.",
+        reads=PYTHON_MODULES,
         whole_tree=True,
     ),
     "api_breakage": _compare(
@@ -313,6 +354,7 @@ ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
         "api.api_breakage",
         PYTHON,
         "Public Python API that the change breaks.",
+        reads=PYTHON,
         whole_tree=True,
     ),
     "import_graph": _compare(
@@ -320,6 +362,7 @@ ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
         "imports.import_graph_changes",
         PYTHON_MODULES,
         "Import cycles brought in, coupling, and what the change reaches.",
+        reads=PYTHON_MODULES,
         whole_tree=True,
     ),
     "layering": OfChange(
@@ -327,6 +370,7 @@ ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
         lambda inputs: Layering(
             "layering",
             "imports.broken_contracts",
+            PYTHON_MODULES,
             PYTHON_MODULES,
             pool=inputs.pool,
             workspace=inputs.workspace,

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.code_review.json_schema_generation import schema_of
+from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
 from orchestrator.engine.field_types import Strict, UnitFloat
@@ -211,14 +212,6 @@ class Rejected(Strict, frozen=True):
     argued_by: tuple[str, ...] = ()
 
 
-class Checked(Strict, frozen=True):
-    """A changed file and what looked at it."""
-
-    path: str
-    by: tuple[str, ...]
-    tool_calls: Annotated[tuple[str, ...], Meta(description="ids in calls")]
-
-
 class CallRef(Strict, frozen=True):
     """A tool call that other parts of the verdict refer to."""
 
@@ -406,6 +399,9 @@ class Verdict(Strict, frozen=True, kw_only=True):
         tuple[CallRef, ...], Meta(description="the tool calls that findings and checked refer to")
     ] = ()
     checked: tuple[Checked, ...]
+    depth: Annotated[DepthCounts, Meta(description="the files of the change by depth")] = field(
+        default_factory=DepthCounts
+    )
     skipped: tuple[Skipped, ...]
     required_checks: tuple[RequiredCheck, ...]
     next_actions: tuple[str, ...]

@@ -56,6 +56,7 @@ def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) 
     assert {("bad.js", "security.shop-raw"), ("a.php", "security.shop-raw")} <= found
     assert "good.js" not in {path for path, _ in found}
     assert {path for path, rule in found if rule != "security.shop-raw"} == {"old.js"}
+    assert {entry.path for entry in verdict.checked if entry.depth == "code"} == CODE.keys()
 
 
 @pytest.mark.parametrize(

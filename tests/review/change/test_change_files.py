@@ -221,7 +221,8 @@ async def test_binary_files(review):
     assert gaps == {"was_text.py", "wide.ps1", "hook", "new.js"}
     assert files["was_text.py"].removed == (1,)
     assert (files["was_binary.py"].kind, files["was_binary.py"].added) == ("text", (1, 2))
-    assert files["new.png"].skip == files["noise"].skip == "binary"
+    assert files["noise"].skip == "binary"
+    assert (files["new.png"].kind, files["new.png"].gap) == ("media", False)
     assert files["wide.ps1"].skip.startswith("binary: UTF-16 text")
     assert files["late.py"].kind == "text"
     assert (files["controls.py"].kind, files["controls.py"].skip) == ("text", None)

@@ -1,0 +1,120 @@
+"""How deep each changed file was read, and where that is too little for a verdict."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from orchestrator.catalog.languages import LanguagesFile
+from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.findings.evidence_from_journal import Call
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.depth import Checked, DepthCounts
+from orchestrator.code_review.verdict.model import Skipped
+
+EXECUTABLE = "100755"
+TEXT_ONLY = "only its text was searched"
+NOTHING_READ = "nothing of the change was read as code"
+
+
+def list_checked(
+    calls: Sequence[Call], agents: Mapping[str, Collection[str]], languages: LanguagesFile
+) -> tuple[Checked, ...]:
+    """The files that tools examined, in which calls, and how deep they were read.
+
+    Args:
+        agents: path → the agents that read it.
+    """
+    by: dict[str, set[str]] = {}
+    refs: dict[str, set[str]] = {}
+    as_code = {path for path, readers in agents.items() if readers}
+    results = [call.result for call in calls]
+    # A comparison lists what it has nothing to say of, whether it could parse it or not.
+    unparsed = {p for r in results if not r.compares for p in (*r.gaps, *r.known_gaps)}
+    as_code |= {p for r in results for p in r.read if not (r.compares and p in unparsed)}
+    for call in calls:
+        for path in call.result.examined:
+            by.setdefault(path, set()).add(call.tool)
+            refs.setdefault(path, set()).add(call.ref)
+    return tuple(
+        Checked(
+            path=path,
+            by=tuple(sorted(by[path])),
+            tool_calls=tuple(sorted(refs[path])),
+            depth="code" if path in as_code else "text",
+            template="" if path in as_code else languages.template_of(path),
+            read_by=tuple(sorted(agents.get(path, ()))),
+        )
+        for path in sorted(by)
+    )
+
+
+def count_depths(files: Sequence[ChangedFile], checked: Iterable[Checked]) -> DepthCounts:
+    """How many of the files were read how, and the share of their changed lines read as code."""
+    depths = {entry.path: entry.depth for entry in checked}
+    lines = {file.path: max(1, len(file.added) + len(file.removed)) for file in files}
+    found = [depths.get(path, "none") for path in lines]
+    read = sum(count for path, count in lines.items() if depths.get(path) == "code")
+    return DepthCounts(
+        code=found.count("code"),
+        text=found.count("text"),
+        none=found.count("none"),
+        share_as_code=round(read / sum(lines.values()), 3) if lines else 1.0,
+    )
+
+
+def add_unread(
+    skipped: Sequence[Skipped],
+    checked: Iterable[Checked],
+    workspace: ReviewWorkspace,
+    languages: LanguagesFile,
+    *,
+    gap: bool,
+) -> tuple[Skipped, ...]:
+    """What is skipped, with the programs that were read as text only, and all where no code was.
+
+    Args:
+        gap: whether these are gaps; False: notes.
+    """
+    as_code = {entry.path for entry in checked if entry.depth == "code"}
+    explained = {entry.path for entry in skipped}
+    files = [file for file in workspace.change.files if file.path not in workspace.excluded]
+    unread = [file for file in files if file.path not in as_code]
+    reasons = {
+        file.path: f"not read as {program}: {TEXT_ONLY}"
+        for file in unread
+        if file.path not in explained and (program := _program(file, languages))
+    }
+    found = list(skipped)
+    if not as_code:
+        owed = {file.path for file in unread if _needs_reading(file, languages)}
+        with_gap = {entry.path for entry in skipped if entry.gap}
+        found = [
+            replace(entry, gap=gap, why=f"{entry.why}; {NOTHING_READ}")
+            if entry.path in owed - with_gap
+            else entry
+            for entry in found
+        ]
+        for path in owed - explained:
+            reasons.setdefault(path, f"{TEXT_ONLY}, and {NOTHING_READ}")
+    found += [Skipped(path=path, why=why, gap=gap) for path, why in reasons.items()]
+    return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
+
+
+def _program(file: ChangedFile, languages: LanguagesFile) -> str:
+    """What a file is that executes; empty for every other."""
+    if not file.size:
+        return ""
+    language = languages.language_of(file.path)
+    if language:
+        return language if languages.languages[language].kind == "program" else ""
+    return "a program" if EXECUTABLE in {file.new_mode, file.old_mode} else ""
+
+
+def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
+    """Whether a file, alone in a change, must be read as code: no prose, no media, not empty."""
+    if file.kind == "media":
+        return False
+    if file.kind != "text":
+        return True
+    language = languages.language_of(file.path)
+    return bool(file.size) and not (language and languages.languages[language].kind == "prose")

@@ -1,0 +1,194 @@
+"""How deep each file of a change was read, and that nothing merges which nobody read."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.code_review.verdict.depth import DepthCounts
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.verdict_text import render_verdict
+from tests.review.review_kit import Repo, change, review
+
+pytestmark = pytest.mark.anyio
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+LOCK = '{"packages": {"node_modules/x": {"resolved": "http://evil.example/x.tgz"}}}\n'
+POLICY = ".diffcourt/config/verdict.yaml"
+
+
+def depths(verdict: Verdict) -> dict[str, str]:
+    return {entry.path: entry.depth for entry in verdict.checked}
+
+
+def gaps(verdict: Verdict) -> dict[str, str]:
+    return {entry.path: entry.why for entry in verdict.skipped if entry.gap}
+
+
+def third_line(verdict: Verdict) -> str:
+    return render_verdict(verdict, width=120).splitlines()[2]
+
+
+async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> None:
+    text = {"app.py": "X = 1\n", "main.tf": "a = 1\n"}
+    verdict = await review(change(tmp_path, {}, {**text, "tool.bin": b"\0\1" * 50}))
+    assert depths(verdict) == {"app.py": "code", "main.tf": "text"}
+    assert verdict.depth == DepthCounts(code=1, text=1, none=1, share_as_code=0.333)
+    counted = "3 files: 1 read as code, 1 as text only (.tf), 1 not read (binary)"
+    assert third_line(verdict) == f"Read     {counted}"
+    assert gaps(verdict) == {"main.tf": "not read as Terraform: only its text was searched"}
+    assert verdict.verdict == "needs_changes"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "why"),
+    [
+        ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
+        ("logo.png", b"\x7fELF\0\1", "binary; nothing of the change was read as code"),
+        ("package-lock.json", LOCK, "lock file; nothing of the change was read as code"),
+        ("strings.c", "char *x = gets(y);\n", "not read as C: only its text was searched"),
+        ("Main.kt", 'val q = "SELECT $x"\n', "not read as Kotlin: only its text was searched"),
+        ("q.sql", "SELECT 1;\n", "not read as SQL: only its text was searched"),
+        ("index.php", "<?php echo $_GET['x'];\n", "not read as PHP: only its text was searched"),
+        ("a.ejs", "<%- user %>\n", "not read as Templates with code: only its text was searched"),
+        (
+            "conf.j2",
+            "{{ x }}\n",
+            "only its text was searched, and nothing of the change was read as code",
+        ),
+    ],
+)
+async def test_a_change_that_nobody_read_never_merges(
+    tmp_path: Path, path: str, content: str | bytes, why: str
+) -> None:
+    verdict = await review(change(tmp_path, {}, {path: content}))
+    assert gaps(verdict) == {path: why}
+    assert (verdict.status, verdict.verdict) == ("incomplete", "needs_changes")
+    assert verdict.depth.share_as_code == 0
+
+
+async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:
+    repo = Repo(tmp_path)
+    repo.commit({"README.md": "# A project\n"})
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
+    repo.git("commit", "-q", "-m", "change")
+    verdict = await review(repo)
+    assert verdict.status == "incomplete"
+    assert third_line(verdict) == "Read     1 file: 1 not read (submodule)"
+
+
+async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Path) -> None:
+    repo = Repo(tmp_path)
+    repo.commit({"README.md": "# A project\n"})
+    repo.write({"run": "#!/usr/bin/perl\nsystem($x);\n", "app.py": "X = 1\n"})
+    (tmp_path / "run").chmod(0o755)
+    repo.commit({})
+    assert gaps(await review(repo)) == {"run": "not read as a program: only its text was searched"}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"docs/guide.md": "# A guide\n\nIt is short.\n"},
+        {"LICENSE": "Permission is granted.\n", "notes.txt": "Some words.\n"},
+        {"docs/guide.adoc": "= A guide\n"},
+        {"logo.png": PNG},
+        {"pkg/.gitkeep": ""},
+    ],
+)
+async def test_prose_images_and_empty_files_alone_still_merge(
+    tmp_path: Path, head: dict[str, str | bytes | None]
+) -> None:
+    verdict = await review(change(tmp_path, {}, head))
+    assert not gaps(verdict)
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+
+
+async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(
+    tmp_path: Path,
+) -> None:
+    base = {"old.json": "{,\n"}
+    head = {"old.json": "{,,\n", "a.yaml": "a: 1\n", "run.sh": "echo hi\n", "style.css": "a {}\n"}
+    verdict = await review(change(tmp_path, base, {**head, "bin/tool": "#!/bin/sh\necho hi\n"}))
+    assert depths(verdict) == {
+        "a.yaml": "code",
+        "run.sh": "code",
+        "bin/tool": "code",
+        "style.css": "text",
+        "old.json": "text",
+    }
+    assert not gaps(verdict)
+
+
+async def test_prose_is_read_and_comments_of_a_program_are_not_the_program(tmp_path: Path) -> None:
+    head = {"guide.md": "Some words.\n", "a.rs": "// Some words.\n"}
+    verdict = await review(change(tmp_path, {}, head))
+    assert depths(verdict) == {"guide.md": "code", "a.rs": "text"}
+    assert list(gaps(verdict)) == ["a.rs"]
+
+
+async def test_base_can_make_unread_programs_a_note(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {POLICY: "unread: note\n"}, {"main.tf": "a = 1\n"}))
+    assert verdict.verdict == "merge"
+    (note,) = verdict.skipped
+    assert (note.path, note.gap) == ("main.tf", False)
+
+
+async def test_the_change_cannot_make_its_programs_a_note(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"main.tf": "a = 1\n", POLICY: "unread: note\n"}))
+    assert "main.tf" in gaps(verdict)
+
+
+TEMPLATE = "{% if x %}\nvar a = {{ a }};\n{% else %}\n"
+
+
+async def test_a_template_that_base_could_not_parse_either_is_a_note(tmp_path: Path) -> None:
+    head = {"t.js": TEMPLATE + "var b = 2;\n", "app.py": "X = 1\n"}
+    verdict = await review(change(tmp_path, {"t.js": TEMPLATE}, head))
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+    assert depths(verdict) == {"app.py": "code", "t.js": "text"}
+    whys = [entry.why for entry in verdict.skipped]
+    assert all("it looks like a template, with {% %}" in why for why in whys)
+    assert all(why.endswith("base's version could not be read either") for why in whys)
+    assert {check.status for check in verdict.required_checks} == {"passed", "not_applicable"}
+
+
+async def test_a_template_that_is_new_or_alone_stays_a_gap(tmp_path: Path) -> None:
+    new = await review(change(tmp_path / "new", {}, {"t.js": TEMPLATE, "app.py": "X = 1\n"}))
+    assert "it looks like a template, with {% %}" in gaps(new)["t.js"]
+    alone = await review(change(tmp_path / "alone", {"t.js": TEMPLATE}, {"t.js": TEMPLATE * 2}))
+    assert gaps(alone)["t.js"].endswith("; nothing of the change was read as code")
+
+
+async def test_python_that_base_could_not_parse_either_is_a_note_of_every_analyzer(
+    tmp_path: Path,
+) -> None:
+    old = "print 'old'\n"
+    head = {"old.py": old * 2, "app.py": "X = 1\n"}
+    verdict = await review(change(tmp_path, {"old.py": old}, head))
+    assert not gaps(verdict)
+    assert depths(verdict) == {"app.py": "code", "old.py": "text"}
+
+
+async def test_templates_are_named_by_their_kind(tmp_path: Path) -> None:
+    head = {"app.py": "X = 1\n", "a.conf.j2": "{{ x }}\n", "b.tmpl": "{{ .X }}\n"}
+    head["charts/x/templates/a.yaml"] = "a: {{ .Values.a }}\n{{ if .b }}\n"
+    verdict = await review(change(tmp_path, {}, head))
+    assert {entry.path: entry.template for entry in verdict.checked if entry.template} == {
+        "a.conf.j2": "Jinja",
+        "b.tmpl": "Go",
+        "charts/x/templates/a.yaml": "Go",
+    }
+    assert "3 as text only (Go template, Jinja template)" in third_line(verdict)
+    assert verdict.status == "complete"
+
+
+def test_without_a_default_branch_the_command_asks_for_a_base(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, {"app.py": "X = 1\n"})
+    repo.git("branch", "--move", "trunk")
+    command = [sys.executable, "-m", "orchestrator", "review", "--quiet"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--base HEAD~1" in done.stderr
