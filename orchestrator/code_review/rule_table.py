@@ -3,7 +3,7 @@
 It is read from ``config/rules/*.yaml``, a file per category. A code that no rule names is off.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
 
@@ -32,6 +32,8 @@ class Rule(Strict, frozen=True, kw_only=True):
     Attributes:
         codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*`` is all codes
             of the tool that no other rule names.
+        fixes: language -> what ``fix`` is in its files, by the start of a pattern's code
+            (``go`` for ``patterns:go-sql``).
         not_constant: a class of sinks (``config/taint/classes.yaml``): a finding is rejected where
             taint tracking shows that only constants reach such a sink.
         arguable: it is a matter of judgment, so an agent's objection with evidence may set it
@@ -45,6 +47,7 @@ class Rule(Strict, frozen=True, kw_only=True):
     codes: Annotated[tuple[str, ...], Meta(min_length=1)] = field(name="from")
     why: str
     fix: str
+    fixes: Mapping[str, str] = {}
     example: Example | None = None
     not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
@@ -54,6 +57,10 @@ class Rule(Strict, frozen=True, kw_only=True):
     def category(self) -> str:
         """``security``, ``qa``, ``docs`` or ``architecture``."""
         return self.id.split(".", 1)[0]
+
+    def advice(self, code: str) -> str:
+        """How to fix what a code reports, in the language that the code is of."""
+        return self.fixes.get(code.partition("-")[0], self.fix)
 
 
 class RuleFile(Strict, frozen=True):

@@ -19,11 +19,11 @@ affect the outcome. Change the thresholds in `.diffcourt/config/verdict.yaml` (`
 `needs_changes_at`).
 
 Every text file is searched for secrets, invisible characters and conflict markers. Further checks
-depend on the file type: Python in most depth; JavaScript, TypeScript, Go, Java and Ruby by their
-syntax trees; then shell, Dockerfiles, workflows, data files and Markdown. In `.vue`, `.svelte` and
-`.astro` files the scripts are analyzed, in `.erb` files the embedded Ruby; their markup, other
-templates and HTML are treated as plain text. For each file, the verdict's `checked` lists the tools
-that examined it.
+depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, Go, Java and Ruby by
+their syntax trees; then shell, Dockerfiles, workflows, data files and Markdown. In `.vue`,
+`.svelte` and `.astro` files the scripts are analyzed, in `.erb` files the embedded Ruby; their
+markup, other templates and HTML are treated as plain text. For each file, the verdict's `checked`
+lists the tools that examined it.
 
 A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
 `rejected`. A finding of any other rule stays open, with the argument recorded beside it.
@@ -56,6 +56,13 @@ def render_rules_page(rules: Sequence[Rule]) -> str:
     return "\n".join(parts)
 
 
+_LANGUAGES = {
+    "c": "C and C++", "csharp": "C#", "go": "Go", "java": "Java", "js": "JavaScript",
+    "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust", "scala": "Scala",
+    "swift": "Swift",
+}  # fmt: skip
+
+
 def _render_rule(rule: Rule) -> str:
     facts = [
         f"**{rule.severity}**",
@@ -75,6 +82,11 @@ def _render_rule(rule: Rule) -> str:
         "",
         f"{rule.why} {rule.fix}",
     ]
+    if rule.fixes:
+        lines += [
+            "",
+            *(f"- In {_LANGUAGES.get(key, key)}: {fix}" for key, fix in rule.fixes.items()),
+        ]
     if rule.example:
         lines += ["", "```text"]
         lines += _render_example("reported", rule.example.bad) + _render_example(

@@ -93,8 +93,8 @@ def find_matches(
     patterns: Iterable[Pattern], source: Source, language: Language
 ) -> Iterator[RawFinding]:
     """What some patterns of a language find in a program."""
-    grammar, root = _parsed(source, language.grammars[source.suffix])
-    values = ValueOrigins(root, language)
+    grammar, root = _parsed(source, language)
+    values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
         if _applies(pattern, grammar, source):
             for node in root.find_all(dict(pattern.config)):  # type: ignore[call-overload]
@@ -103,16 +103,17 @@ def find_matches(
                     yield finding
 
 
-def _parsed(source: Source, grammars: Sequence[str]) -> tuple[str, SgNode]:
+def _parsed(source: Source, language: Language) -> tuple[str, SgNode]:
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
     broken: SgNode | None = None
+    grammars = language.grammars[source.suffix]
     # It takes no lone surrogates, and Go's grammar wants an end of the last line.
     text = source.text.encode("utf-8", "replace").decode() + "\n"
     for grammar in grammars:
         root = SgRoot(text, grammar).root()
         found = _error(root)
-        if found is None:
+        if found is None or (language.tolerant and not _is_mostly_broken(root)):
             return grammar, root
         broken = broken or found
     assert broken is not None
@@ -122,6 +123,13 @@ def _parsed(source: Source, grammars: Sequence[str]) -> tuple[str, SgNode]:
 def _error(root: SgNode) -> SgNode | None:
     errors = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
     return next((node for node in errors if node.kind() == "ERROR" or not node.is_named()), None)
+
+
+def _is_mostly_broken(root: SgNode) -> bool:
+    """Whether more than a quarter of a file's lines are in what the grammar could not parse."""
+    spans = [node.range() for node in root.find_all(kind="ERROR")]
+    lines = {line for span in spans for line in range(span.start.line, span.end.line + 1)}
+    return len(lines) * 4 > root.range().end.line + 1
 
 
 def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:

@@ -3,14 +3,16 @@
 A file holds:
 
     grammars   file suffix -> names of ast-grep's grammars; the first that parses the file is used
+    tolerant   true: what the grammar reads is examined where it cannot parse all of a file
     scopes     kinds of node that open a scope for names
     names      kinds of node that are a name
     unpacks    kinds of node that hold several names to the left of an assignment
-    bindings   kind of node that gives a name a value -> its field with the name; null: all in it
+    bindings   kind of node that gives a name a value -> its part with the name; null: all in it
     literals   kinds of node that are written-out values
-    values     kind of node -> the fields its value is made of; [] for all of its children
-    lookups    kind of node -> the field with what it takes its value from
-    calls      kind of node -> the field with its arguments
+    inserts    expression: a literal in whose source it is found holds values
+    values     kind of node -> the parts that its value is made of; [] for all of its children
+    lookups    kind of node -> the part with what it takes its value from
+    calls      kind of node -> the part with its arguments
     joined_by  kinds of child that make a node text put together from parts
     known      expression: a value whose source matches it whole does no harm
     pure       expression: calls whose result is made of their arguments alone
@@ -18,7 +20,11 @@ A file holds:
     request    expression: a value whose source matches it whole comes with a request
     patterns   the defects, see ``Pattern``
 
-A file with ``extends: <name>`` and ``patterns`` alone adds to the language of another file.
+A part of a node is one of its fields, a kind of child, or a child's number: 0 for the first, -1
+for the last. Only ``grammars`` and ``patterns`` are needed; ``DEFAULTS`` has the rest.
+
+A file with ``extends: <name>`` and ``patterns`` alone adds to the language of another file, which
+is named by its file or by one of its grammars.
 
 Expressions of calls are searched for in what precedes the parenthesis.
 """
@@ -32,6 +38,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+Part = str | int
 Asked = Literal["varies", "built", "request"]
 NOTHING = "(?!)"
 EXTENDS = "extends"
@@ -84,20 +91,62 @@ class Language(Struct, frozen=True):
     """One file; its docstring above says what the fields hold."""
 
     grammars: Mapping[str, tuple[str, ...]]
+    tolerant: bool
     scopes: frozenset[str]
     names: frozenset[str]
     unpacks: frozenset[str]
-    bindings: Mapping[str, str | None]
+    bindings: Mapping[str, Part | None]
     literals: frozenset[str]
-    values: Mapping[str, tuple[str, ...]]
-    lookups: Mapping[str, str]
-    calls: Mapping[str, str]
+    inserts: re.Pattern[str]
+    values: Mapping[str, tuple[Part, ...]]
+    lookups: Mapping[str, Part]
+    calls: Mapping[str, Part]
     joined_by: frozenset[str]
     known: re.Pattern[str]
     pure: re.Pattern[str]
     safe: re.Pattern[str]
     request: re.Pattern[str]
     patterns: tuple[Pattern, ...]
+
+
+# Names of nodes that most grammars share; what a grammar does not have does no harm.
+DEFAULTS: Mapping[str, Any] = {
+    "tolerant": False,
+    "scopes": [
+        *("function_definition", "function_declaration", "method_declaration", "lambda_expression"),
+        *("function_item", "closure_expression", "constructor_declaration", "class_declaration"),
+    ],
+    "names": ["identifier", "simple_identifier"],
+    "unpacks": [],
+    "bindings": {
+        "assignment_expression": "left",
+        "variable_declarator": "name",
+        "parameter": None,
+        "formal_parameter": None,
+        "parameter_declaration": None,
+    },
+    "literals": [
+        *("string", "string_literal", "string_content", "escape_sequence", "char_literal"),
+        *("character_literal", "number_literal", "integer", "float", "integer_literal"),
+        *("float_literal", "boolean", "boolean_literal", "true", "false", "null", "null_literal"),
+    ],
+    "inserts": NOTHING,
+    "values": {
+        "assignment_expression": ["right"],
+        "variable_declarator": ["value"],
+        "binary_expression": ["left", "right"],
+        "parenthesized_expression": [],
+        "conditional_expression": ["consequence", "alternative"],
+        "argument": [-1],
+    },
+    "lookups": {},
+    "calls": {"call_expression": "arguments"},
+    "joined_by": ["+", "+="],
+    "known": r"(\w+(\.|::))*[A-Z][A-Z0-9_]+",
+    "pure": NOTHING,
+    "safe": "[eE]scape|[sS]aniti[sz]e|[qQ]uote|[eE]ncode",
+    "request": NOTHING,
+}
 
 
 def read_definitions(file: str) -> dict[str, Any]:
@@ -115,16 +164,27 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
     documents = {Path(file).stem: read_definitions(file) for file in files}
     known = {name: build_language(data) for name, data in documents.items() if EXTENDS not in data}
     for data in documents.values():
-        if data.get(EXTENDS) in known:
-            language = known[data[EXTENDS]]
-            more = (*language.patterns, *build_patterns(data))
-            known[data[EXTENDS]] = replace(language, patterns=more)
+        name = find_language(data.get(EXTENDS), documents)
+        if name is not None:
+            more = (*known[name].patterns, *build_patterns(data))
+            known[name] = replace(known[name], patterns=more)
     return tuple(known.values())
+
+
+def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The file of a language that is named by it, or by one of the language's grammars."""
+    languages = {file: data for file, data in documents.items() if EXTENDS not in data}
+    if name in languages:
+        return str(name)
+    for file, data in languages.items():
+        if any(name in grammars for grammars in data["grammars"].values()):
+            return file
+    return None
 
 
 def build_language(data: Mapping[str, Any]) -> Language:
     """A file's content as a language."""
-    language = convert({**data, "patterns": ()}, Language, dec_hook=_compile_expression)
+    language = convert({**DEFAULTS, **data, "patterns": ()}, Language, dec_hook=_compile_expression)
     return replace(language, patterns=build_patterns(data))
 
 

@@ -7,9 +7,10 @@ nearest scope that gives it one: order, branches and other files are not looked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
-from orchestrator.checks.patterns.pattern_loading import Condition, Language
+from orchestrator.checks.patterns.pattern_loading import Condition, Language, Part
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -22,8 +23,8 @@ Place = tuple[int, int]
 class ValueOrigins:
     """The values of one parsed file."""
 
-    def __init__(self, root: SgNode, language: Language) -> None:
-        self._root, self._language = root, language
+    def __init__(self, root: SgNode, language: Language, grammar: str) -> None:
+        self._root, self._language, self._grammar = root, language, grammar
         self._bound: dict[tuple[Place, str], list[SgNode]] | None = None
         self._parameters = {kind for kind, name in language.bindings.items() if name is None}
 
@@ -61,14 +62,16 @@ class ValueOrigins:
     def _harmless(self, node: SgNode) -> bool:
         """Whether a value is a constant on the face of it, or is made safe."""
         language, kind, text = self._language, node.kind(), node.text()
-        if kind in language.literals or language.known.fullmatch(text):
+        if kind in language.literals:
+            return language.inserts.search(text) is None
+        if language.known.fullmatch(text):
             return True
         return kind in language.calls and language.safe.search(_callee(text)) is not None
 
     def _source(self, node: SgNode) -> SgNode | None:
         """What a value is looked up in, None when it is no look-up."""
         field = self._language.lookups.get(node.kind())
-        return None if field is None else node.field(field)
+        return None if field is None else _part(node, field)
 
     def _parts(self, node: SgNode) -> list[SgNode]:
         """What a value is made of, or what its name is given; empty where that is not known."""
@@ -76,7 +79,7 @@ class ValueOrigins:
         if kind in language.names:
             return self._values_of(node)
         if kind in language.calls:
-            arguments = node.field(language.calls[kind])
+            arguments = _part(node, language.calls[kind])
             pure = language.pure.search(_callee(node.text())) is not None
             return arguments.named_children() if pure and arguments else []
         fields = language.values.get(kind)
@@ -84,7 +87,7 @@ class ValueOrigins:
             return []
         if not fields:
             return node.named_children()
-        return [part for field in fields if (part := node.field(field)) is not None]
+        return [part for field in fields if (part := _part(node, field)) is not None]
 
     def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
         """A value and all that it is made of; what a part is made of that stops it is left out."""
@@ -149,8 +152,10 @@ class ValueOrigins:
     def _bindings(self) -> dict[tuple[Place, str], list[SgNode]]:
         bound: dict[tuple[Place, str], list[SgNode]] = {}
         for kind, field in self._language.bindings.items():
+            if not _has_kind(self._grammar, kind):
+                continue
             for node in self._root.find_all(kind=kind):
-                target = node if field is None else node.field(field)
+                target = node if field is None else _part(node, field)
                 if target is None:
                     continue
                 scope = _place(self._scope(node))
@@ -170,6 +175,27 @@ class ValueOrigins:
             if scope.kind() in self._language.scopes:
                 return scope
         return self._root
+
+
+@cache
+def _has_kind(grammar: str, kind: str) -> bool:
+    """Whether a grammar knows a kind of node; the tables of a language may serve several."""
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - only a job with such files gets here
+
+    try:
+        SgRoot("", grammar).root().find(kind=kind)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _part(node: SgNode, part: Part) -> SgNode | None:
+    """A field of a node, a child of some kind, or a child by its number."""
+    if isinstance(part, str):
+        field = node.field(part)
+        return field or next((each for each in node.named_children() if each.kind() == part), None)
+    children = node.named_children()
+    return children[part] if children else None
 
 
 def _place(node: SgNode) -> Place:

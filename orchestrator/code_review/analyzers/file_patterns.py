@@ -20,14 +20,20 @@ MANIFESTS = (
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
-PATTERN_LANGUAGES = (*SCRIPTS, *COMPONENTS, "*.go", "*.java", "*.rb", "*.rake", "*.erb")
+C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
+PATTERN_LANGUAGES = (
+    *SCRIPTS,
+    *COMPONENTS,
+    *("*.go", "*.java", "*.rb", "*.rake", "*.erb"),
+    *C_FAMILY,
+)
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 TESTABLE_CODE = (
     *PYTHON_MODULES,
     *SCRIPTS,
     *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
-    *("*.c", "*.cc", "*.cpp", "*.h", "*.hpp"),
+    *C_FAMILY,
 )
 SOURCE_CODE = tuple(dict.fromkeys((*PYTHON, *PATTERN_LANGUAGES, *TESTABLE_CODE)))
 MARKDOWN = ("*.md", "*.markdown")

@@ -179,7 +179,7 @@ def _locate(
         confidence=raw.confidence,
         title=rule.title,
         detail="\n".join(filter(None, (message, detail))),
-        fix_suggestion=rule.fix,
+        fix_suggestion=rule.advice(raw.code),
         path=raw.path,
         start_line=raw.line,
         end_line=raw.end_line,

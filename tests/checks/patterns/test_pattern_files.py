@@ -14,9 +14,20 @@ from orchestrator.code_review.rule_table import load_rules
 from orchestrator.data_directories import data_root
 
 FILES = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
-# One grammar of each language that reads the examples; that of .ts has no markup.
+
+
+def example_suffix(pattern: Any, language: Any) -> str:
+    """Of a file that the pattern reads; where markup is read, of one that may hold it."""
+    suffixes = [
+        suffix
+        for suffix, grammars in language.grammars.items()
+        if pattern.grammars is None or grammars[0] in pattern.grammars
+    ]
+    return ".jsx" if ".jsx" in suffixes else suffixes[0]
+
+
 PATTERNS = [
-    (pattern, ".jsx" if ".jsx" in language.grammars else next(iter(language.grammars)))
+    (pattern, example_suffix(pattern, language))
     for language in load(tuple(FILES))
     for pattern in language.patterns
 ]

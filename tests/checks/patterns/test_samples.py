@@ -1,0 +1,43 @@
+"""Planted defects by language: how many are found, and that what is safe is quiet."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.checks.patterns.test_pattern_files import look
+
+SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
+SUFFIXES = {
+    "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "ruby": ".rb",
+    "rust": ".rs",
+}  # fmt: skip
+FOUND_AT_LEAST = 0.8
+
+
+def planted(language: str) -> list[Mapping[str, str]]:
+    """Pairs of a program with a defect and one that does the same without it."""
+    pairs: list[Mapping[str, str]] = yaml.safe_load(SAMPLES[language].read_text("utf-8"))
+    return pairs
+
+
+@pytest.mark.parametrize("language", sorted(SAMPLES))
+def test_most_planted_defects_are_found_and_nothing_else(tmp_path: Path, language: str) -> None:
+    pairs, suffix = planted(language), SUFFIXES.get(language, f".{language}")
+    assert 8 <= len(pairs) <= 20
+    files = {
+        f"{kind}{number}{pair.get('suffix', suffix)}": pair[kind]
+        for number, pair in enumerate(pairs)
+        for kind in ("bad", "good")
+    }
+    reply = look(tmp_path, files)
+    assert not reply.gaps
+    found = {finding.path for finding in reply.findings}
+    assert not [(each.path, each.code) for each in reply.findings if each.path.startswith("good")]
+    missed = [
+        pair["what"]
+        for n, pair in enumerate(pairs)
+        if not any(f.startswith(f"bad{n}.") for f in found)
+    ]
+    assert len(missed) <= (1 - FOUND_AT_LEAST) * len(pairs), missed
