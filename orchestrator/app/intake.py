@@ -16,6 +16,7 @@ from orchestrator.code_review.change.change_construction import OnBase, from_ref
 from orchestrator.code_review.change.change_description import describe_change
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.patch.change_from_patch import from_patch
+from orchestrator.code_review.change.path_limits import limit_to_paths, normalize_path
 from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import ChangeTimeout
@@ -28,8 +29,10 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
     """The change to review, by object ids: found out once, and the same in every resumption.
 
     Raises:
+        InputError: the change, or a path that limits it, cannot be used.
         ChangeTimeout: the run's time ended first.
     """
+    paths = [normalize_path(path) for path in options.paths]
 
     async def perform() -> EffectResult:
         limit = _TimeLimit(options, journal)
@@ -37,6 +40,8 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             if options.diff is not None and not _has_repository(options):
                 limit.set(read_minutes([read_shipped_layer()], options))
             found = await _find_change(options, scratch, limit.read_policy)
+            found = limit_to_paths(found, paths)
+            found = replace(found, notes=(*_note_subdirectory(options), *found.notes))
             said = describe_change(options.title, options.description, os.environ)
             notes = (*found.notes, *said.notes)
             found = replace(found, title=said.title, description=said.text, notes=notes)
@@ -48,6 +53,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
         "head": options.head,
         "worktree": options.worktree,
         "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
+        "paths": paths,
         "title": options.title,
         "description": options.description,
     }
@@ -92,6 +98,17 @@ class _TimeLimit:
             f"finding out what to review took longer than {whose} {self._minutes:g}; nothing was "
             "reviewed: allow more with --max-minutes, or name a smaller change"
         )
+
+
+def _note_subdirectory(options: ReviewOptions) -> Sequence[str]:
+    """What a person should know who names, or is in, a directory below the repository's top."""
+    start = (options.repo or Path()).resolve()
+    if options.repo is None or options.paths or not _has_repository(options):
+        return ()
+    below = start.relative_to(state_directory.repo_root(start)).as_posix()
+    if below == ".":
+        return ()
+    return (f"all of the repository is reviewed; for {below} alone, add --path {below}",)
 
 
 def _has_repository(options: ReviewOptions) -> bool:

@@ -53,6 +53,7 @@ class ReviewOptions(Struct, frozen=True):
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
         diff_name: what messages call that diff, empty without one.
+        paths: directories or files of the repository to which the review is limited; empty: all.
         title, description: what the author says of the change; None: what the CI's variables say.
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
@@ -67,6 +68,7 @@ class ReviewOptions(Struct, frozen=True):
     worktree: bool = False
     diff: bytes | None = None
     diff_name: str = ""
+    paths: Sequence[str] = ()
     title: str | None = None
     description: str | None = None
     provider: str | None = None

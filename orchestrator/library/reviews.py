@@ -1,5 +1,6 @@
 """A review as a call: what ``diffcourt review`` does, for programs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import to_builtins
@@ -17,6 +18,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     head: str | None = None,
     worktree: bool = False,
     diff: bytes | None = None,
+    paths: Sequence[str] = (),
     title: str | None = None,
     description: str | None = None,
     provider: str | None = None,
@@ -35,6 +37,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         head: the git ref to review; None: HEAD.
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
+        paths: directories or files of the repository to which the review is limited; empty: all.
         title, description: what its author says of it; None: what the CI's variables say.
         provider, pattern: who answers and how agents work together; None: what the policy says.
         max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
@@ -52,6 +55,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         head=head,
         worktree=worktree,
         diff=diff,
+        paths=paths,
         title=title,
         description=description,
         provider=provider,

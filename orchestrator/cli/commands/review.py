@@ -31,6 +31,7 @@ GIVEN = (
     "base",
     "head",
     "worktree",
+    "paths",
     "title",
     "provider",
     "pattern",
@@ -74,6 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--worktree", action="store_true", help="review the work tree, committed or not"
     )
     side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
+    what.add_argument(
+        "--path",
+        dest="paths",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="review only changed files at or below this path of the repository; may be repeated",
+    )
     what.add_argument(
         "--title",
         metavar="TEXT",
