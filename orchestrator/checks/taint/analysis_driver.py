@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.checks.taint import calls, entry_points, expressions, sink_checks, statements
+from orchestrator.checks.taint import calls, entry_parameters, expressions, sink_checks, statements
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import Taint, Value
 from orchestrator.checks.taint.call_frames import BudgetExceeded, Frame, Run
@@ -146,8 +146,8 @@ def _enter(frame: Frame) -> None:
     function = frame.function
     if function is None or not isinstance(function.node.body, list):
         return
-    entry = entry_points.describe_entry_point(frame.run, function)
-    entry_points.bind_entry_parameters(frame, entry)
+    entry = entry_parameters.describe_entry_point(frame.run, function)
+    entry_parameters.bind_entry_parameters(frame, entry)
     frame.handler = entry.handler
     frame.run.execute(frame, function.node.body)
     for way in frame.returns:

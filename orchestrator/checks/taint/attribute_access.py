@@ -44,7 +44,7 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
             if member is not None:
                 found.append(member)
     if found:
-        return join_all(found)
+        return _of_whole(join_all(found), base, name)
     if base.target is not None:
         member = _of_target(frame, base, name)
         if member is not None:
@@ -57,6 +57,14 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     return Value(
         ref=value.ref, taints=value.taints or inherited, locs=locs, marks=value.marks | base.marks
     )
+
+
+def _of_whole(member: Value, base: Value, name: str) -> Value:
+    """A member that is only known by name comes from where its object does."""
+    if member.taints or member.known or member.locs or member.target or not base.taints:
+        return member
+    taints = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
+    return Value(ref=member.ref, taints=taints, marks=member.marks | base.marks)
 
 
 def _member(

@@ -39,7 +39,9 @@ class Sink(Struct, frozen=True, kw_only=True):
         when, unless: selector → what the argument must be (or must not be) for this to be a sink:
             a constant, a list of constants or dotted names, or a mapping of cells of the object.
         select: ``program``: of an argument vector only the program and what ``-c`` gets.
-        prefix: ``host`` or ``host-or-path``: harmless once the text begins with a fixed one.
+        prefix: what the known beginning of the text decides. ``host``, ``host-or-path``: safe
+            once it is a fixed one; ``markup``, ``statement``: safe unless it begins HTML or SQL.
+        itself: only the value itself counts, not what a container or an object holds.
         kinds: only sources of these kinds; what a user gives to his own program is seldom a threat.
         confidence: 0 to 1, multiplied with that of the source.
     """
@@ -50,7 +52,8 @@ class Sink(Struct, frozen=True, kw_only=True):
     when: dict[str, Any] = field(default_factory=dict)
     unless: dict[str, Any] = field(default_factory=dict)
     select: Literal["", "program"] = ""
-    prefix: Literal["", "host", "host-or-path"] = ""
+    prefix: Literal["", "host", "host-or-path", "markup", "statement"] = ""
+    itself: bool = False
     kinds: Names = ("request", "socket")
     confidence: Confidence = 1.0
 
@@ -131,7 +134,7 @@ class Store(Struct, frozen=True, kw_only=True):
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """Parameters known by their name in modules that import a library."""
+    """Parameters known by name and place in modules that import a library; -1: any place."""
 
     name: str
     imports: str
@@ -145,21 +148,33 @@ class Route(Struct, frozen=True, kw_only=True):
     Attributes:
         imports: the library that the module must import, for decorators of unknown objects.
         parameters: ``url``: those in the URL rule; ``text``: all that are not converted.
+        besides: names of parameters that the framework itself fills.
         returns: class of the sink that the returned value reaches, or empty.
+        asks: keyword of the decorator → last part of the name that it must be for ``returns``.
     """
 
     match: Names
     imports: str
     parameters: Literal["url", "text", "none"] = "none"
+    besides: Names = ()
     returns: str = ""
+    asks: dict[str, str] = field(default_factory=dict)
     kind: str = "request"
 
 
 class Handler(Struct, frozen=True, kw_only=True):
-    """Base classes whose methods are request handlers; their text parameters come from outside."""
+    """Classes whose methods are request handlers; their text parameters come from outside.
+
+    Attributes:
+        base: names of base classes; ``?`` is any class of a module that imports ``imports``.
+        methods: their names, ``resolve_*`` for all that begin so.
+        besides: names of parameters that the framework itself fills.
+    """
 
     base: Names
     methods: Names
+    imports: str = ""
+    besides: Names = ()
     returns: str = ""
     kind: str = "request"
 

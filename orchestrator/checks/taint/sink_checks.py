@@ -19,10 +19,20 @@ from orchestrator.checks.taint.library_models import Sink
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
 _PATH: Final = re.compile(r"/[^/\\]")
+_STATEMENTS: Final = (
+    "select|insert|update|delete|replace|merge|with|exec|call|create|drop|alter|truncate|set|grant"
+)
+_BEGINNINGS: Final = {
+    "markup": re.compile(r"\s*<"),
+    "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
+}
 _SURE: Final = {"request": 0.9, "socket": 0.7}
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
+_SHELLS: Final = re.compile(
+    r"(?:\w{0,4}sh|cmd|powershell|python[\d.]*|su|sudo|env|busybox)(?:\.exe)?", re.IGNORECASE
+)
 _KINDS: Final = {
     "request": "request data",
     "socket": "data from the network",
@@ -103,9 +113,16 @@ def _program(frame: Frame, value: Value) -> Value | None:
             chosen.append(first)
         flag, script = vector.items.get(1), vector.items.get(2)
         flags = () if flag is None else flag.options
-        if flags and script is not None and _SCRIPT_FLAGS.issuperset(flags):
+        if flags and script and _SCRIPT_FLAGS.issuperset(flags) and _runs_scripts(first):
             chosen.append(script)
     return Value(taints=join_all(chosen).taints) if chosen else None
+
+
+def _runs_scripts(program: Value | None) -> bool:
+    """Whether a program takes a script after ``-c``; one that is not known may."""
+    if program is None or not isinstance(program.const, str):
+        return True
+    return _SHELLS.fullmatch(program.const.rpartition("/")[2]) is not None
 
 
 def fixed(sink: Sink, value: Value) -> bool:
@@ -113,6 +130,8 @@ def fixed(sink: Sink, value: Value) -> bool:
     if not sink.prefix:
         return False
     text = prefix_of(value)
+    if sink.prefix in _BEGINNINGS:
+        return _BEGINNINGS[sink.prefix].match(text) is None
     if "led" in value.marks:
         return True  # the program itself says where it leads, even if not in these lines
     if _HOST.match(text):
@@ -157,7 +176,8 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
 
 def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str) -> None:
     """Report a value that reaches a sink."""
-    for taint in collect_taints(value, frame.state):
+    taints = value.taints if sink.itself else collect_taints(value, frame.state)
+    for taint in taints:
         if taint.kind in sink.kinds and taint.sure >= _DOUBTFUL:
             report(frame, node, taint, (sink.klass, ref, sink.confidence))
 
@@ -199,6 +219,8 @@ def _says_not_markup(state: State, value: Value) -> bool:
     """Whether a response or its headers name a type that no browser takes for markup."""
     for obj in state.of(value):
         for key, item in obj.items.items():
+            if obj.kind == "cells" and item.locs and _says_not_markup(state, item):
+                return True
             name = str(key[-1] if isinstance(key, tuple) and key else key).lower()
             if name in {"content-type", "content_type", "mimetype"}:
                 text = item.const

@@ -13,7 +13,7 @@ from orchestrator.checks.taint import (
     strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject, State, join_states, same_state
-from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
+from orchestrator.checks.taint.abstract_values import PART, UNKNOWN, Value
 from orchestrator.checks.taint.attribute_access import external_value
 from orchestrator.checks.taint.call_frames import Call, Frame, Return
 from orchestrator.checks.taint.module_index import Class, Function, Module, Namespace
@@ -287,8 +287,11 @@ def _unpack(frame: Frame, elements: list[ast.expr], value: Value) -> None:
         for index, element in enumerate(elements):
             assign(frame, element, objects[0].items.get(index, Value()))
         return
-    item = containers.element(frame, value, elements[0]) if elements else Value()
-    for element in elements:
+    whole = containers.element(frame, value, elements[0]) if elements else Value()
+    for index, element in enumerate(elements):
+        # What is known of one part says nothing of its neighbors.
+        parts = tuple(taint.derive(PART, f"#{index}") for taint in whole.taints)
+        item = whole.with_taints(parts) if parts else whole
         if isinstance(element, ast.Starred):
             assign(frame, element.value, containers.make_bag(frame, element, item))
         else:

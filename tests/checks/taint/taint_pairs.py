@@ -22,7 +22,8 @@ class Pair:
     good: dict[str, str]
 
 
-def _variant(text: str, mark: str) -> dict[str, str]:
+def variant(text: str, mark: str) -> dict[str, str]:
+    """The files of one side: lines marked ``-`` are the vulnerable one's, ``+`` the fixed one's."""
     files: dict[str, list[str]] = {"case.py": []}
     lines = files["case.py"]
     for line in text.splitlines():
@@ -45,7 +46,7 @@ def pairs() -> list[Pair]:
     for file in sorted(CASES.glob("*.txt")):
         for block in file.read_text().split("=== ")[1:]:
             name, _, text = block.partition("\n")
-            found.append(Pair(file.stem, name.strip(), _variant(text, "-"), _variant(text, "+")))
+            found.append(Pair(file.stem, name.strip(), variant(text, "-"), variant(text, "+")))
     return found
 
 

@@ -1,0 +1,233 @@
+"""What the parameters of a function hold when a framework calls it."""
+
+import ast
+import re
+from fnmatch import fnmatchcase
+from typing import Final
+
+from msgspec import Struct, field
+
+from orchestrator.checks.taint import attribute_access
+from orchestrator.checks.taint.abstract_state import HeapObject
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Step, Taint, Value
+from orchestrator.checks.taint.call_frames import Call, Frame, Run
+from orchestrator.checks.taint.calls import bind_arguments
+from orchestrator.checks.taint.library_models import Handler, Route
+from orchestrator.checks.taint.module_index import Bound, Class, Function
+
+_URL_NAME: Final = re.compile(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>|\{(\w+)(?::(\w+))?\}")
+_CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal", "UUID", "date",
+                               "datetime", "time", "timedelta", "bytes"})  # fmt: skip
+_KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
+_WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", "Sequence"})
+
+
+class Entry(Struct):
+    """What a function is to the outside.
+
+    Attributes:
+        handler: it answers requests.
+        returns: classes of the sink that its answer reaches.
+        url: parameters taken from the URL, with whether they are converted to something harmless.
+        text: all other parameters come from the request as well.
+        besides: the names of those that do not.
+    """
+
+    handler: bool = False
+    returns: set[str] = field(default_factory=set)
+    url: dict[str, bool] = field(default_factory=dict)
+    text: bool = False
+    besides: set[str] = field(default_factory=lambda: {"cls"})
+
+
+def describe_entry_point(run: Run, function: Function) -> Entry:
+    """What the decorators and the class of a function make of it."""
+    entry = Entry()
+    models = run.models
+    for node, value in function.decorators:
+        for route in models.routes.find(value.ref) if value.ref else ():
+            if not value.ref.startswith("?") or route.imports in function.module.packages:
+                _add_route(entry, route, node)
+    if function.cls is not None:
+        name = function.name.rpartition(".")[2]
+        rules = [rule for base in function.cls.outer_bases() for rule in models.handlers.find(base)]
+        rules += [
+            rule for rule in models.handlers.exact("?") if rule.imports in function.module.packages
+        ]
+        for handler in rules:
+            if any(fnmatchcase(name, method) for method in handler.methods):
+                _add_handler(entry, handler)
+    return entry
+
+
+def _add_handler(entry: Entry, handler: Handler) -> None:
+    entry.handler = entry.text = True
+    entry.besides.update(handler.besides)
+    if handler.returns:
+        entry.returns.add(handler.returns)
+
+
+def _add_route(entry: Entry, route: Route, node: ast.expr) -> None:
+    entry.handler = True
+    entry.besides.update(route.besides)
+    if route.returns and _asks_for(node, route.asks):
+        entry.returns.add(route.returns)
+    entry.text = entry.text or route.parameters == "text"
+    if route.parameters == "none" or not isinstance(node, ast.Call):
+        return
+    texts = [
+        *node.args[:1],
+        *(word.value for word in node.keywords if word.arg in {"rule", "path"}),
+    ]
+    for text in texts:
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            for converter, flask_name, brace_name, kind in _URL_NAME.findall(text.value):
+                harmless = (converter or kind) in _CONVERTED or flask_name in _CONVERTED
+                entry.url[flask_name or brace_name] = harmless
+                if converter and flask_name in _KINDS:
+                    entry.url[converter] = harmless  # <name:kind>
+
+
+def _asks_for(node: ast.expr, asks: dict[str, str]) -> bool:
+    """Whether a decorator has these keywords."""
+    given = {word.arg: word.value for word in getattr(node, "keywords", ())}
+    return all(
+        getattr(given.get(key), "attr", getattr(given.get(key), "id", "")) == name
+        for key, name in asks.items()
+    )
+
+
+def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
+    """Set a root frame's parameters to what they hold when the function is entered from outside."""
+    function = frame.function
+    if function is None:
+        return
+    node = function.node
+    bind_arguments(frame, Call(_place(node), UNKNOWN, None, [], {}), [])
+    parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    offset = 0
+    if function.cls is not None and not function.is_static and parameters:
+        frame.state.vars[parameters[0].arg] = instance(frame, function.cls)
+        offset = 1
+    for index, parameter in enumerate(parameters[offset:]):
+        value = _parameter(frame, entry, parameter, index)
+        if value is not None:
+            frame.state.vars[parameter.arg] = value
+    if entry.text:
+        for rest in filter(None, (node.args.vararg, node.args.kwarg)):
+            obj = HeapObject("dict" if rest is node.args.kwarg else "list")
+            tainted = _from_request(frame, rest, None)
+            frame.state.vars[rest.arg] = frame.new(rest, obj.add(tainted))
+
+
+def _place(node: ast.AST) -> ast.expr:
+    return ast.Constant(None, lineno=getattr(node, "lineno", 1), col_offset=0)
+
+
+def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Value | None:
+    typed = _annotated(frame, parameter.annotation)
+    name = parameter.arg
+    if typed is not None and typed.ref and _is_known_type(frame, typed):
+        entry.handler = entry.handler or bool(typed.ref.endswith("request"))
+        return typed
+    for rule in frame.run.models.parameters:
+        if (
+            rule.name == name
+            and rule.position in {index, -1}
+            and rule.imports in frame.module.packages
+        ):
+            entry.handler = True
+            return attribute_access.external_value(frame, rule.type, parameter)
+    from_url = entry.url.get(name)
+    if from_url is None and not entry.text:
+        return typed
+    if from_url or name in entry.besides or _is_harmless(frame, parameter):
+        return UNKNOWN
+    return _from_request(frame, parameter, typed)
+
+
+def _is_known_type(frame: Frame, value: Value) -> bool:
+    return bool(value.taints) or value.ref in frame.run.models.types.values()
+
+
+def _from_request(frame: Frame, parameter: ast.arg, typed: Value | None) -> Value:
+    path, line = frame.module.path, parameter.lineno
+    trace = Step(path, line, f"{frame.scope}() gets {parameter.arg!r} from the request")
+    taint = Taint(f"{path}:{frame.scope}({parameter.arg})", "request", trace=trace)
+    tainted = Value(taints=(taint,))
+    if typed is not None and typed.locs:
+        cls = frame.state.of(typed)[0].cls
+        return frame.new(parameter, HeapObject("instance", {}, tainted, cls))
+    return tainted
+
+
+def _is_harmless(frame: Frame, parameter: ast.arg) -> bool:
+    """Whether the framework converts the parameter, or fills it from elsewhere."""
+    if parameter.annotation is not None:
+        names = {
+            part.id if isinstance(part, ast.Name) else part.attr
+            for part in ast.walk(parameter.annotation)
+            if isinstance(part, ast.Name | ast.Attribute)
+        }
+        if names & _CONVERTED or "Depends" in names:
+            return True
+    default = frame.state.vars.get(parameter.arg, UNKNOWN)
+    return default.ref.endswith("Depends()")
+
+
+def _annotated(frame: Frame, node: ast.expr | None) -> Value | None:
+    """A value of the type that an annotation names."""
+    named = _named_type(node)
+    if named is None:
+        return None
+    value = frame.evaluate(named)
+    if isinstance(value.target, Class):
+        return frame.new(named, HeapObject("instance", {}, None, value.target))
+    if value.ref:
+        return attribute_access.external_value(frame, f"{value.ref}()", named)
+    return None
+
+
+def _named_type(node: ast.expr | None) -> ast.Name | ast.Attribute | None:
+    """The one name that an annotation comes down to."""
+    match node:
+        case ast.Constant(value=str(text)):
+            try:
+                return _named_type(ast.parse(text, mode="eval").body)
+            except (SyntaxError, ValueError):
+                return None
+        case ast.Subscript(value=outer, slice=inner):
+            name = getattr(outer, "id", getattr(outer, "attr", ""))
+            first = inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner
+            return _named_type(first) if name in _WRAPPERS else None
+        case ast.BinOp(left=left):
+            return _named_type(left)
+        case ast.Name() | ast.Attribute():
+            return node
+        case _:
+            return None
+
+
+def _known_parameters(frame: Frame, constructor: Function) -> dict[str, Value]:
+    """The parameters of a constructor whose names say what a framework gives it."""
+    given: dict[str, Value] = {}
+    for index, parameter in enumerate(constructor.node.args.args[1:]):
+        for rule in frame.run.models.parameters:
+            named = rule.name == parameter.arg and rule.position in {index, -1}
+            if named and rule.imports in constructor.module.packages:
+                given[rule.name] = attribute_access.external_value(frame, rule.type, parameter)
+    return given
+
+
+def instance(frame: Frame, cls: Class) -> Value:
+    """An object of a class as its constructor leaves it, whatever that is given."""
+    value = frame.new(cls.node, HeapObject("instance", {}, None, cls))
+    constructor = cls.lookup("__init__")
+    made = constructor.target if constructor is not None else None
+    if isinstance(made, Function) and made is not frame.function:
+        place = _place(cls.node)
+        given = _known_parameters(frame, made)
+        call = Call(place, Value(target=Bound(made, value)), None, [], given)
+        frame.run.invoke(frame, call)
+        frame.state.live = True
+    return value

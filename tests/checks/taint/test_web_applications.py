@@ -1,0 +1,20 @@
+"""Small applications of every framework: each labeled defect is found, the fixed ones are quiet."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.checks.taint.web_applications import APPLICATIONS, Application, measure
+
+MISSED = {
+    "sql-built-in-functions": 2, "repository-classes": 3, "blog": 3, "items-with-crud-layer": 1,
+    "tasks-router": 2, "notes-with-models": 2, "views-with-state": 1, "falcon-api": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda application: application.name)
+def test_finds_the_labeled_defects_and_nothing_else(
+    application: Application, tmp_path: Path
+) -> None:
+    outcome = measure(application, tmp_path)
+    assert (len(outcome.missed), outcome.false) == (MISSED.get(application.name, 0), [])
