@@ -37,6 +37,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         scope: dotted name of the enclosing function or class; None: not known to the reporter.
         detail: further text for a person.
         redact: substrings of the cited lines that must not be printed.
+        removed_path, removed_line: the line of base whose removal causes the finding; 0: none does.
     """
 
     code: str
@@ -50,6 +51,8 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     detail: str = ""
     redact: tuple[str, ...] = ()
     confidence: Confidence = 1.0
+    removed_path: str = ""
+    removed_line: int = 0
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

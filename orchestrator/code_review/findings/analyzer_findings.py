@@ -19,6 +19,7 @@ from orchestrator.code_review.findings.new_findings import (
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import Rule
+from orchestrator.code_review.verdict.model import Cause
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 WITHHELD = "[withheld]"
@@ -185,4 +186,5 @@ def _locate(
         end_line=raw.end_line,
         start_column=raw.column,
         quote=quote,
+        because_of=Cause(raw.removed_path, raw.removed_line, True) if raw.removed_line else None,
     )

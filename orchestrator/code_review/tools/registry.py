@@ -236,9 +236,9 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
     ),
     "protections": _compare(
         "protections",
-        "removed_protections",
+        "removed_controls",
         SOURCE_CODE,
-        "Escaping, constant time and secure randomness taken away.",
+        "Guard clauses, checks, limits, access control and escaping that are removed.",
         reads=NOTHING,
     ),
 }

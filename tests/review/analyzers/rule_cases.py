@@ -77,6 +77,16 @@ def branches(count: int) -> str:
     return f"def f(a):\n{body}    return a\n"
 
 
+GUARDED = """def f(KIND, port):
+    if KIND not in TRUSTED_HOSTS:
+        raise Forbidden
+    return connect(KIND, port)
+"""
+UNGUARDED = """def f(KIND, port):
+    return connect(KIND, port)
+"""
+
+
 def api(before: str, bad: str, good: str) -> Case:
     return Case(
         API | {"api/core.py": bad}, API | {"api/core.py": good}, API | {"api/core.py": before}
@@ -179,6 +189,17 @@ OWN: dict[str, Case] = {
     "security.extra-index": text("requirements.txt", "--extra-index-url https://example.invalid/s\na==1\n", "--index-url https://example.invalid/s\na==1\n", "a==1\n"),
     "security.install-script": text("package.json", '{\n  "scripts": {"postinstall": "node x.js"}\n}\n', '{\n  "scripts": {"build": "node x.js"}\n}\n', "{}\n"),
     "security.loosened-dependency": text("requirements.txt", "a>=1.2\n", "a==1.3\n", "a==1.2\n"),
+    "security.guard-removed": text("pay.py", UNGUARDED, GUARDED + "DONE = 1\n", GUARDED),
+    "security.check-removed": text("pay.py", "def f(KIND_path, root):\n    return load(KIND_path)\n", "def f(KIND_path, root):\n    check_KIND(KIND_path, root)\n    return load(KIND_path, 2)\n", "def f(KIND_path, root):\n    check_KIND(KIND_path, root)\n    return load(KIND_path)\n"),
+    "security.condition-weakened": text("pay.py", "def f(KIND_user):\n    if KIND_user:\n        return delete(KIND_user)\n    return 1\n", "def f(KIND_user):\n    if KIND_user.is_admin and KIND_user:\n        return delete(KIND_user)\n    return 1\n", "def f(KIND_user):\n    if KIND_user and KIND_user.is_admin:\n        return delete(KIND_user)\n    return 1\n"),
+    "security.access-control-removed": text("pay.py", "def f(request):\n    return delete(request)\n", "@KIND_required\ndef f(request):\n    return delete(request, 1)\n", "@KIND_required\ndef f(request):\n    return delete(request)\n"),
+    "security.bound-removed": text("pay.py", "def f(KIND_body):\n    return parse(KIND_body)\n", "def f(KIND_body):\n    if len(KIND_body) >= MAX_KIND:\n        raise TooLarge\n    return parse(KIND_body)\n", "def f(KIND_body):\n    if len(KIND_body) > MAX_KIND:\n        raise TooLarge\n    return parse(KIND_body)\n"),
+    "security.hardening-removed": text("pay.py", "def f(body):\n    return ParserKIND(body)\n", "def f(body):\n    return ParserKIND(body, resolve_entities=False, tree=1)\n", "def f(body):\n    return ParserKIND(body, resolve_entities=False)\n"),
+    "security.denylist-shortened": text("pay.py", "STRIPPED = ['cookie']\n", "STRIPPED = ['authorization', 'cookie']\n", "STRIPPED = ['cookie', 'authorization']\n"),
+    "security.session-kept": text("pay.py", "def f(request):\n    return login(request)\n", "def f(request):\n    request.session.cycle_key()\n    return login(request, 1)\n", "def f(request):\n    request.session.cycle_key()\n    return login(request)\n"),
+    "security.disclosure-restored": text("pay.py", "def f(headersKIND):\n    return follow(headersKIND)\n", "def f(headersKIND):\n    headersKIND.pop('authorization', None)\n    return follow(headersKIND, 1)\n", "def f(headersKIND):\n    headersKIND.pop('authorization', None)\n    return follow(headersKIND)\n"),
+    "security.security-header-removed": text("pay.py", "def f(response):\n    return send(response)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response, 1)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response)\n"),
+    "security.lock-removed": text("pay.py", "def f(self):\n    self.total += 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n    return 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n"),
     "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
     "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
     "security.random-weakened": text("pay.go", "n := draw(Math.random())\n".replace("Math.random()", "rand(9)"), "n := draw(randomBytes(8))\n", "n := draw(randomBytes(9))\n"),

@@ -1,44 +1,22 @@
-"""Protection that the change takes away, in every language, from the lines that differ."""
+"""Escaping, constant time and secure randomness taken off a value, from the lines that differ."""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.check_io import RawFinding
 
 
-def run(job: dict[str, Any]) -> CheckReply:
-    """Report what the changed files lost."""
-    files: list[ChangedText] = []
-    gaps: dict[str, str] = {}
-    for file in job["files"]:
-        if file["status"] in {"deleted", "mode"}:
-            continue
-        try:
-            files.append(_text(job, file))
-        except Gap as gap:
-            gaps[file["path"]] = str(gap)
+def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
+    """Report what wrapped a value in base and does not in head, in files of any language."""
     added = strip_whitespace("\n".join(file.added_text for file in files))
-    findings = [
-        finding
-        for file in files
-        if file.base
-        for hunk in file.hunks()
-        if hunk.base
-        for finding in find_lost_protections(file, hunk, added)
-    ]
-    return CheckReply(findings, [file.path for file in files], gaps)
-
-
-def _text(job: dict[str, Any], file: dict[str, Any]) -> "ChangedText":
-    head = Source(file["path"], read(job["head_root"], file["path"])).lines
-    old = file["old_path"]
-    base = Source(old, read(job["base_root"], old)).lines if old and file["removed"] else []
-    return ChangedText(file["path"], base, head, file["removed"], file["added"])
+    for file in files:
+        for hunk in file.hunks() if file.base else ():
+            if hunk.base:
+                yield from find_lost_protections(file, hunk, added)
 
 
 BEHIND = 12  # characters behind a call that must follow its argument, too

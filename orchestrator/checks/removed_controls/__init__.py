@@ -1,0 +1,64 @@
+"""Controls that a change removes or weakens: guard clauses, checks, limits, escaping, access."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrator.checks.check_io import CheckReply, Gap, Source, read
+from orchestrator.checks.python.source_definitions import NotParsedError, parse_text
+from orchestrator.checks.removed_controls.control import ChangedFile
+from orchestrator.checks.removed_controls.judging import Losses
+from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
+from orchestrator.checks.removed_controls.python_controls import read_controls
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Report what the changed files lost."""
+    texts: list[ChangedText] = []
+    files: list[ChangedFile] = []
+    gaps: dict[str, str] = {}
+    for file in job["files"]:
+        if file["status"] in {"deleted", "mode"}:
+            continue
+        try:
+            text = _text(job, file)
+        except Gap as gap:
+            gaps[file["path"]] = str(gap)
+            continue
+        texts.append(text)
+        changed = read_changed_file(file["old_path"], text)
+        if changed:
+            files.append(changed)
+    findings = list(find_lost_wrapping(texts))
+    known = {(finding.path, finding.line) for finding in findings}
+    losses = Losses(files).findings()
+    findings += (finding for finding in losses if (finding.path, finding.line) not in known)
+    return CheckReply(findings, [text.path for text in texts], gaps)
+
+
+def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
+    head = Source(file["path"], read(job["head_root"], file["path"])).lines
+    old = file["old_path"]
+    base = Source(old, read(job["base_root"], old)).lines if old and file["removed"] else []
+    return ChangedText(file["path"], base, head, file["removed"], file["added"])
+
+
+def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | None:
+    """The controls of a changed file on both sides; None where there is nothing to compare."""
+    if not text.path.endswith(".py"):
+        return None
+    try:
+        base, head = (
+            read_controls(parse_text("\n".join(lines)), lines, _touched(ranges))
+            for lines, ranges in (
+                (text.base, [hunk.base for hunk in text.hunks()]),
+                (text.head, [hunk.head for hunk in text.hunks()]),
+            )
+        )
+    except (NotParsedError, RecursionError, MemoryError, ValueError):
+        return None
+    return ChangedFile(old_path or text.path, text, base, head)
+
+
+def _touched(ranges: Iterable[range]) -> frozenset[int]:
+    """The lines of one side that differ, and those next to them, where the other side has more."""
+    return frozenset(line for lines in ranges for line in range(lines.start - 1, lines.stop + 1))

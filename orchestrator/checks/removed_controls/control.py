@@ -1,0 +1,136 @@
+"""What a control is: a condition, call, argument, or entry of a list that keeps something out."""
+
+import re
+from collections import Counter
+from functools import cached_property
+
+from msgspec import Struct
+
+from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
+
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_NAMES = re.compile(r"[^\W\d]\w*")
+
+
+class Control(Struct, frozen=True):
+    """One control in one version of a file.
+
+    Attributes:
+        kind: what holds it, such as ``guard``, ``call`` or ``argument``.
+        scope: dotted name of the enclosing function or class, empty at the top of the file.
+        key: equal for two controls that do the same, however they are laid out.
+        name: what is called, passed, or assigned to; empty for a condition.
+        words: names and strings in it.
+        values: names of the values that it protects.
+        line, end: its lines, 1-based and inclusive.
+        text: as written, in one line.
+        effect: for a condition, how it rejects: ``raise``, ``return``, ``skip``; else empty.
+        rejection: the text of what it rejects with.
+        follows: the first line of what runs under the condition, without white space.
+    """
+
+    kind: str
+    scope: str
+    key: str
+    name: str
+    words: frozenset[str]
+    values: frozenset[str]
+    line: int
+    end: int
+    text: str
+    effect: str = ""
+    rejection: str = ""
+    follows: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Equal wherever in the change it is."""
+        return self.kind, self.key
+
+
+class Version(Struct, frozen=True):
+    """The controls of one version of a file, and where its functions and classes are.
+
+    Attributes:
+        scopes: dotted name → first and last line; the file itself under the empty name.
+    """
+
+    controls: tuple[Control, ...]
+    scopes: dict[str, tuple[int, int]]
+
+
+class ChangedFile:
+    """A file with its controls in base and head."""
+
+    def __init__(self, old_path: str, text: ChangedText, base: Version, head: Version) -> None:
+        self.old_path, self.text, self.base, self.head = old_path, text, base, head
+        self._scope_lines: dict[str, tuple[Counter[str], Counter[str]]] = {}
+
+    @property
+    def path(self) -> str:
+        """The path in head."""
+        return self.text.path
+
+    @cached_property
+    def hunks(self) -> tuple[tuple[range, range], ...]:
+        """Lines of base and head that replace each other."""
+        return tuple((hunk.base, hunk.head) for hunk in self.text.hunks())
+
+    @cached_property
+    def removed(self) -> frozenset[int]:
+        """Lines of base that are gone."""
+        return frozenset(line for base, _ in self.hunks for line in base)
+
+    @cached_property
+    def added(self) -> frozenset[int]:
+        """Lines of head that are new."""
+        return frozenset(line for _, head in self.hunks for line in head)
+
+    def is_removed(self, control: Control) -> bool:
+        """Whether a line of a control of base is gone."""
+        return any(line in self.removed for line in range(control.line, control.end + 1))
+
+    def is_added(self, control: Control) -> bool:
+        """Whether a line of a control of head is new."""
+        return any(line in self.added for line in range(control.line, control.end + 1))
+
+    def scope_lines(self, scope: str) -> tuple[Counter[str], Counter[str]]:
+        """The lines of code of a scope in base and head, without white space."""
+        if scope not in self._scope_lines:
+            self._scope_lines[scope] = (
+                _code(self.text.base, self.base.scopes[scope]),
+                _code(self.text.head, self.head.scopes[scope]),
+            )
+        return self._scope_lines[scope]
+
+    def head_words(self, scope: str) -> frozenset[str]:
+        """Every name in the scope in head."""
+        first, last = self.head.scopes[scope]
+        return frozenset(_NAMES.findall("\n".join(self.text.head[first - 1 : last])))
+
+    def place(self, control: Control) -> int:
+        """The line of head that stands where a removed control stood, or that is next to it."""
+        first, last = self.head.scopes[control.scope]
+        lines = self.text.head
+        head = next(
+            head
+            for base, head in self.hunks
+            if base and base.start <= control.end and control.line < base.stop
+        )
+        near = (*head, *range(head.stop, last + 1), *range(head.start - 1, first - 1, -1))
+        found = (line for line in near if line <= len(lines) and _is_code(lines[line - 1]))
+        return next(found, first)
+
+
+def split_words(words: frozenset[str] | set[str]) -> frozenset[str]:
+    """The parts of names in lower case: ``checkHostName`` has check, host and name."""
+    return frozenset(part.lower() for word in words for part in _PARTS.findall(word))
+
+
+def _is_code(line: str) -> bool:
+    return not line.lstrip().startswith(("#", "//", "*", "/*")) and bool(line.strip(" \t{}();,"))
+
+
+def _code(lines: list[str], place: tuple[int, int]) -> Counter[str]:
+    first, last = place
+    return Counter(strip_whitespace(line) for line in lines[first - 1 : last] if _is_code(line))

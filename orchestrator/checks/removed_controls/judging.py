@@ -1,0 +1,288 @@
+"""Which of the controls that a change takes out are a loss of protection."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.removed_controls import vocabulary as words
+from orchestrator.checks.removed_controls.control import ChangedFile, Control, split_words
+
+KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
+NEW_LINES = 2  # added to the function, with which it does not do the same in another way
+SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
+SHOWN = 90  # characters of a control in a message
+
+_SPLIT = re.compile(r"\W+")
+
+
+class Losses:
+    """The controls of every changed file, compared across the change."""
+
+    def __init__(self, files: Iterable[ChangedFile]) -> None:
+        self._files = list(files)
+        self._base = Counter(c.identity for file in self._files for c in file.base.controls)
+        self._head = Counter(c.identity for file in self._files for c in file.head.controls)
+
+    @cached_property
+    def _new(self) -> list[tuple[str, frozenset[str]]]:
+        """Kind and words of the controls that the change writes."""
+        return [
+            (control.kind, control.words)
+            for file in self._files
+            for control in file.head.controls
+            if control.words and file.is_added(control)
+        ]
+
+    @cached_property
+    def _new_text(self) -> str:
+        return "\n".join(file.text.added_text for file in self._files)
+
+    @cached_property
+    def _calls(self) -> Counter[str]:
+        """How many more calls of each name there are in head than in base."""
+        change: Counter[str] = Counter()
+        for file in self._files:
+            change.update(c.name for c in file.head.controls if c.kind == "call")
+            change.subtract(c.name for c in file.base.controls if c.kind == "call")
+        return change
+
+    def findings(self) -> Iterator[RawFinding]:
+        """One finding for each place that lost protection: the first that was recognized."""
+        for file in self._files:
+            seen: set[tuple[str, int]] = set()
+            for control in file.base.controls:
+                if not file.is_removed(control) or not self._is_gone(control):
+                    continue
+                judge = _JUDGES.get(control.kind)
+                lost = judge(self, file, control) if judge else None
+                if lost is None:
+                    continue
+                code, says, confidence = lost
+                place = file.place(control)
+                if (code, place) not in seen:
+                    seen.add((code, place))
+                    yield RawFinding(
+                        code,
+                        file.path,
+                        place,
+                        f"{says}: {shorten(control.text)}",
+                        confidence=confidence,
+                        removed_path=file.old_path,
+                        removed_line=control.line,
+                    )
+
+    def _is_gone(self, control: Control) -> bool:
+        return self._head[control.identity] < self._base[control.identity]
+
+    def is_rewritten(self, control: Control, *, share: float = SIMILAR) -> bool:
+        """Whether the change writes a control of the same words, wherever."""
+        own = control.words
+        return any(len(own & new) >= share * len(own) for _, new in self._new) if own else False
+
+    def is_same_work(self, file: ChangedFile, control: Control, *, new: int = NEW_LINES) -> bool:
+        """Whether the function that held a control still does what it did, and only that."""
+        if control.scope not in file.head.scopes:
+            return False
+        before, after = file.scope_lines(control.scope)
+        kept = (before & after).total()
+        return kept >= KEPT * before.total() and (after - before).total() <= new
+
+    def uses_value(self, file: ChangedFile, control: Control) -> bool:
+        """Whether the function still uses a value that the control was about."""
+        return not control.values or not control.values.isdisjoint(file.head_words(control.scope))
+
+    # --- one kind of control each -----------------------------------------------------------------
+
+    def guard(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """An early end of the function, or a part of its condition."""
+        if not (
+            self.is_same_work(file, control)
+            and self.uses_value(file, control)
+            and not self.is_rewritten(control)
+            and not self._message_kept(control)
+        ):
+            return None
+        parts = split_words(control.words)
+        strict = control.effect in {"raise", "reject"}
+        if parts & words.BOUND and re.search(r"[<>]", control.text):
+            return "bound-removed", "The limit is no longer enforced", 0.8
+        refuses = words.REFUSAL.search(control.rejection)
+        concerns = not parts.isdisjoint(words.SECURITY) or any(
+            map(words.INJECTED.match, control.words)
+        )
+        matches = re.search(r"\.(?:match|fullmatch|search|findall)\(", control.text)
+        if (strict and (refuses or concerns or matches)) or (not strict and concerns):
+            return (
+                "guard-removed",
+                "The request or value is no longer rejected",
+                0.8 if strict else 0.6,
+            )
+        return None
+
+    def _message_kept(self, control: Control) -> bool:
+        """Whether the change writes the same rejection elsewhere, with another condition."""
+        texts = re.findall(r"['\"]([^'\"]{12,})['\"]", control.rejection)
+        return any(text in self._new_text for text in texts)
+
+    def condition(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A condition of a block that is now run without it."""
+        if not control.follows or not self.is_same_work(file, control):
+            return None
+        if control.follows not in file.scope_lines(control.scope)[1]:
+            return None
+        return self._weakened(file, control)
+
+    def filter(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """What had to hold for a value to pass."""
+        return self._weakened(file, control) if self.is_same_work(file, control) else None
+
+    def _weakened(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        parts = split_words(control.words)
+        concerns = not parts.isdisjoint(words.SECURITY) or any(
+            map(words.INJECTED.match, control.words)
+        )
+        if concerns and self.uses_value(file, control) and not self.is_rewritten(control):
+            return "condition-weakened", "The condition no longer asks for this", 0.6
+        return None
+
+    def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A call that checks, makes safe, or ends a session."""
+        name = control.name
+        if self._calls[name] >= 0:
+            return None
+        if words.RENEWAL.match(name) and self.is_same_work(file, control):
+            return "session-kept", "The session or token is no longer renewed or revoked", 0.8
+        if name in {"pop", "discard", "remove"} and words.CREDENTIAL_HEADERS.search(control.text):
+            if self.is_same_work(file, control, new=1) and not self.is_rewritten(control):
+                return "disclosure", "This is no longer taken out before it is passed on", 0.7
+            return None
+        if not words.CHECKS.search(name) or words.NO_CHECK.search(name):
+            return None
+        if not self.is_same_work(file, control) or self._has_successor(control):
+            return None
+        secures = split_words({name}) & words.SECURITY
+        if (control.values or secures) and self.uses_value(file, control):
+            return "check-removed", "The check is no longer made", 0.8
+        return None
+
+    def _has_successor(self, control: Control) -> bool:
+        """Whether the change writes another call that checks the same or is named alike."""
+        own = split_words({control.name})
+        return any(
+            new.name == control.name
+            or not new.values.isdisjoint(control.values)
+            or own <= split_words({new.name})
+            for new in self._new_checks
+        )
+
+    @cached_property
+    def _new_checks(self) -> list[Control]:
+        """The calls of checks that the change writes."""
+        return [
+            control
+            for file in self._files
+            for control in file.head.controls
+            if control.kind == "call"
+            and words.CHECKS.search(control.name)
+            and file.is_added(control)
+        ]
+
+    def argument(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """An argument that limits or protects, of a call that is still made."""
+        if not words.HARDENING.match(control.name) or not self.is_same_work(file, control, new=4):
+            return None
+        others = [
+            other
+            for other in file.head.controls
+            if other.scope == control.scope and other.kind in {"argument", "call"}
+        ]
+        if not any(other.kind == "call" and other.name == control.follows for other in others):
+            return None
+        same = [
+            o
+            for o in others
+            if o.kind == "argument" and (o.name, o.follows) == (control.name, control.follows)
+        ]
+        if same and not any({control.text, o.text} == {"True", "False"} for o in same):
+            return None
+        return "hardening-removed", f"{control.follows}() is called without {control.name}", 0.7
+
+    def decorator(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A decorator, dependency or base class that decides who may call."""
+        written = control.text
+        if (
+            control.scope not in file.head.scopes
+            or not words.ACCESS.search(written)
+            or words.NO_ACCESS.search(written)
+        ):
+            return None
+        siblings = [
+            c for c in file.head.controls if c.scope == control.scope and c.kind == control.kind
+        ]
+        if any(words.ACCESS.search(c.text) for c in siblings) or self.is_rewritten(control):
+            return None
+        return "access-control-removed", f"{control.scope} can be reached without", 0.9
+
+    def entry(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """An entry of a list of what is kept out."""
+        if split_words({control.name}).isdisjoint(words.EXCLUDING):
+            return None
+        kept = any(c.kind == "entry" and c.name == control.name for c in file.head.controls)
+        if not kept or any(
+            c.words == control.words and c.kind == "entry" and file.is_added(c)
+            for c in file.head.controls
+        ):
+            return None
+        return "denylist-shortened", f"{control.name} no longer holds", 0.8
+
+    def setting(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A setting that protects, and is no longer made."""
+        if words.HEADERS.search(control.name) and self.is_same_work(file, control, new=1):
+            return "security-header-removed", "The header is no longer sent", 0.8
+        if not words.SETTINGS.search(control.name) or control.scope not in file.head.scopes:
+            return None
+        if any(c.kind == "setting" and c.name == control.name for c in file.head.controls):
+            return None
+        if self.is_same_work(file, control) and not self.is_rewritten(control, share=0.5):
+            return "hardening-removed", "This is no longer set", 0.6
+        return None
+
+    def delete(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """Something sensitive that was taken out of a table."""
+        if words.CREDENTIAL_HEADERS.search(control.text) and self.is_same_work(
+            file, control, new=1
+        ):
+            return "disclosure", "This is no longer taken out before it is passed on", 0.7
+        return None
+
+    def context(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A lock or transaction around statements that are still there."""
+        if not words.LOCKS.search(control.name) or not self.is_same_work(file, control, new=4):
+            return None
+        if control.follows in file.scope_lines(control.scope)[1] and not self.is_rewritten(control):
+            return "lock-removed", "These statements run without", 0.8
+        return None
+
+
+def shorten(text: str) -> str:
+    """A control in one line of bounded length."""
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+_Judge = Callable[[Losses, ChangedFile, Control], tuple[str, str, float] | None]
+_JUDGES: Mapping[str, _Judge] = {
+    "guard": Losses.guard,
+    "condition": Losses.condition,
+    "filter": Losses.filter,
+    "call": Losses.call,
+    "argument": Losses.argument,
+    "decorator": Losses.decorator,
+    "base": Losses.decorator,
+    "entry": Losses.entry,
+    "setting": Losses.setting,
+    "delete": Losses.delete,
+    "context": Losses.context,
+}

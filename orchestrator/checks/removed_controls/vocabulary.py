@@ -1,0 +1,300 @@
+"""The words by which a control that protects is told from any other code."""
+
+import re
+
+SECURITY = frozenset(
+    [
+        "access",
+        "acl",
+        "admin",
+        "admin",
+        "allow",
+        "allowed",
+        "allowlist",
+        "anonymous",
+        "auth",
+        "authenticated",
+        "authentication",
+        "authn",
+        "authorization",
+        "authorize",
+        "authorized",
+        "authz",
+        "ban",
+        "banned",
+        "blacklist",
+        "blocked",
+        "blocklist",
+        "cert",
+        "certificate",
+        "chroot",
+        "confined",
+        "credential",
+        "credentials",
+        "cred",
+        "creds",
+        "crlf",
+        "csrf",
+        "danger",
+        "dangerous",
+        "denied",
+        "deny",
+        "denylist",
+        "digest",
+        "disallow",
+        "disallowed",
+        "domain",
+        "escape",
+        "escaped",
+        "evil",
+        "expired",
+        "expires",
+        "expiry",
+        "external",
+        "fingerprint",
+        "forbid",
+        "forbidden",
+        "forged",
+        "guest",
+        "hmac",
+        "host",
+        "hostname",
+        "illegal",
+        "impersonate",
+        "impersonation",
+        "insecure",
+        "internal",
+        "jail",
+        "jwt",
+        "login",
+        "malicious",
+        "netloc",
+        "nonce",
+        "origin",
+        "owner",
+        "owned",
+        "passphrase",
+        "password",
+        "perm",
+        "permission",
+        "permissions",
+        "permitted",
+        "perms",
+        "policy",
+        "private",
+        "privilege",
+        "privileged",
+        "prohibited",
+        "protected",
+        "readonly",
+        "redirect",
+        "referer",
+        "referrer",
+        "restricted",
+        "role",
+        "roles",
+        "root",
+        "safe",
+        "samesite",
+        "sandbox",
+        "sanitize",
+        "scheme",
+        "schemes",
+        "scope",
+        "secret",
+        "secure",
+        "security",
+        "session",
+        "sign",
+        "signature",
+        "signed",
+        "ssl",
+        "staff",
+        "sudo",
+        "superuser",
+        "symlink",
+        "tenant",
+        "tls",
+        "token",
+        "traversal",
+        "trust",
+        "trusted",
+        "uid",
+        "gid",
+        "unauthenticated",
+        "unauthorized",
+        "unsafe",
+        "untrusted",
+        "verified",
+        "verify",
+        "whitelist",
+        "xsrf",
+    ]
+)
+"""Parts of names in a condition that decides who may do what, or where something may lead."""
+
+REFUSAL = re.compile(
+    r"(?i)forbid|unauthori|permission|denied|disallow|not_?allowed|prohibit|suspicious|security|unsafe"
+    r"|untrusted|access|csrf|xsrf|too_?(?:large|many|long|big|deep)|exceed|limit|bad_?request|traversal"
+    r"|illegal|dangerous|malicious|insecure|invalid|malformed|must (?:be|not)|can(?:no|')t contain"
+    r"|may (?:only|not)|\b40[013]\b"
+)
+"""What a rejection is called."""
+
+INJECTED = re.compile(
+    r"""^['"](?:\.\.?[/\\]*|[/\\]+|-+|[;|&$`<>"'%*?\0]|\\+[rnt0x\\]\w*|(?:\\[rn]|\\x0[0ad])+|file|https?|javascript"""
+    r"""|(?:https?|file|javascript):.*|localhost|[.]+\w*)['"]$"""
+)
+"""Strings that a value from outside carries into a path, a header, a command line, or a URL."""
+
+BOUND = frozenset(
+    [
+        "bound",
+        "count",
+        "depth",
+        "exceed",
+        "length",
+        "level",
+        "limit",
+        "limits",
+        "max",
+        "maximum",
+        "quota",
+        "recursion",
+        "size",
+        "total",
+        "len",
+    ]
+)
+"""Parts of names in a condition that bounds a size, a number of rounds, or a depth."""
+
+CHECKS = re.compile(
+    r"^_*(?:(?:check|verify|validate|validated|ensure|enforce|require|assert|refuse|is_valid)(?:_|[A-Z]|$)"
+    r"|(?:authori[sz]e|authenticate|restrict|forbid|deny|reject|protect|guard|is_safe|is_allowed"
+    r"|has_perm|has_access|can_|may_|permit|raise_if|fail_if)"
+    r"|(?:saniti[sz]e|escape|quote|clean|safe|secure|strip_tags|redact|mask|filter|drop|block)_)"
+    r"|_(?:check|verify|validate|escape|quote|allowed|permitted)$"
+    r"|^(?:escape|quote|quote_plus|normpath|realpath|secure_filename|sanitize|fchmod|chmod"
+    r"|raise_for_status|is_relative_to|validated|islink|setrlimit)$"
+)
+"""Names of calls that check or make safe."""
+
+NO_CHECK = re.compile(
+    r"(?i)unescape|unquote|^assert_?(?:equal|that|called|not|true|false|is|in)|_equal$"
+)
+
+RENEWAL = re.compile(
+    r"(?i)^(?:cycle_?key|rotate_\w*(?:token|key)\w*|regenerate\w*|renew_?session|invalidate\w*|revoke\w*"
+    r"|reset_session|flush_session|changeSessionId|session_regenerate_id|update_session_auth_hash)$"
+)
+"""Calls that give a session or token a new life, or end it."""
+
+ACCESS = re.compile(
+    r"(?i)login_?required|permission|authori[sz]|authenticate|\bauth\b|requires?_(?!lib|py|pack)|_required$"
+    r"|csrf_protect|xsrf|role|staff|superuser|admin|protected\b|access_control|rate_?limit|throttle"
+    r"|require_(?:POST|GET|http|safe)|never_cache|sensitive_|current_user|verify_|\bjwt|LoginRequired"
+    r"|UserPasses|restricted|guard|enforce|policy"
+)
+"""Decorators, dependencies and base classes that decide who may call."""
+
+NO_ACCESS = re.compile(
+    r"(?i)csrf_exempt|deprecat|skip|mock|patch|fixture|mark\.|require[sd]?_(?:lib|version)"
+)
+
+HARDENING = re.compile(
+    r"(?i)^(?:resolve_entities|no_network|load_dtd|huge_tree|forbid_\w+|verify\w*|check_hostname|cert_reqs"
+    r"|ca_certs?|max_\w+|maxsplit|\w*_?limit|limits?|timeout|perms?|permissions?|secure|httponly|samesite"
+    r"|allow_\w+|\w*unsafe\w*|safe_\w+|is_safe|strict\w*|autoescape|validate\w*|validators?|algorithms?|audience|issuer"
+    r"|follow_redirects|allow_redirects|trust_env|expand_\w+|quote|escape\w*|permission\w*|policy|auth\w*"
+    r"|sanitiz\w*|csrf\w*|required_\w+|trusted\w*|whitelist\w*|blacklist\w*|\w*allowed\w*|target_attr"
+    r"|merge_includes|\w*_hosts?|cookie_\w+|weights_only|require_\w+|flags|decode_content"
+    r"|max_length|min_length|max_digits|\w+_signature|signature\w*|is_admin|owner\w*|umask)$"
+)
+"""Names of arguments that limit or protect."""
+
+EXCLUDING = frozenset(
+    [
+        "ban",
+        "banned",
+        "black",
+        "blacklist",
+        "block",
+        "blocked",
+        "blocklist",
+        "danger",
+        "dangerous",
+        "denied",
+        "deny",
+        "denylist",
+        "disallow",
+        "disallowed",
+        "exclude",
+        "excluded",
+        "exclusion",
+        "exclusions",
+        "excludes",
+        "forbid",
+        "forbidden",
+        "hidden",
+        "hop",
+        "illegal",
+        "insecure",
+        "mask",
+        "masked",
+        "prohibited",
+        "protected",
+        "redact",
+        "redacted",
+        "remove",
+        "removed",
+        "reserved",
+        "restricted",
+        "sanitize",
+        "scrub",
+        "secret",
+        "secrets",
+        "sensitive",
+        "strip",
+        "stripped",
+        "unsafe",
+        "untrusted",
+    ]
+)
+"""Parts of the name of a list that keeps out what is on it."""
+
+ADMITTING = frozenset(
+    [
+        "allow",
+        "allowed",
+        "allowlist",
+        "permit",
+        "permitted",
+        "safe",
+        "trusted",
+        "whitelist",
+        "whitelisted",
+    ]
+)
+"""Parts of the name of a list that lets in what is on it."""
+
+LOCKS = re.compile(
+    r"(?i)lock\b|_lock|mutex|semaphore|atomic|transaction|begin\(|critical|synchronized"
+)
+
+HEADERS = re.compile(
+    r"(?i)x-frame-options|content-security-policy|x-content-type-options|strict-transport-security"
+    r"|referrer-policy|cross-origin-\w+-policy|permissions-policy|cache-control|x-xss-protection"
+)
+"""Response headers that tell a browser what not to do."""
+
+CREDENTIAL_HEADERS = re.compile(
+    r"(?i)authorization|cookie|\btoken|password|secret|location|credential|api-?key"
+)
+"""What must not be passed on."""
+
+SETTINGS = re.compile(
+    r"(?i)(?:^|[._\]['\"])(?:trusted_\w+|verify\w*|verify_mode|check_hostname|http_?only|secure|same_?site"
+    r"|expires\w*|max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|assert_\w+|permission\w*"
+    r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_\w+|SECURE_\w+)['\"\]]*$"
+)
+"""Attributes and settings that protect."""
