@@ -1,15 +1,29 @@
 """List the effective catalog and its rules, the repository's ``.diffcourt/`` included."""
 
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import anyio
+from msgspec.structs import replace
+
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.types import CatalogListing
 from orchestrator.catalog.catalog import find_problems
 from orchestrator.code_review.agent_report_contracts import contracts
+from orchestrator.code_review.analyzers import check_data_files
+from orchestrator.code_review.change.contents import Contents
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import check_references, read_catalog
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.rule_table import Rule, load_rules
-from orchestrator.code_review.tools.registry import TOOLS
+from orchestrator.code_review.tools.analyzer_tools import Analysis
+from orchestrator.code_review.tools.registry import TOOLS, TOPICS, ToolInputs, build
 from orchestrator.errors import ConfigError
+
+Readers = Mapping[str, Mapping[str, Sequence[str]]]
+"""Language → topic → the analyzers that read it as code."""
 
 
 def list_rules(repo: Path | None) -> list[Rule]:
@@ -19,6 +33,32 @@ def list_rules(repo: Path | None) -> list[Rule]:
         ConfigError: the first error in a file.
     """
     return list(load_rules(read_layers_on_disk(repo)).rules.values())
+
+
+def list_readers(repo: Path | None) -> Readers:
+    """What reads which language as code, with the patterns of the repository's ``.diffcourt/``.
+
+    Raises:
+        ConfigError: the first error in a file.
+    """
+    layers = read_layers_on_disk(repo)
+    rules, catalog = load_rules(layers), read_catalog(layers)
+    change = Change(base="", head="", base_tree="", head_tree="", git_dir="")
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        limiter = anyio.CapacityLimiter(1)
+        workspace = ReviewWorkspace(change, rules, Contents(change), root, {}, 0, limiter)
+        files = check_data_files.write(check_data_files.PATTERNS, layers, root / "patterns")
+        inputs = ToolInputs(workspace, new_pool(), (), Focus(), (), (), files)
+        built = build(inputs, replace(catalog.tool_policy, plugins=()))
+        tools = [tool for tool in built if isinstance(tool, Analysis)]
+    found: dict[str, dict[str, list[str]]] = {}
+    for language in catalog.languages.languages:
+        names = catalog.languages.sample_names(language)
+        reading = {tool.spec.name for tool in tools if any(map(tool.reads, names))}
+        by_topic = {topic: sorted(reading & entries.keys()) for topic, entries in TOPICS.items()}
+        found[language] = {topic: names for topic, names in by_topic.items() if names}
+    return found
 
 
 def list_catalog(repo: Path | None) -> CatalogListing:

@@ -38,6 +38,12 @@ class LanguagesFile(Strict, frozen=True):
         entries = ((name, entry.files) for name, entry in self.languages.items())
         return _first_match(path, entries)
 
+    def sample_names(self, language: str) -> list[str]:
+        """Names of files of a language for each of its globs, in lower case and capitalized."""
+        globs = self.languages[language].files
+        names = [re.sub(r"\[(.).*?\]", r"\1", glob).replace("*", "x") for glob in globs]
+        return [*names, *(name.capitalize() for name in names)]
+
     def template_of(self, path: str) -> str:
         """The name of the kind of template that a file is; empty: none."""
         return _first_match(path, self.templates.items())

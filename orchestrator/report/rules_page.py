@@ -1,10 +1,12 @@
 """The rule table as a Markdown page: what is found, why it matters, and how to waive it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.rule_table import Rule
+
+TOPICS = ("security", "qa", "docs", "architecture")
 
 HEAD = """\
 # Findings
@@ -45,10 +47,27 @@ replaces the shipped file. A file with another name adds rules.
 """
 
 
-def render_rules_page(rules: Sequence[Rule]) -> str:
-    """All rules by category, most severe first; ends in a newline."""
+LANGUAGES = """\
+## What is read in which language
+
+The tools that read it as code, by topic. What a verdict makes of files that were read as text only:
+[how deep each file was read](verdict.md#how-deep-each-file-was-read).
+
+| language | security | qa | docs | architecture |
+|---|---|---|---|---|
+"""
+
+
+def render_rules_page(
+    rules: Sequence[Rule], readers: Mapping[str, Mapping[str, Sequence[str]]]
+) -> str:
+    """What is read as code, and all rules by category, most severe first; ends in a newline.
+
+    Args:
+        readers: language → topic → the tools that read it as code.
+    """
     ordered = sorted(rules, key=lambda r: (r.category, SEVERITIES.index(r.severity), r.id))
-    parts = [HEAD]
+    parts = [HEAD, _render_readers(readers)]
     for category, group in groupby(ordered, key=lambda rule: rule.category):
         entries = list(group)
         parts.append(f"## {category} ({len(entries)})\n")
@@ -61,6 +80,16 @@ _LANGUAGES = {
     "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust", "scala": "Scala",
     "swift": "Swift",
 }  # fmt: skip
+
+
+def _render_readers(readers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+    rows = [
+        f"| {language} | " + " | ".join(", ".join(tools.get(topic, ())) for topic in TOPICS) + " |"
+        for language, tools in readers.items()
+        if tools
+    ]
+    text_only = ", ".join(language for language, tools in readers.items() if not tools)
+    return LANGUAGES + "\n".join(rows) + f"\n\nRead as text only: {text_only}.\n"
 
 
 def _render_rule(rule: Rule) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.app.catalog_listing import list_readers
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import COMMANDS
 from orchestrator.code_review.review_flow import FLOW
@@ -54,10 +55,19 @@ def test_every_command_in_the_readme_exists() -> None:
         assert name in COMMANDS
 
 
-def test_the_page_of_findings_is_the_rule_table() -> None:
+def test_the_page_of_findings_is_the_rule_table(tmp_path: Path) -> None:
     """``make docs`` writes it."""
-    page = render_rules_page(list(load_rules([read_shipped_layer()]).rules.values()))
+    rules = list(load_rules([read_shipped_layer()]).rules.values())
+    page = render_rules_page(rules, list_readers(tmp_path))
     assert (ROOT / "docs/findings.md").read_text() == page
+
+
+def test_the_readme_lists_every_language_that_is_read_as_code(tmp_path: Path) -> None:
+    table = (ROOT / "README.md").read_text().partition("## What it reads")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    listed = {name for row in rows for name in row.split(", ")}
+    read = {language for language, tools in list_readers(tmp_path).items() if tools}
+    assert listed == {"language", "every text file"} | read
 
 
 def test_the_verdict_page_speaks_of_every_part() -> None:

@@ -31,13 +31,13 @@ def third_line(verdict: Verdict) -> str:
 
 
 async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> None:
-    text = {"app.py": "X = 1\n", "main.tf": "a = 1\n"}
+    text = {"app.py": "X = 1\n", "main.cob": "STOP RUN.\n"}
     verdict = await review(change(tmp_path, {}, {**text, "tool.bin": b"\0\1" * 50}))
-    assert depths(verdict) == {"app.py": "code", "main.tf": "text"}
+    assert depths(verdict) == {"app.py": "code", "main.cob": "text"}
     assert verdict.depth == DepthCounts(code=1, text=1, none=1, share_as_code=0.333)
-    counted = "3 files: 1 read as code, 1 as text only (.tf), 1 not read (binary)"
+    counted = "3 files: 1 read as code, 1 as text only (.cob), 1 not read (binary)"
     assert third_line(verdict) == f"Read     {counted}"
-    assert gaps(verdict) == {"main.tf": "not read as Terraform: only its text was searched"}
+    assert gaps(verdict) == {"main.cob": "not read as COBOL: only its text was searched"}
     assert verdict.verdict == "needs_changes"
 
 
@@ -47,10 +47,10 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
         ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
         ("logo.png", b"\x7fELF\0\1", "binary; nothing of the change was read as code"),
         ("package-lock.json", LOCK, "lock file; nothing of the change was read as code"),
-        ("strings.c", "char *x = gets(y);\n", "not read as C: only its text was searched"),
-        ("Main.kt", 'val q = "SELECT $x"\n', "not read as Kotlin: only its text was searched"),
-        ("q.sql", "SELECT 1;\n", "not read as SQL: only its text was searched"),
-        ("index.php", "<?php echo $_GET['x'];\n", "not read as PHP: only its text was searched"),
+        ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
+        ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
+        ("pay.cob", "STOP RUN.\n", "not read as COBOL: only its text was searched"),
+        ("top.v", "module m; endmodule\n", "not read as Verilog and VHDL: only its text was searched"),
         ("a.ejs", "<%- user %>\n", "not read as Templates with code: only its text was searched"),
         (
             "conf.j2",
@@ -122,22 +122,22 @@ async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(
 
 
 async def test_prose_is_read_and_comments_of_a_program_are_not_the_program(tmp_path: Path) -> None:
-    head = {"guide.md": "Some words.\n", "a.rs": "// Some words.\n"}
+    head = {"guide.md": "Some words.\n", "a.pas": "// Words.\n", "CMakeLists.txt": "file(a)\n"}
     verdict = await review(change(tmp_path, {}, head))
-    assert depths(verdict) == {"guide.md": "code", "a.rs": "text"}
-    assert list(gaps(verdict)) == ["a.rs"]
+    assert depths(verdict) == {"guide.md": "code", "a.pas": "text", "CMakeLists.txt": "text"}
+    assert list(gaps(verdict)) == ["CMakeLists.txt", "a.pas"]
 
 
 async def test_base_can_make_unread_programs_a_note(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {POLICY: "unread: note\n"}, {"main.tf": "a = 1\n"}))
+    verdict = await review(change(tmp_path, {POLICY: "unread: note\n"}, {"main.cob": "STOP RUN.\n"}))
     assert verdict.verdict == "merge"
     (note,) = verdict.skipped
-    assert (note.path, note.gap) == ("main.tf", False)
+    assert (note.path, note.gap) == ("main.cob", False)
 
 
 async def test_the_change_cannot_make_its_programs_a_note(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {}, {"main.tf": "a = 1\n", POLICY: "unread: note\n"}))
-    assert "main.tf" in gaps(verdict)
+    verdict = await review(change(tmp_path, {}, {"main.cob": "STOP RUN.\n", POLICY: "unread: note\n"}))
+    assert "main.cob" in gaps(verdict)
 
 
 TEMPLATE = "{% if x %}\nvar a = {{ a }};\n{% else %}\n"

@@ -32,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the catalog on stdout, and every error on stderr."""
-    from orchestrator.app.catalog_listing import list_catalog, list_rules
+    from orchestrator.app.catalog_listing import list_catalog, list_readers, list_rules
 
     if args.rules:
         from orchestrator.report.rules_page import render_rules_page
 
-        emit(render_rules_page(list_rules(args.repo)), sys.stdout)
+        page = render_rules_page(list_rules(args.repo), list_readers(args.repo))
+        emit(page, sys.stdout)
         return EXIT_OK
     listing = list_catalog(args.repo)
     if args.json:

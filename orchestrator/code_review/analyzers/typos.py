@@ -14,6 +14,7 @@ from orchestrator.code_review.analyzers.external_program_analyzers import (
 )
 
 _PROSE = frozenset({".md", ".markdown", ".rst", ".txt"})
+_NO_PROSE = "cmakelists.txt"
 _HASH_SUFFIXES = (".py", ".pyi", ".rb", ".sh", ".bash")
 _SLASH_SUFFIXES = (
     ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".java", ".kt", ".rs", ".swift", ".php",
@@ -64,8 +65,9 @@ class Typos(ProgramAnalyzer):
         return pure.suffix in _PROSE or pure.suffix in _COMMENT_STYLES
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """Prose; of code it reads the comments only."""
-        return frozenset(path for path in report.examined if PurePosixPath(path).suffix in _PROSE)
+        """Prose; of a program it reads the comments only."""
+        prose = (path for path in report.examined if PurePosixPath(path).suffix in _PROSE)
+        return frozenset(path for path in prose if not path.lower().endswith(_NO_PROSE))
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name; a copy holds plain text only."""

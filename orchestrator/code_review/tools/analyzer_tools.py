@@ -164,6 +164,11 @@ class Analysis(ABC, Generic[A]):
         """Whether it looks into files of this name."""
         return self._analyzer.wants(path)
 
+    def reads(self, path: str) -> bool:
+        """Whether it reads files of this name as code."""
+        report = AnalyzerReport(self._analyzer.name, "", examined=frozenset({path}))
+        return self.concerns(path) and path in self._analyzer.files_read(report)
+
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Analyze the asked-for files; see ``as_observation``."""
         paths = arguments.get("paths")
