@@ -5,10 +5,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.verdict.depth import DepthCounts
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
+from orchestrator.testing.scripted_model import ScriptedModel
+from tests.providers.whole_kit import reports
 from tests.review.review_kit import Repo, change, review
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +55,11 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
         ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
         ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
         ("pay.cob", "STOP RUN.\n", "not read as COBOL: only its text was searched"),
-        ("top.v", "module m; endmodule\n", "not read as Verilog and VHDL: only its text was searched"),
+        (
+            "top.v",
+            "module m; endmodule\n",
+            "not read as Verilog and VHDL: only its text was searched",
+        ),
         ("a.ejs", "<%- user %>\n", "not read as Templates with code: only its text was searched"),
         (
             "conf.j2",
@@ -121,7 +130,7 @@ async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(
     assert not gaps(verdict)
 
 
-async def test_prose_is_read_and_comments_of_a_program_are_not_the_program(tmp_path: Path) -> None:
+async def test_prose_is_read_as_such_and_a_program_with_its_ending_is_not(tmp_path: Path) -> None:
     head = {"guide.md": "Some words.\n", "a.pas": "// Words.\n", "CMakeLists.txt": "file(a)\n"}
     verdict = await review(change(tmp_path, {}, head))
     assert depths(verdict) == {"guide.md": "code", "a.pas": "text", "CMakeLists.txt": "text"}
@@ -129,14 +138,18 @@ async def test_prose_is_read_and_comments_of_a_program_are_not_the_program(tmp_p
 
 
 async def test_base_can_make_unread_programs_a_note(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {POLICY: "unread: note\n"}, {"main.cob": "STOP RUN.\n"}))
+    verdict = await review(
+        change(tmp_path, {POLICY: "unread: note\n"}, {"main.cob": "STOP RUN.\n"})
+    )
     assert verdict.verdict == "merge"
     (note,) = verdict.skipped
     assert (note.path, note.gap) == ("main.cob", False)
 
 
 async def test_the_change_cannot_make_its_programs_a_note(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {}, {"main.cob": "STOP RUN.\n", POLICY: "unread: note\n"}))
+    verdict = await review(
+        change(tmp_path, {}, {"main.cob": "STOP RUN.\n", POLICY: "unread: note\n"})
+    )
     assert "main.cob" in gaps(verdict)
 
 
@@ -192,3 +205,22 @@ def test_without_a_default_branch_the_command_asks_for_a_base(tmp_path: Path) ->
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "--base HEAD~1" in done.stderr
+
+
+def alone(settings: Settings) -> Settings:
+    return replace(settings, provider="scripted", judge=False, pattern="single")
+
+
+async def test_what_agents_with_a_model_are_shown_is_read_as_code_once_they_report(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {}, {"main.cob": "STOP RUN.\n", "tool.bin": b"\0\1" * 50})
+    read = await review(
+        repo, ScriptedModel({"generalist": [reports(summary="Read.")]}), adjust=alone
+    )
+    assert {entry.path: entry.read_by for entry in read.checked} == {"main.cob": ("generalist",)}
+    assert read.depth == DepthCounts(code=1, text=0, none=1, share_as_code=0.5)
+    assert "main.cob" not in gaps(read)
+    failing = ScriptedModel({"generalist": [ModelError("no")] * 9})
+    silent = await review(repo, failing, adjust=alone)
+    assert depths(silent) == {"main.cob": "text"}
