@@ -55,12 +55,8 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
         ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
         ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
         ("pay.cob", "STOP RUN.\n", "not read as COBOL: only its text was searched"),
-        (
-            "top.v",
-            "module m; endmodule\n",
-            "not read as Verilog and VHDL: only its text was searched",
-        ),
-        ("a.ejs", "<%- user %>\n", "not read as Templates with code: only its text was searched"),
+        ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
+        ("a.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
         (
             "conf.j2",
             "{{ x }}\n",
@@ -75,6 +71,15 @@ async def test_a_change_that_nobody_read_never_merges(
     assert gaps(verdict) == {path: why}
     assert (verdict.status, verdict.verdict) == ("incomplete", "needs_changes")
     assert verdict.depth.share_as_code == 0
+
+
+@pytest.mark.parametrize("left", ["", None])
+async def test_a_program_that_is_emptied_or_deleted_is_not_read_either(
+    tmp_path: Path, left: str | None
+) -> None:
+    base = {"pay.cob": "PERFORM CHECK-LIMIT.\nSTOP RUN.\n"}
+    verdict = await review(change(tmp_path, base, {"pay.cob": left, "app.py": "X = 1\n"}))
+    assert list(gaps(verdict)) == ["pay.cob"]
 
 
 async def test_a_submodule_alone_never_merges(tmp_path: Path) -> None:

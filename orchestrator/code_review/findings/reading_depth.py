@@ -102,7 +102,7 @@ def add_unread(
 
 def _program(file: ChangedFile, languages: LanguagesFile) -> str:
     """What a file is that executes; empty for every other."""
-    if not file.size:
+    if _is_empty(file):
         return ""
     language = languages.language_of(file.path)
     if language:
@@ -117,4 +117,9 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     if file.kind != "text":
         return True
     language = languages.language_of(file.path)
-    return bool(file.size) and not (language and languages.languages[language].kind == "prose")
+    return not (_is_empty(file) or (language and languages.languages[language].kind == "prose"))
+
+
+def _is_empty(file: ChangedFile) -> bool:
+    """Whether a text file has no line, and had none."""
+    return not (file.size or file.added or file.removed)
