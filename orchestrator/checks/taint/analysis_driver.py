@@ -16,8 +16,7 @@ from orchestrator.checks.taint.entry_points import (
     distinctive_names,
     find_users,
     functions_containing,
-    lines_with,
-    names_pattern,
+    lines_naming,
     spans,
 )
 from orchestrator.checks.taint.library_models import LibraryModels
@@ -82,11 +81,10 @@ class TaintAnalysis:
         while names and len(seen) < _MAX_NAMES:
             fresh = distinctive_names(names) - seen
             seen.update(fresh)
-            pattern = names_pattern(fresh)
             names = []
             for path in scope if fresh else ():
                 names.extend(
-                    self._run_path(path, lines_with(self.project.text(path) or "", pattern))
+                    self._run_path(path, lines_naming(self.project.text(path) or "", fresh))
                 )
 
     def _run_path(self, path: str, lines: list[int]) -> list[str]:

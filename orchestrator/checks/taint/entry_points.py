@@ -3,7 +3,7 @@
 import ast
 import bisect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -13,6 +13,7 @@ from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Module, Project, imported_packages
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_ANY_WORD: Final = re.compile(r"\w+")
 REMOTE: Final = frozenset({"request", "socket"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -181,9 +182,16 @@ def distinctive_names(names: Iterable[str]) -> set[str]:
     return {name for name in names if len(name) > 2 and name not in COMMON and name[:2] != "__"}
 
 
-def names_pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Matches any of these names as a word."""
-    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, names))) or '(?!)'})\b")
+def lines_naming(text: str, names: Set[str]) -> list[int]:
+    """The 1-based lines that hold one of these names as a word.
+
+    A pattern tries its alternatives one by one, and most of thousands of names are not there: so
+    it is made of those that are.
+    """
+    present = names & set(_ANY_WORD.findall(text))
+    if not present:
+        return []
+    return lines_with(text, re.compile(rf"\b(?:{'|'.join(sorted(present))})\b"))
 
 
 def find_users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
@@ -197,13 +205,13 @@ def find_users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     names = {name for path in fresh for name in _DEFINED.findall(project.text(path) or "")}
     for _ in range(_LEVELS):
-        imports, named = _imports_any(fresh), names_pattern(distinctive_names(names))
+        imports, named = _imports_any(fresh), distinctive_names(names)
         fresh, names = [], set()
         for path in others:
             text = project.text(path) or ""
             if path in found or len(found) >= _MAX_FILES or not imports.search(text):
                 continue
-            lines = lines_with(text, named)
+            lines = lines_naming(text, named)
             module = project.module(path) if lines else None
             if module is not None:
                 found[path] = lines
