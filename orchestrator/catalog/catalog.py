@@ -172,6 +172,8 @@ def _digests(
 
 def _with_overrides(agents: Mapping[str, AgentSpec], settings: Settings) -> Mapping[str, AgentSpec]:
     """Replace models and limits of agents by those that the settings give them."""
+    if settings.model is not None:
+        agents = {name: replace(agent, model=settings.model) for name, agent in agents.items()}
     changed = {}
     for name, given in settings.agents.items():
         limits = {key: value for key, value in asdict(given).items() if value is not None}

@@ -135,6 +135,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     lead: NonEmptyStr
     specialists: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     single: NonEmptyStr
+    model: NonEmptyStr | None = None
     agents: dict[str, AgentOverrides]
     concurrency: Annotated[int, Meta(ge=1, le=256)]
     bounds: RunBounds

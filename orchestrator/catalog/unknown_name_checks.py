@@ -32,6 +32,8 @@ def check_settings(
     yield from _check_known(node, "agent", [settings.single], agents, "single")
     yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
     yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
+    if settings.model == HUMAN:
+        yield node.error(f"{HUMAN!r} is a person and no model", "model")
     for name, given in settings.agents.items():
         yield from _check_known(node, "agent", [name], agents, "agents", name)
         if given.model == HUMAN:

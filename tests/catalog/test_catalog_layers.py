@@ -222,14 +222,26 @@ def test_a_tool_policy_only_narrows(with_files):
 
 
 def test_the_settings_replace_an_agents_model_and_limits(with_files):
-    text = "agents:\n  qa: {model: strong, turns: 3}\n  docs: {seconds: 7}\n"
+    text = "agents:\n  qa: {model: fast, turns: 3}\n  docs: {seconds: 7}\n"
     agents = with_files({"config/defaults.yaml": text}).agents
-    assert (agents["qa"].model, agents["qa"].bounds.turns) == ("strong", 3)
-    assert (agents["docs"].model, agents["docs"].bounds.seconds) == ("fast", 7)
+    assert (agents["qa"].model, agents["qa"].bounds.turns) == ("fast", 3)
+    assert (agents["docs"].model, agents["docs"].bounds.seconds) == ("strong", 7)
 
 
-def test_a_person_is_no_model_of_an_agent(loaded):
-    own = layer(config__defaults="agents:\n  qa: {model: human}")
+def test_one_setting_lets_all_agents_begin_at_a_stage_but_those_with_a_model_of_their_own(
+    with_files,
+):
+    text = "model: fast\nagents: {judge: {model: strong}, qa: {turns: 3}}\n"
+    agents = with_files({"config/defaults.yaml": text}).agents
+    models = {name: agent.model for name, agent in agents.items()}
+    assert models == {**dict.fromkeys(agents, "fast"), "judge": "strong"}
+    stages = ("fast", "fast-retry", "strong", "strongest", "human")
+    assert {agent.escalation for agent in agents.values()} == {stages}
+
+
+@pytest.mark.parametrize("text", ["agents:\n  qa: {model: human}", "model: human"])
+def test_a_person_is_no_model_of_an_agent(loaded, text):
+    own = layer(config__defaults=text)
     with pytest.raises(ConfigError, match="'human' is a person and no model"):
         loaded(read_shipped_layer(), own)
 

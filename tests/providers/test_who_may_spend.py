@@ -109,7 +109,7 @@ def test_base_never_lowers_a_known_price(entry: str) -> None:
 
 def test_a_bound_in_dollars_refuses_a_model_whose_price_nobody_vouches_for(tmp_path: Path) -> None:
     files = {
-        ".diffcourt/config/models.yaml": "providers: {anthropic: {models: {fast: dear-1}}}\n",
+        ".diffcourt/config/models.yaml": "providers: {anthropic: {models: {strong: dear-1}}}\n",
         ".diffcourt/config/prices.yaml": f"prices: {{dear-1: {FREE}}}\n",
     }
     repo = change(tmp_path, files, HEAD)

@@ -24,12 +24,14 @@ pytestmark = pytest.mark.anyio
 MODELS = load_models([read_shipped_layer()])
 CHOOSE = partial(choose_model, MODELS, "anthropic", {})
 DEAD = ModelError("the line went dead")
+CHEAP_FIRST = "agents: {qa: {model: fast}, docs: {model: fast}, architecture: {model: fast}}\n"
 FAST = ["fast", "fast-retry", "strong", "strongest", "human"]
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    return change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+    policy = {".diffcourt/config/defaults.yaml": CHEAP_FIRST}
+    return change(tmp_path, policy, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
 
 
 @pytest.fixture
