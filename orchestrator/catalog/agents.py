@@ -56,7 +56,7 @@ class AgentFrontMatter(Strict, frozen=True):
     description: NonEmptyStr
     tools: tuple[str, ...]
     disallowed_tools: tuple[str, ...] = field(default=(), name="disallowedTools")
-    model: NonEmptyStr = "fast"
+    model: NonEmptyStr = "strong"
     max_turns: PositiveInt | None = field(default=None, name="maxTurns")
     skills: tuple[str, ...] = ()
     metadata: AgentMetadata = AgentMetadata()

@@ -35,7 +35,7 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         assert spec.escalation[-1] == "human", spec.name
 
 
-def test_each_specialist_names_its_colleagues_topics_and_what_counts_as_a_finding(catalog):
+def test_each_specialist_names_its_colleagues_topics(catalog):
     specialists = set(catalog.settings.specialists)
     for name in specialists:
         prompt = catalog.agents[name].prompt
@@ -43,9 +43,12 @@ def test_each_specialist_names_its_colleagues_topics_and_what_counts_as_a_findin
         assert {other for other in specialists if f"({other})" in not_its_own} == (
             specialists - {name}
         ), name
-    for name in (*specialists, catalog.settings.single):
-        assert "what breaks and for whom" in catalog.agents[name].prompt, name
-        assert "At most ten above `info`" in catalog.agents[name].prompt, name
+
+
+def test_all_agents_begin_and_escalate_at_the_same_stages(catalog):
+    """So that a team reads one cached opening."""
+    stages = {(agent.model, agent.escalation) for agent in catalog.agents.values()}
+    assert stages == {("strong", ("fast", "fast-retry", "strong", "strongest", "human"))}
 
 
 def test_errors_performance_and_maintainability_are_somebodys(catalog):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.providers.model_review_kit import KINDS, checks_not_run, duplicates, refuted, slips
+from tests.providers.model_review_kit import KINDS, checks_not_run, cost, duplicates, refuted, slips
 
 
 def test_slips_cost_no_finding_and_an_invented_quote_gains_none(tmp_path: Path) -> None:
@@ -26,3 +26,9 @@ def test_an_invented_critical_that_a_colleague_refutes_does_not_block(tmp_path: 
 def test_required_checks_run_whatever_models_reply(tmp_path: Path) -> None:
     missing = checks_not_run(tmp_path / "repo", ["empty reports"])
     assert set(missing.values()) == {0}
+
+
+def test_a_team_as_shipped_costs_at_most_half_more_than_one_agent(tmp_path: Path) -> None:
+    team, single = (cost(tmp_path / pattern, pattern) for pattern in ("team", "single"))
+    assert team.uncached <= 1.4 * single.uncached
+    assert team.usd <= 1.45 * single.usd

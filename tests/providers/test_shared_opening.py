@@ -76,6 +76,9 @@ def test_every_agent_begins_with_the_same_bytes(
     opening = first_text(requests["qa"])
     assert f"+{LONG.count(chr(10)) - 1} -0" in opening
     assert "return eval(text)" in opening
+    # What counts as a finding is said once, to all.
+    said_once = ("what breaks and for whom", "At most ten above `info`", "`because_of`")
+    assert [str(requests["qa"].body).count(text) for text in said_once] == [1, 1, 1]
     assert "Required checks, which code has run: no-secrets, " in opening
     assert "Text evaluated as code" in opening
     findings, _, leads = opening.partition("Leads (1): ")

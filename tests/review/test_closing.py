@@ -81,6 +81,30 @@ async def test_the_lead_sums_up_what_was_merged_once_and_without_tools(
     assert again.usage.model_calls == verdict.usage.model_calls == len(model.requests)
 
 
+async def test_a_clean_review_has_the_plans_sentence_and_costs_no_further_call(repo: Repo) -> None:
+    model = ScriptedModel(script(lead=[plan(*TEAM, summary="It names the app.")]))
+    verdict = await review(repo, model, adjust=unjudged)
+    model.finish()
+    assert (verdict.verdict, verdict.findings) == ("merge", ())
+    assert (verdict.lead_summary, verdict.usage.notes) == ("It names the app.", ())
+
+
+async def test_findings_that_differ_in_place_alone_are_shown_to_the_lead_as_one(repo: Repo) -> None:
+    repo.git("checkout", "-q", "-b", "topic", "HEAD~1")
+    repo.commit({"app.py": "".join(f'A{n} = "\u202e{n}"\n' for n in range(14))})
+    quoted = {"path": "app.py", "start_line": 3, "end_line": 3, "quote": 'A2 = "\u202e2"'}
+    model = ScriptedModel(script(lead=[plan(*TEAM), sums("Look at F1.")]))
+    model._script["docs"] = [report(findings=[claim(title="Contested", **quoted)])]
+    verdict = await review(repo, model, adjust=unjudged)
+    asked = model.requests[-1]
+    facts = parse_framed(str(asked.messages[0].blocks[0].text), asked.nonce)
+    groups = facts["findings"]
+    alike = max(groups, key=lambda one: len(one.get("alike", ())))
+    assert (alike["title"], len(alike["alike"])) == ("Bidirectional control character", 10)
+    named = sum(1 + len(one.get("alike", ())) + one.get("alike_not_shown", 0) for one in groups)
+    assert named == len(verdict.findings) > len(groups)
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [

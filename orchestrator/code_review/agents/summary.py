@@ -6,7 +6,7 @@ be shown, the counted summary stands alone, and a note says why.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta
@@ -38,6 +38,9 @@ SHOWN = 40
 
 DETAILED = 10
 """Findings, the first of them, that are shown with their details."""
+
+ALIKE = 10
+"""Findings of the same words that are named behind the first of them."""
 
 SHOWN_TEXT = 300
 """Characters of each text among them."""
@@ -80,7 +83,13 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
-    """The lead's summary of a review; or nothing, and why there is none."""
+    """The lead's summary of a review; or nothing, and why there is none.
+
+    A review without findings and gaps has its plan's sentence on the change, which costs no call.
+    """
+    planned = state.rounds[0].plan.summary.strip()
+    if planned and len(planned) <= LONGEST and _is_clean(verdict):
+        return _qualify_check_claims(planned, verdict), ""
     task = build_summary_task(state, verdict)
     result = await run_task(task, state.runtime, state.budget)
     if result.status != "ok":
@@ -100,6 +109,11 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     return _qualify_check_claims(form.summary.strip(), verdict), ""
 
 
+def _is_clean(verdict: Verdict) -> bool:
+    gaps = any(skip.gap for skip in verdict.skipped)
+    return not (verdict.findings or verdict.rejected or gaps or verdict.stop.uncertain)
+
+
 def _qualify_check_claims(text: str, verdict: Verdict) -> str:
     """The words, with that said behind a claim that the checks passed when not all did."""
     if all(
@@ -115,14 +129,14 @@ def _qualify_check_claims(text: str, verdict: Verdict) -> str:
 def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
     """What the lead is shown: nothing of it differs between a run and its resumption."""
     gaps = [skip for skip in verdict.skipped if skip.gap]
+    findings = _group_alike(verdict.findings)
     return {
         "outcome": verdict.verdict,
         "status": verdict.status,
         "ended": _shorten(verdict.stop.detail),
         "uncertain": [_shorten(text) for text in verdict.stop.uncertain[:SHOWN]],
         "findings": [
-            _brief(finding, detailed=place < DETAILED)
-            for place, finding in enumerate(verdict.findings[:SHOWN])
+            _brief(alike, detailed=place < DETAILED) for place, alike in enumerate(findings[:SHOWN])
         ],
         "rejected": [
             describe_rejected(entry, longest=SHOWN_TEXT, quoted=False)
@@ -131,17 +145,29 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
         "gaps": [{"path": g.path, "tool": g.tool, "why": _shorten(g.why)} for g in gaps[:SHOWN]],
         "checks": {check.name: check.status for check in verdict.required_checks},
         "not_shown": {
-            "findings": max(0, len(verdict.findings) - SHOWN),
+            "findings": sum(map(len, findings[SHOWN:])),
             "rejected": max(0, len(verdict.rejected) - SHOWN),
             "gaps": max(0, len(gaps) - SHOWN),
         },
     }
 
 
-def _brief(finding: Finding, *, detailed: bool) -> Mapping[str, object]:
-    """A finding without what is empty."""
-    shown = describe(finding, longest=SHOWN_TEXT, quoted=False)
+def _group_alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings that differ in their place alone, together; a contested one stands alone."""
+    groups: dict[Hashable, list[Finding]] = {}
+    for one in findings:
+        same = (one.title, one.rule, one.severity, one.state, one.standing, one.reported_by)
+        groups.setdefault(one.id if one.objections else same, []).append(one)
+    return list(groups.values())
+
+
+def _brief(alike: Sequence[Finding], *, detailed: bool) -> Mapping[str, object]:
+    """A finding without what is empty, and the ids and places of those like it."""
+    first, *others = alike
+    shown = describe(first, longest=SHOWN_TEXT, quoted=False)
     shown["detail"] = shown["detail"] if detailed else ""
+    shown["alike"] = [f"{one.id} {one.path}:{one.start_line}" for one in others[:ALIKE]]
+    shown["alike_not_shown"] = len(others[ALIKE:])
     return {name: value for name, value in shown.items() if value}
 
 
