@@ -97,7 +97,9 @@ async def test_findings_that_differ_in_place_alone_are_shown_to_the_lead_as_one(
     model._script["docs"] = [report(findings=[claim(title="Contested", **quoted)])]
     verdict = await review(repo, model, adjust=unjudged)
     asked = model.requests[-1]
-    facts = parse_framed(str(asked.messages[0].blocks[0].text), asked.nonce)
+    (brief,) = asked.messages[0].blocks
+    assert isinstance(brief, Text)
+    facts = parse_framed(brief.text, asked.nonce)
     groups = facts["findings"]
     alike = max(groups, key=lambda one: len(one.get("alike", ())))
     assert (alike["title"], len(alike["alike"])) == ("Bidirectional control character", 10)
