@@ -213,10 +213,16 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
 
 
 def _words(rule: Mapping[str, Any]) -> frozenset[str]:
-    """A word of each way in which a rule can match; none where one of the ways has no word."""
+    """A word of each way in which a rule can match; none where one of the ways has no word.
+
+    Of a pattern with a context, only the innermost block is sure to be part of what is matched.
+    """
     ways = rule.get("any", [rule])
     patterns = [way.get("pattern", "") for way in ways]
-    texts = [each if isinstance(each, str) else each["context"] for each in patterns]
+    texts = [
+        each if isinstance(each, str) else each["context"].removeprefix("<?php").rpartition("{")[2]
+        for each in patterns
+    ]
     words = [max(_WORD.findall(text), key=len, default="") for text in texts]
     return frozenset(words if all(words) else ())
 

@@ -177,3 +177,8 @@ def test_a_script_of_the_project_may_build_its_commands(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
     assert codes(tmp_path, "server/a.js", text) == ["js-shell"]
     assert codes(tmp_path, "scripts/a.js", text) == []
+
+
+def test_the_scaffold_around_a_pattern_needs_not_be_in_the_file(tmp_path: Path) -> None:
+    reply = look(tmp_path, {"a.c": "int main() {\n    char line[9];\n    gets(line);\n}\n"})
+    assert [finding.code for finding in reply.findings] == ["c-gets"]
