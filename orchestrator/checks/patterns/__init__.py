@@ -23,6 +23,7 @@ from orchestrator.checks.check_io import (
 )
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load
 from orchestrator.checks.patterns.template_code_extraction import (
+    extract_php,
     extract_ruby,
     extract_scripts,
     is_component,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _NEAR = 3  # lines around a match that say what it is for
 _SHOWN = 3  # lines of a match that identify it; a call may span a whole program
 _NAMED = 60  # characters of a value that a message repeats
+
+_PHP_TAG = "<?"
 
 # What a parser puts in where something is missing has no text and is no named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
@@ -71,6 +74,8 @@ def _parts(source: Source) -> list[Source]:
         ]
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
+    elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
+        return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
     else:
         return [source]
     return [

@@ -16,6 +16,7 @@ A file holds:
     joined_by  kinds of child that make a node text put together from parts
     known      expression: a value whose source matches it whole does no harm
     pure       expression: calls whose result is made of their arguments alone
+    methods    expression: called methods whose result is made of their object and arguments
     safe       expression: calls whose result does no harm
     request    expression: a value whose source matches it whole comes with a request
     patterns   the defects, see ``Pattern``
@@ -104,6 +105,7 @@ class Language(Struct, frozen=True):
     joined_by: frozenset[str]
     known: re.Pattern[str]
     pure: re.Pattern[str]
+    methods: re.Pattern[str]
     safe: re.Pattern[str]
     request: re.Pattern[str]
     patterns: tuple[Pattern, ...]
@@ -144,6 +146,7 @@ DEFAULTS: Mapping[str, Any] = {
     "joined_by": ["+", "+="],
     "known": r"(\w+(\.|::))*[A-Z][A-Z0-9_]+",
     "pure": NOTHING,
+    "methods": NOTHING,
     "safe": "[eE]scape|[sS]aniti[sz]e|[qQ]uote|[eE]ncode",
     "request": NOTHING,
 }

@@ -131,3 +131,23 @@ def extract_ruby(text: str) -> str:
         else:
             program.append(f"{code.lstrip(_SIGNS).removesuffix('-')};")
     return "".join(program)
+
+
+_PHP = re.compile(
+    r"<\?(?:php\b|=)|\?>|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?\*/|(?:\#|//)(?:(?!\?>)[^\n])*",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def extract_php(text: str) -> str:
+    """The PHP between the tags of a page, on the lines where it is."""
+    parts, at, inside = [], 0, False
+    for tag in _PHP.finditer(text):
+        if tag.start() < at or (tag[0] == "?>") != inside or not tag[0].startswith(("<?", "?>")):
+            continue
+        between = text[at : tag.start()]
+        parts.append(between if inside else "\n" * between.count("\n"))
+        parts.append(";" if inside else " echo " if tag[0] == "<?=" else " ")
+        at, inside = tag.end(), not inside
+    rest = text[at:]
+    return "".join([*parts, rest if inside else "\n" * rest.count("\n")])

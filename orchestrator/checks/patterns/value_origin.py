@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _QUOTES = frozenset("\"'`")
 
-Place = tuple[int, int]
+Place = tuple[int, int, str]
 
 
 class ValueOrigins:
@@ -62,6 +62,8 @@ class ValueOrigins:
     def _harmless(self, node: SgNode) -> bool:
         """Whether a value is a constant on the face of it, or is made safe."""
         language, kind, text = self._language, node.kind(), node.text()
+        if language.values.get(kind) == () and not node.named_children():
+            return True  # an empty string or list
         if kind in language.literals:
             return language.inserts.search(text) is None
         if language.known.fullmatch(text):
@@ -79,7 +81,10 @@ class ValueOrigins:
         if kind in language.names:
             return self._values_of(node)
         if kind in language.calls:
+            receiver = self._receiver(node)
             arguments = _part(node, language.calls[kind])
+            if receiver is not None:
+                return [receiver, *(arguments.named_children() if arguments else ())]
             pure = language.pure.search(_callee(node.text())) is not None
             return arguments.named_children() if pure and arguments else []
         fields = language.values.get(kind)
@@ -88,6 +93,13 @@ class ValueOrigins:
         if not fields:
             return node.named_children()
         return [part for field in fields if (part := _part(node, field)) is not None]
+
+    def _receiver(self, call: SgNode) -> SgNode | None:
+        """The object whose method is called, where the result is made of it."""
+        method = call.named_children()[0]
+        if self._language.methods.search(method.text()) is None:
+            return None
+        return self._source(method)
 
     def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
         """A value and all that it is made of; what a part is made of that stops it is left out."""
@@ -200,7 +212,7 @@ def _part(node: SgNode, part: Part) -> SgNode | None:
 
 def _place(node: SgNode) -> Place:
     span = node.range()
-    return span.start.index, span.end.index
+    return span.start.index, span.end.index, node.kind()  # an argument spans what its value does
 
 
 def _callee(text: str) -> str:

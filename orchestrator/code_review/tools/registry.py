@@ -214,9 +214,7 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
         lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
     ),
     "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
-    "patterns": _patterns(
-        "security", "Dangerous calls in JavaScript, TypeScript, C, C++, Go, Java and Ruby."
-    ),
+    "patterns": _patterns("security", "Dangerous calls in other languages than Python."),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))
     ),
@@ -267,7 +265,7 @@ QA: Mapping[str, OfSide | OfChange] = {
     "oxlint": OfSide(
         "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
     ),
-    "pattern_bugs": _patterns("qa", "Likely bugs in C, C++, Go, Java and Ruby."),
+    "pattern_bugs": _patterns("qa", "Likely bugs in other languages than Python."),
     "complexity": _compare(
         "complexity",
         "python.complexity",

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
 from tests.review.review_kit import change, options
@@ -23,25 +21,26 @@ patterns:
 """
 RULE = """
 rules:
-  - {id: security.shop-raw, title: Raw query, severity: high, from: ["patterns:js-shop-raw", "patterns:php-eval"],
+  - {id: security.shop-raw, title: Raw query, severity: high, from: ["patterns:js-shop-raw", "patterns:lua-run"],
      why: Because., fix: Mend it.}
 """
 CODE = {
     "bad.js": "export const f = (t) => shop.raw(t);\n",
     "good.js": "shop.raw('select 1');\n",
     "old.js": "export const f = (x) => eval(x);\n",
-    "a.php": "<?php\nevaluate($x);\n",
+    "a.lua": "os.execute(x)\n",
 }
 FOLDER = ".diffcourt/config"
 
 
-def php() -> str:
-    """Another language is as much as a shipped one's file, here with its tables left as they are."""
-    data = yaml.safe_load((data_root() / "config/patterns/javascript.yaml").read_text())
-    example = {"bad": "<?php evaluate($x);", "good": "<?php"}
-    pattern = {"code": "php-eval", "rule": {"pattern": "evaluate($$$A)"}, "message": "m"}
-    data |= {"grammars": {".php": ["php"]}, "patterns": [pattern | {"example": example}]}
-    return yaml.safe_dump(data)
+LUA = """
+grammars: {.lua: [lua]}
+patterns:
+  - code: lua-run
+    rule: {pattern: os.execute($V)}
+    message: A command is run
+    example: {bad: "os.execute(x)", good: "print(x)"}
+"""
 
 
 def review(tmp_path: Path, own: dict[str, str]) -> Verdict:
@@ -50,10 +49,10 @@ def review(tmp_path: Path, own: dict[str, str]) -> Verdict:
 
 
 def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) -> None:
-    own = {"patterns/shop.yaml": MORE, "patterns/php.yaml": php(), "rules/shop.yaml": RULE}
+    own = {"patterns/shop.yaml": MORE, "patterns/lua.yaml": LUA, "rules/shop.yaml": RULE}
     verdict = review(tmp_path, own)
     found = {(f.path, f.rule) for f in verdict.findings if f.category == "security"}
-    assert {("bad.js", "security.shop-raw"), ("a.php", "security.shop-raw")} <= found
+    assert {("bad.js", "security.shop-raw"), ("a.lua", "security.shop-raw")} <= found
     assert "good.js" not in {path for path, _ in found}
     assert {path for path, rule in found if rule != "security.shop-raw"} == {"old.js"}
     assert {entry.path for entry in verdict.checked if entry.depth == "code"} == CODE.keys()
@@ -65,7 +64,10 @@ def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) 
         ("- a\n", "must be a mapping"),
         ("a: [\n", "not valid YAML"),
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
-        ("extends: klingon\npatterns: []\n", "allowed: c, go, java, javascript, ruby"),
+        (
+            "extends: klingon\npatterns: []\n",
+            "allowed: c, csharp, go, java, javascript, kotlin, php, ruby",
+        ),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
         (MORE.replace("where: {SQL: {is: [varies]}}", "near: '('"), "not a valid pattern file"),
