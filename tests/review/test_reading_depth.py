@@ -15,6 +15,7 @@ from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.providers.whole_kit import reports
 from tests.review.review_kit import Repo, change, review
+from tests.review.team_kit import scores
 
 pytestmark = pytest.mark.anyio
 
@@ -216,6 +217,10 @@ def alone(settings: Settings) -> Settings:
     return replace(settings, provider="scripted", judge=False, pattern="single")
 
 
+def judged_alone(settings: Settings) -> Settings:
+    return replace(settings, provider="scripted", pattern="single")
+
+
 async def test_what_agents_with_a_model_are_shown_is_read_as_code_once_they_report(
     tmp_path: Path,
 ) -> None:
@@ -229,3 +234,17 @@ async def test_what_agents_with_a_model_are_shown_is_read_as_code_once_they_repo
     failing = ScriptedModel({"generalist": [ModelError("no")] * 9})
     silent = await review(repo, failing, adjust=alone)
     assert depths(silent) == {"main.cob": "text"}
+
+
+async def test_a_judged_review_relies_on_no_more_than_the_share_that_was_read(
+    tmp_path: Path,
+) -> None:
+    app = {"app.py": '"""An app."""\n\nNAME = "app"\n'}
+
+    async def confidence(path: Path, head: dict[str, str | bytes | None]) -> float | None:
+        lines = {"generalist": [reports(summary="Read.")], "judge": [scores()]}
+        verdict = await review(change(path, {}, head), ScriptedModel(lines), adjust=judged_alone)
+        return verdict.confidence
+
+    assert await confidence(tmp_path / "all", {**app}) == 1.0
+    assert await confidence(tmp_path / "part", {**app, "tool.bin": b"\0\1" * 50}) == 0.75
