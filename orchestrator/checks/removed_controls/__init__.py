@@ -1,5 +1,6 @@
 """Controls that a change removes or weakens: guard clauses, checks, limits, escaping, access."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,7 +9,9 @@ from orchestrator.checks.python.source_definitions import NotParsedError, parse_
 from orchestrator.checks.removed_controls.control import ChangedFile
 from orchestrator.checks.removed_controls.judging import Losses
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
-from orchestrator.checks.removed_controls.python_controls import read_controls
+from orchestrator.checks.removed_controls.other_languages import GRAMMARS
+from orchestrator.checks.removed_controls.other_languages import read_controls as read_other
+from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -38,21 +41,26 @@ def run(job: dict[str, Any]) -> CheckReply:
 def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
     head = Source(file["path"], read(job["head_root"], file["path"])).lines
     old = file["old_path"]
-    base = Source(old, read(job["base_root"], old)).lines if old and file["removed"] else []
+    base = Source(old, read(job["base_root"], old)).lines if old else []
     return ChangedText(file["path"], base, head, file["removed"], file["added"])
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | None:
     """The controls of a changed file on both sides; None where there is nothing to compare."""
-    if not text.path.endswith(".py"):
+    suffix = os.path.splitext(text.path)[1].lower()
+    if (not text.base and not text.head) or suffix not in {".py", *GRAMMARS}:
         return None
+    hunks = list(text.hunks())
+    sides = (
+        (text.base, _touched(hunk.base for hunk in hunks)),
+        (text.head, _touched(hunk.head for hunk in hunks)),
+    )
     try:
         base, head = (
-            read_controls(parse_text("\n".join(lines)), lines, _touched(ranges))
-            for lines, ranges in (
-                (text.base, [hunk.base for hunk in text.hunks()]),
-                (text.head, [hunk.head for hunk in text.hunks()]),
-            )
+            read_python(parse_text("\n".join(lines)), lines, touched)
+            if suffix == ".py"
+            else read_other(GRAMMARS[suffix], lines, touched)
+            for lines, touched in sides
         )
     except (NotParsedError, RecursionError, MemoryError, ValueError):
         return None

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
 
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NAMES = re.compile(r"[^\W\d]\w*")
 
 
@@ -120,11 +119,6 @@ class ChangedFile:
         near = (*head, *range(head.stop, last + 1), *range(head.start - 1, first - 1, -1))
         found = (line for line in near if line <= len(lines) and _is_code(lines[line - 1]))
         return next(found, first)
-
-
-def split_words(words: frozenset[str] | set[str]) -> frozenset[str]:
-    """The parts of names in lower case: ``checkHostName`` has check, host and name."""
-    return frozenset(part.lower() for word in words for part in _PARTS.findall(word))
 
 
 def _is_code(line: str) -> bool:

@@ -7,14 +7,26 @@ from functools import cached_property
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.removed_controls import vocabulary as words
-from orchestrator.checks.removed_controls.control import ChangedFile, Control, split_words
+from orchestrator.checks.removed_controls.control import ChangedFile, Control
+from orchestrator.checks.removed_controls.vocabulary import split_words
 
 KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
 NEW_LINES = 2  # added to the function, with which it does not do the same in another way
 SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
 SHOWN = 90  # characters of a control in a message
 
-_SPLIT = re.compile(r"\W+")
+_CONDITIONS = frozenset({"guard", "condition", "filter"})
+_TAKE_OUT = frozenset({"pop", "discard", "remove"})
+_DISCLOSED = ("disclosure", "This is no longer taken out before it is passed on", 0.7)
+_PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
+_PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
+# A match of the whole text, and calls that accept more.
+_WEAKER: Mapping[str, frozenset[str]] = {
+    "fullmatch": frozenset({"match", "search", "findall"}),
+    "match": frozenset({"search", "findall"}),
+    "startswith": frozenset(),
+    "endswith": frozenset(),
+}
 
 
 class Losses:
@@ -44,8 +56,8 @@ class Losses:
         """How many more calls of each name there are in head than in base."""
         change: Counter[str] = Counter()
         for file in self._files:
-            change.update(c.name for c in file.head.controls if c.kind == "call")
-            change.subtract(c.name for c in file.base.controls if c.kind == "call")
+            change.update(c.name.lstrip("_") for c in file.head.controls if c.kind == "call")
+            change.subtract(c.name.lstrip("_") for c in file.base.controls if c.kind == "call")
         return change
 
     def findings(self) -> Iterator[RawFinding]:
@@ -95,14 +107,29 @@ class Losses:
 
     # --- one kind of control each -----------------------------------------------------------------
 
+    def _loosened(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """An equality that is now a comparison of a part of the text."""
+        if " == " not in control.key or control.scope not in file.head.scopes:
+            return None
+        for new in file.head.controls:
+            if new.kind in _CONDITIONS and new.scope == control.scope and file.is_added(new):
+                same = new.words - _PARTIAL == control.words
+                if same and " == " not in new.key and _PARTLY.search(new.key):
+                    return "condition-weakened", "A partial match replaces", 0.8
+        return None
+
     def guard(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """An early end of the function, or a part of its condition."""
+        if loosened := self._loosened(file, control):
+            return loosened
         if not (
             self.is_same_work(file, control)
             and self.uses_value(file, control)
             and not self.is_rewritten(control)
             and not self._message_kept(control)
         ):
+            return None
+        if not control.words.isdisjoint(words.LEGACY):
             return None
         parts = split_words(control.words)
         strict = control.effect in {"raise", "reject"}
@@ -128,6 +155,8 @@ class Losses:
 
     def condition(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A condition of a block that is now run without it."""
+        if loosened := self._loosened(file, control):
+            return loosened
         if not control.follows or not self.is_same_work(file, control):
             return None
         if control.follows not in file.scope_lines(control.scope)[1]:
@@ -136,10 +165,14 @@ class Losses:
 
     def filter(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """What had to hold for a value to pass."""
+        if loosened := self._loosened(file, control):
+            return loosened
         return self._weakened(file, control) if self.is_same_work(file, control) else None
 
     def _weakened(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        parts = split_words(control.words)
+        if not control.words.isdisjoint(words.LEGACY):
+            return None
+        parts = split_words(control.words) - words.VALUES
         concerns = not parts.isdisjoint(words.SECURITY) or any(
             map(words.INJECTED.match, control.words)
         )
@@ -150,21 +183,30 @@ class Losses:
     def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A call that checks, makes safe, or ends a session."""
         name = control.name
-        if self._calls[name] >= 0:
-            return None
-        if words.RENEWAL.match(name) and self.is_same_work(file, control):
+        if self._calls[name.lstrip("_")] >= 0 or name in _WEAKER:
+            return self._loosened_call(file, control)
+        same = self.is_same_work(file, control, new=1 if name in _TAKE_OUT else NEW_LINES)
+        if same and words.RENEWAL.match(name):
             return "session-kept", "The session or token is no longer renewed or revoked", 0.8
-        if name in {"pop", "discard", "remove"} and words.CREDENTIAL_HEADERS.search(control.text):
-            if self.is_same_work(file, control, new=1) and not self.is_rewritten(control):
-                return "disclosure", "This is no longer taken out before it is passed on", 0.7
+        if same and name in _TAKE_OUT and words.CREDENTIAL_HEADERS.search(control.text):
+            return None if self.is_rewritten(control) else _DISCLOSED
+        if not same or not words.is_check(name) or self._has_successor(control):
             return None
-        if not words.CHECKS.search(name) or words.NO_CHECK.search(name):
-            return None
-        if not self.is_same_work(file, control) or self._has_successor(control):
-            return None
-        secures = split_words({name}) & words.SECURITY
-        if (control.values or secures) and self.uses_value(file, control):
+        alone = control.key.endswith("()") and split_words({name}) & words.SECURITY
+        if (control.values or alone) and self.uses_value(file, control):
             return "check-removed", "The check is no longer made", 0.8
+        return None
+
+    def _loosened_call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A comparison of the whole text that is now one of its beginning or of a part."""
+        weaker = _WEAKER.get(control.name, ())
+        for new in file.head.controls:
+            if new.kind != "call" or new.scope != control.scope or not file.is_added(new):
+                continue
+            if new.name in weaker and new.words - {new.name} == control.words - {control.name}:
+                return "condition-weakened", f"{new.name}() accepts more than", 0.8
+            if new.name == control.name in _PARTIAL and new.words < control.words:
+                return "condition-weakened", f"{new.name}() accepts more than", 0.7
         return None
 
     def _has_successor(self, control: Control) -> bool:
@@ -184,9 +226,7 @@ class Losses:
             control
             for file in self._files
             for control in file.head.controls
-            if control.kind == "call"
-            and words.CHECKS.search(control.name)
-            and file.is_added(control)
+            if control.kind == "call" and words.is_check(control.name) and file.is_added(control)
         ]
 
     def argument(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
@@ -241,9 +281,19 @@ class Losses:
         """A setting that protects, and is no longer made."""
         if words.HEADERS.search(control.name) and self.is_same_work(file, control, new=1):
             return "security-header-removed", "The header is no longer sent", 0.8
-        if not words.SETTINGS.search(control.name) or control.scope not in file.head.scopes:
+        parts = split_words({control.name})
+        limits = not parts.isdisjoint(
+            {"max", "limit", "perm", "perms", "permission", "permissions"}
+        )
+        if (
+            not (limits or words.SETTINGS.search(control.name))
+            or control.scope not in file.head.scopes
+        ):
             return None
-        if any(c.kind == "setting" and c.name == control.name for c in file.head.controls):
+        others = [c for c in file.head.controls if (c.kind, c.name) == ("setting", control.name)]
+        if any(is_weaker(control, other) for other in others):
+            return "hardening-removed", "A weaker value replaces", 0.7
+        if others:
             return None
         if self.is_same_work(file, control) and not self.is_rewritten(control, share=0.5):
             return "hardening-removed", "This is no longer set", 0.6
@@ -254,7 +304,7 @@ class Losses:
         if words.CREDENTIAL_HEADERS.search(control.text) and self.is_same_work(
             file, control, new=1
         ):
-            return "disclosure", "This is no longer taken out before it is passed on", 0.7
+            return _DISCLOSED
         return None
 
     def context(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
@@ -264,6 +314,18 @@ class Losses:
         if control.follows in file.scope_lines(control.scope)[1] and not self.is_rewritten(control):
             return "lock-removed", "These statements run without", 0.8
         return None
+
+
+def is_weaker(old: Control, new: Control) -> bool:
+    """Whether a setting is turned off, a limit is much higher, or a mode grants more."""
+    before, after = (control.text.rpartition("=")[2].strip() for control in (old, new))
+    if {before, after} == {"True", "False"}:
+        return after == "False"
+    if not (before.isdigit() and after.isdigit()):
+        return before.isdigit() and after == "None"
+    if "perm" in old.name.lower() or "mode" in old.name.lower():
+        return bool(int(after) & ~int(before))
+    return int(after) >= 4 * int(before) > 0
 
 
 def shorten(text: str) -> str:

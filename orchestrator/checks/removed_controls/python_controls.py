@@ -150,7 +150,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_While(self, node: ast.While) -> None:
         """A bound of a loop."""
-        self._conditions("condition", node.test, either=False, follows=self._line(node.body))
+        self._conditions("filter", node.test, either=False)
         self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:

@@ -2,6 +2,8 @@
 
 import re
 
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
 SECURITY = frozenset(
     [
         "access",
@@ -147,6 +149,34 @@ INJECTED = re.compile(
 )
 """Strings that a value from outside carries into a path, a header, a command line, or a URL."""
 
+SAFE = frozenset(
+    {"clean", "cleansed", "constrained", "escaped", "masked", "quote", "quoted", "redacted"}
+    | {"restricted", "safe", "sanitized", "secure", "sealed", "signed", "strict", "untrusted"}
+    | {"escape", "sanitize", "unsafe"}
+)
+"""Parts of the name of a call whose result is safe to use, or marked as not safe."""
+
+VALUES = frozenset(
+    {
+        "domain",
+        "external",
+        "host",
+        "hostname",
+        "login",
+        "netloc",
+        "passphrase",
+        "password",
+        "redirect",
+    }
+    | {"root", "scheme", "scope", "secret", "session", "token"}
+)
+"""Of those, the parts that name a value more often than a right; a condition may ask for it."""
+
+LEGACY = frozenset(
+    {"basestring", "unicode", "long", "six", "PY2", "PY3", "version_info", "string_types"}
+)
+"""Names in conditions about the version of the language."""
+
 BOUND = frozenset(
     [
         "bound",
@@ -172,7 +202,7 @@ CHECKS = re.compile(
     r"^_*(?:(?:check|verify|validate|validated|ensure|enforce|require|assert|refuse|is_valid)(?:_|[A-Z]|$)"
     r"|(?:authori[sz]e|authenticate|restrict|forbid|deny|reject|protect|guard|is_safe|is_allowed"
     r"|has_perm|has_access|can_|may_|permit|raise_if|fail_if)"
-    r"|(?:saniti[sz]e|escape|quote|clean|safe|secure|strip_tags|redact|mask|filter|drop|block)_)"
+    r"|(?:sanitize|escape|quote|clean|safe|secure|strip_tags|redact|mask|filter|scrub|drop|block)_)"
     r"|_(?:check|verify|validate|escape|quote|allowed|permitted)$"
     r"|^(?:escape|quote|quote_plus|normpath|realpath|secure_filename|sanitize|fchmod|chmod"
     r"|raise_for_status|is_relative_to|validated|islink|setrlimit)$"
@@ -181,7 +211,10 @@ CHECKS = re.compile(
 
 NO_CHECK = re.compile(
     r"(?i)unescape|unquote|^assert_?(?:equal|that|called|not|true|false|is|in)|_equal$"
+    r"|^check_(?:output|call)$|^ensure_(?:text|str|binary|bytes|unicode|list|future)$|^filter_by$"
+    r"|timing_?safe|secure_?compare|constant_?time|mark_safe|^safe_load|^unsafe|^(?:is|has|needs)_\w+ed$"
 )
+"""Names that look like it."""
 
 RENEWAL = re.compile(
     r"(?i)^(?:cycle_?key|rotate_\w*(?:token|key)\w*|regenerate\w*|renew_?session|invalidate\w*|revoke\w*"
@@ -203,8 +236,8 @@ NO_ACCESS = re.compile(
 
 HARDENING = re.compile(
     r"(?i)^(?:resolve_entities|no_network|load_dtd|huge_tree|forbid_\w+|verify\w*|check_hostname|cert_reqs"
-    r"|ca_certs?|max_\w+|maxsplit|\w*_?limit|limits?|timeout|perms?|permissions?|secure|httponly|samesite"
-    r"|allow_\w+|\w*unsafe\w*|safe_\w+|is_safe|strict\w*|autoescape|validate\w*|validators?|algorithms?|audience|issuer"
+    r"|ca_certs?|max_\w+|no_log|\w*_?limit|limits?|timeout|perms?|permissions?|secure|httponly|samesite"
+    r"|allow_(?!none)\w+|\w*unsafe\w*|safe_\w+|is_safe|strict\w*|autoescape|validate\w*|validators?|algorithms?|audience|issuer"
     r"|follow_redirects|allow_redirects|trust_env|expand_\w+|quote|escape\w*|permission\w*|policy|auth\w*"
     r"|sanitiz\w*|csrf\w*|required_\w+|trusted\w*|whitelist\w*|blacklist\w*|\w*allowed\w*|target_attr"
     r"|merge_includes|\w*_hosts?|cookie_\w+|weights_only|require_\w+|flags|decode_content"
@@ -288,7 +321,7 @@ HEADERS = re.compile(
 """Response headers that tell a browser what not to do."""
 
 CREDENTIAL_HEADERS = re.compile(
-    r"(?i)authorization|cookie|\btoken|password|secret|location|credential|api-?key"
+    r"(?i)authorization|cookie|\btoken|password|secret|location|credential|api-?key|['\"]args['\"]|environ"
 )
 """What must not be passed on."""
 
@@ -298,3 +331,15 @@ SETTINGS = re.compile(
     r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_\w+|SECURE_\w+)['\"\]]*$"
 )
 """Attributes and settings that protect."""
+
+
+def split_words(words: frozenset[str] | set[str]) -> frozenset[str]:
+    """The parts of names in lower case: ``checkHostName`` has check, host and name."""
+    return frozenset(part.lower() for word in words for part in _PARTS.findall(word))
+
+
+def is_check(name: str) -> bool:
+    """Whether a call of that name checks a value or makes it safe."""
+    if NO_CHECK.search(name):
+        return False
+    return bool(CHECKS.search(name)) or not split_words({name}).isdisjoint(SAFE)

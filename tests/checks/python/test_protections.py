@@ -38,7 +38,7 @@ KEPT = [
     ("a.py", "return url.replace('a', 'b')", "return url"),
     # a call that never ends, and one that is longer than any
     ("a.py", "x = escape(name", "x = name"),
-    ("a.js", "x = escape(" + "y, " * 2000 + ")", "x = y"),
+    ("a.kt", "x = escape(" + "y, " * 2000 + ")", "x = y"),
 ]
 
 

@@ -1,0 +1,172 @@
+"""Does the review notice a security fix that is taken back?
+
+Takes security fixes and ordinary commits from git repositories that are there already, and compares
+with `removed_controls` each fix taken back (its head as base), the fix itself, and the ordinary
+commits. The projects are split: rules are written while looking at some, measured on the others.
+
+    python bench/removed_controls.py [--show] [--each N] [--ordinary N] FOLDER ...
+
+A FOLDER is a git directory. A fix is a commit without merge that names a CVE or an advisory, or
+says in its subject that it mends a security defect, and changes at most 8 files and 250 lines of
+code that is neither test nor sample. An ordinary commit changes such code and mentions no security.
+"""
+
+import argparse
+import random
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.checks import removed_controls
+from orchestrator.checks.path_kinds import path_kinds
+
+ADVISORY = re.compile(r"CVE-\d{4}-\d+|GHSA-\w{4}-")
+SECURITY = re.compile(r"(?i)secure|security|vulnerab|\bXSS\b|injection|traversal|\bcve")
+MENDS = re.compile(
+    r"(?i)fix|prevent|protect|disallow|block|reject|validat|saniti|escap|restrict|enforc|avoid"
+    r"|address|resolve|mitigat|harden|limit|forbid|prohibit|guard|ensure|check|require"
+)
+OTHER = re.compile(
+    r"(?i)^(?:merge|revert|bump|update|upgrade|release|changelog|docs?\b|version|ci\b)"
+)
+CODE = re.compile(r".*\.(?:py|js|jsx|mjs|cjs|ts|tsx|go|java|rb|php)")
+NEITHER = {"tests", "samples", "documents", "ci", "tooling", "vendored", "generated"}
+HUNK = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+class Commit(NamedTuple):
+    """One commit of a repository, and the files of code that it changes."""
+
+    repo: Path
+    name: str
+    subject: str
+    files: tuple[str, ...]
+
+
+def git(repo: Path, *arguments: str, check: bool = True) -> bytes:
+    command = ["git", "-C", str(repo), *arguments]
+    return subprocess.run(command, capture_output=True, check=check).stdout
+
+
+def is_code(path: str) -> bool:
+    return bool(CODE.fullmatch(path)) and path_kinds(path).isdisjoint(NEITHER)
+
+
+def commits(repo: Path, *, fixes: bool) -> Iterator[Commit]:
+    """The fixes, newest first and each once; or the ordinary commits of the checked out branch."""
+    asked = ["--no-merges", "--format=%x01%H%x02%s%x02%B%x02", "--numstat"]
+    # A branch of a snapshot can lead to what the snapshot does not hold; the others are read.
+    log = git(repo, "log", *asked, *(["--all"] if fixes else []), check=False)
+    seen: set[str] = set()
+    for record in log.decode("utf-8", "replace").split("\x01")[1:]:
+        parts = record.split("\x02")
+        if len(parts) != 4:
+            continue
+        name, subject, text, stat = parts
+        rows = [row.split("\t") for row in stat.strip().splitlines() if row.count("\t") == 2]
+        code = [row for row in rows if is_code(row[2]) and row[0] != "-"]
+        lines = sum(int(row[0]) + int(row[1]) for row in code)
+        if not code or any("=>" in row[2] for row in code):
+            continue
+        if fixes:
+            published = ADVISORY.search(text) or (
+                SECURITY.search(subject) and MENDS.search(subject)
+            )
+            key = re.sub(r"\[.*?\]|\(.*?\)|[^a-z]", "", subject.lower())
+            added = any(int(row[0]) for row in code)
+            if (
+                not published
+                or OTHER.match(subject)
+                or key in seen
+                or not added
+                or len(code) > 8
+                or lines > 250
+            ):
+                continue
+            seen.add(key)
+        elif SECURITY.search(text) or len(code) > 40:
+            continue
+        yield Commit(repo, name, subject, tuple(row[2] for row in code))
+
+
+def job(commit: Commit, folder: Path, *, back: bool) -> dict[str, object]:
+    """The job of the check, with both versions of the files written out."""
+    files = []
+    sides = (f"{commit.name}^", commit.name)
+    before, after = reversed(sides) if back else sides
+    for path in commit.files:
+        found = {}
+        for side, version in (("base", before), ("head", after)):
+            try:
+                found[side] = git(commit.repo, "show", f"{version}:{path}")
+            except subprocess.CalledProcessError:
+                continue
+            target = folder / side / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(found[side])
+        if "head" not in found:
+            continue
+        removed, added = changed_lines(commit.repo, before, after, path)
+        status = "modified" if "base" in found else "added"
+        old = path if "base" in found else None
+        files.append(
+            {"path": path, "old_path": old, "status": status, "removed": removed, "added": added}
+        )
+    return {"base_root": str(folder / "base"), "head_root": str(folder / "head"), "files": files}
+
+
+def changed_lines(repo: Path, before: str, after: str, path: str) -> tuple[list[int], list[int]]:
+    """Numbers of the lines of base that go, and of head that come."""
+    diff = git(repo, "diff", "-U0", before, after, "--", path).decode("utf-8", "replace")
+    removed: list[int] = []
+    added: list[int] = []
+    for match in HUNK.finditer(diff):
+        old, gone, new, came = (int(group) if group else 1 for group in match.groups())
+        removed += range(old, old + gone)
+        added += range(new, new + came)
+    return removed, added
+
+
+def measure(name: str, of: Sequence[Commit], *, back: bool, show: bool) -> None:
+    """Print how many of the commits have a finding."""
+    codes: Counter[str] = Counter()
+    hits = 0
+    for commit in of:
+        with tempfile.TemporaryDirectory() as scratch:
+            findings = removed_controls.run(job(commit, Path(scratch), back=back)).findings
+        hits += bool(findings)
+        codes.update({finding.code for finding in findings})
+        if show and (findings or back):
+            print(f"  {commit.repo} {commit.name[:10]} {commit.subject[:70]}")
+            for finding in findings[:3]:
+                print(f"      {finding.code} {finding.path}:{finding.line} {finding.message[:110]}")
+    print(f"{name:24} {hits:4} of {len(of):4} {100 * hits / max(1, len(of)):5.1f}%  {dict(codes)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--each", type=int, default=12, help="fixes of one project, at most")
+    parser.add_argument("--ordinary", type=int, default=50, help="ordinary commits of one project")
+    parser.add_argument("--show", action="store_true")
+    args = parser.parse_args()
+    fixes: list[Commit] = []
+    ordinary: list[Commit] = []
+    for folder in args.folders:
+        own = list(commits(folder, fixes=True))[: args.each]
+        other = list(commits(folder, fixes=False))
+        random.Random(0).shuffle(other)
+        print(f"{folder}: {len(own)} fixes, {len(other[: args.ordinary])} ordinary commits")
+        fixes += own
+        ordinary += other[: args.ordinary]
+    measure("fixes taken back", fixes, back=True, show=args.show)
+    measure("fixes", fixes, back=False, show=args.show)
+    measure("ordinary commits", ordinary, back=False, show=args.show)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Guard clauses and calls of JavaScript, TypeScript, Go, Java, Ruby and PHP, from syntax trees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.checks.removed_controls.control import Control, Version
+from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+GRAMMARS: Mapping[str, str] = {
+    ".js": "tsx", ".jsx": "tsx", ".mjs": "tsx", ".cjs": "tsx", ".ts": "typescript",
+    ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx", ".go": "go", ".java": "java",
+    ".rb": "ruby", ".php": "php",
+}  # fmt: skip
+"""The ending of a name → the grammar that reads it."""
+
+_SCOPES = frozenset(
+    [
+        "class_declaration", "constructor_declaration", "function_declaration",
+        "function_definition", "method", "method_declaration", "method_definition",
+        "singleton_method", "variable_declarator", "pair", "class", "module",
+    ]
+)  # fmt: skip
+_FUNCTIONS = frozenset(["arrow_function", "function_expression", "class"])
+_IFS = frozenset(["if_statement", "if", "unless", "if_modifier", "unless_modifier"])
+_CALLS = frozenset(
+    [
+        "call", "call_expression", "function_call_expression", "member_call_expression",
+        "method_invocation", "scoped_call_expression",
+    ]
+)  # fmt: skip
+_EITHER = frozenset(["||", "or"])
+_BLOCKS = frozenset(
+    ["statement_block", "block", "compound_statement", "then", "body_statement", "statement_list"]
+)
+
+_NAMES = re.compile(r"(?<![\w$.'\"])\$?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?![\w(])")
+_WORDS = re.compile(r"[A-Za-z_]\w*|\"[^\"\n]*\"|'[^'\n]*'")
+_KEYWORDS = frozenset(
+    [
+        "const", "else", "err", "false", "func", "if", "in", "instanceof", "len", "length", "let",
+        "new", "nil", "not", "null", "return", "self", "string", "this", "true", "typeof",
+        "undefined", "unless", "var", "void",
+    ]
+)  # fmt: skip
+_NO = re.compile(r"return\s*(?:false|null|nil|undefined|None|''|\"\")?\s*;?$")
+_REFUSES = re.compile(
+    r"(?i)\berr(?:or)?\b|error|reject|forbid|denied|abort|\b40[0-9]\b|unauthori|invalid|fail|exit"
+)
+
+
+def read_controls(grammar: str, lines: Sequence[str], touched: Container[int]) -> Version:
+    """The guard clauses and calls of a program.
+
+    Args:
+        touched: numbers of the lines that differ, and of those next to them.
+    """
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    text = "\n".join(lines).encode("utf-8", "replace").decode() + "\n"
+    root = SgRoot(text, grammar).root()
+    reader = _Reader(lines, touched)
+    reader.walk(root)
+    return Version(tuple(reader.found), reader.scopes)
+
+
+class _Reader:
+    """Collects the controls of a tree."""
+
+    def __init__(self, lines: Sequence[str], touched: Container[int]) -> None:
+        self.found: list[Control] = []
+        self.scopes = {"": (1, max(1, len(lines)))}
+        self._lines, self._touched = lines, touched
+
+    def walk(self, root: SgNode) -> None:
+        """Visit every node that the change touches."""
+        waiting = [(root, "")]
+        while waiting:
+            node, scope = waiting.pop()
+            span = node.range()
+            first, last = span.start.line + 1, span.end.line + 1
+            kind = node.kind()
+            if kind in _SCOPES and (name := _scope_name(node)):
+                scope = f"{scope}.{name}" if scope else name
+                self.scopes.setdefault(scope, (first, last))
+            if kind in _SCOPES and not any(n in self._touched for n in range(first, last + 1)):
+                continue
+            if kind in _IFS:
+                self._guard(node, scope)
+            elif kind in _CALLS:
+                self._call(node, scope)
+            waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
+
+    def _guard(self, node: SgNode, scope: str) -> None:
+        test = node.field("condition")
+        body = node.field("consequence") or node.field("body")
+        if test is None or body is None:
+            return
+        effect, rejection = _rejection(body)
+        if not effect:
+            return
+        for part in _split(test):
+            self._add("guard", part, scope, _positive(part.text()), effect, rejection)
+
+    def _call(self, node: SgNode, scope: str) -> None:
+        target = node.field("function") or node.field("name") or node.field("method")
+        arguments = node.field("arguments")
+        if target is None:
+            return
+        name = re.split(r"\W+", target.text())[-1]
+        passed = arguments.text() if arguments else ""
+        key = strip_whitespace(f"{name}{passed}")
+        self._add("call", node, scope, key, name=name, about=passed)
+
+    def _add(
+        self,
+        kind: str,
+        node: SgNode,
+        scope: str,
+        key: str,
+        effect: str = "",
+        rejection: str = "",
+        *,
+        name: str = "",
+        about: str | None = None,
+    ) -> None:
+        text, span = node.text(), node.range()
+        values = frozenset(_NAMES.findall(text if about is None else about)) - _KEYWORDS
+        self.found.append(
+            Control(
+                kind,
+                scope,
+                key,
+                name,
+                frozenset(_WORDS.findall(text)) - _KEYWORDS,
+                frozenset(part for value in values for part in value.split(".")) - _KEYWORDS,
+                span.start.line + 1,
+                span.end.line + 1,
+                " ".join(text.split()),
+                effect,
+                rejection,
+            )
+        )
+
+
+def _scope_name(node: SgNode) -> str:
+    """What a definition is called; empty for a value that is no function."""
+    if node.kind() in {"variable_declarator", "pair"}:
+        value = node.field("value")
+        if value is None or value.kind() not in _FUNCTIONS:
+            return ""
+    name = node.field("name") or node.field("key")
+    return name.text() if name else ""
+
+
+def _split(test: SgNode) -> Iterator[SgNode]:
+    """The parts of a condition of which one is enough."""
+    while test.kind() in {"parenthesized_expression", "parenthesized_statements"}:
+        inner = [child for child in test.children() if child.is_named()]
+        if len(inner) != 1:
+            break
+        test = inner[0]
+    operator = test.field("operator")
+    left, right = test.field("left"), test.field("right")
+    if operator and left and right and operator.text() in _EITHER:
+        yield from _split(left)
+        yield from _split(right)
+    else:
+        yield test
+
+
+def _positive(text: str) -> str:
+    """A condition or its opposite, whichever is written without a negation."""
+    text = strip_whitespace(text)
+    while text.startswith("!") or (text.startswith("(") and text.endswith(")")):
+        text = text[1:] if text.startswith("!") else text[1:-1]
+    return text.replace("!==", "===").replace("!=", "==")
+
+
+def _rejection(body: SgNode) -> tuple[str, str]:
+    """How a block ends early, and with what; empty where it goes on."""
+    whole = body.text()
+    while body.kind() in _BLOCKS:
+        inner = [child for child in body.children() if child.is_named()]
+        inner = [child for child in inner if child.kind() != "comment"]
+        if not inner:
+            return "", ""
+        body = inner[-1]
+    return _ending(body.text(), whole)
+
+
+def _ending(last: str, whole: str) -> tuple[str, str]:
+    if re.match(r"throw\b|raise\b|panic\(|die\b", last):
+        return "raise", last
+    if re.match(r"return\b", last):
+        if _REFUSES.search(whole):
+            return "reject", whole
+        return ("return" if _NO.match(last) else "value"), last
+    if re.match(r"continue\b|break\b|next\b", last):
+        return "skip", ""
+    refusing = _REFUSES.search(last.partition("(")[0]) and "(" in last
+    return ("reject", last) if refusing else ("", "")

@@ -1,0 +1,192 @@
+"""Controls that a change takes out of Python code, and changes that only look like it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.checks import removed_controls as check
+
+Compare = Callable[..., Any]
+Codes = Callable[..., list[str]]
+
+GUARD = """\
+def send(name, value):
+    if "\\r" in value or "\\n" in value:
+        raise ValueError("line break in a header")
+    line = encode(name, value)
+    return write(line)
+"""
+LOST = [
+    ("guard-removed", GUARD, GUARD[:23] + GUARD[113:]),
+    ("guard-removed", GUARD, GUARD.replace('"\\r" in value or ', "")),
+    (
+        "guard-removed",
+        "def get(self, user, key):\n    if key.owner != user:\n        return None\n    return read(key)\n",
+        "def get(self, user, key):\n    return read(key)\n",
+    ),
+    (
+        "guard-removed",
+        "def act(request):\n    assert request.user.is_staff\n    return run(request)\n",
+        "def act(request):\n    return run(request)\n",
+    ),
+    (
+        "bound-removed",
+        "def load(data):\n    if len(data) > MAX:\n        raise Error\n    return parse(data)\n",
+        "def load(data):\n    return parse(data)\n",
+    ),
+    (
+        "condition-weakened",
+        "def may(user, doc):\n    return user.active and doc.owner == user\n",
+        "def may(user, doc):\n    return user.active\n",
+    ),
+    (
+        "condition-weakened",
+        "def may(origin):\n    if origin == BASE:\n        return True\n    return False\n",
+        "def may(origin):\n    if origin.startswith(BASE):\n        return True\n    return False\n",
+    ),
+    (
+        "condition-weakened",
+        "def valid(name):\n    return PATTERN.fullmatch(name)\n",
+        "def valid(name):\n    return PATTERN.match(name)\n",
+    ),
+    (
+        "condition-weakened",
+        "def inside(path):\n    return path.startswith(root + os.sep)\n",
+        "def inside(path):\n    return path.startswith(root)\n",
+    ),
+    (
+        "check-removed",
+        "def pay(self, order):\n    self.check_owner(order)\n    return charge(order)\n",
+        "def pay(self, order):\n    return charge(order)\n",
+    ),
+    (
+        "session-kept",
+        "def change(self, user):\n    self.revoke_tokens(user)\n    save(user)\n",
+        "def change(self, user):\n    save(user)\n",
+    ),
+    (
+        "access-control-removed",
+        "@login_required\n@cached\ndef view(request):\n    return page(request)\n",
+        "@cached\ndef view(request):\n    return page(request)\n",
+    ),
+    (
+        "access-control-removed",
+        "def view(user=Depends(current_user)):\n    return page()\n",
+        "def view():\n    return page()\n",
+    ),
+    (
+        "access-control-removed",
+        "class View(LoginRequiredMixin, Base):\n    x = 1\n",
+        "class View(Base):\n    x = 1\n",
+    ),
+    (
+        "hardening-removed",
+        "def get(url):\n    return fetch(url, allow_redirects=False)\n",
+        "def get(url):\n    return fetch(url)\n",
+    ),
+    ("hardening-removed", "MAX_BODY = 1000\n", "MAX_BODY = 100000\n"),
+    ("hardening-removed", "DEFAULT_PERM = 0o600\n", "DEFAULT_PERM = 0o666\n"),
+    (
+        "denylist-shortened",
+        "UNSAFE_OPTIONS = ['--exec', '--output']\n",
+        "UNSAFE_OPTIONS = ['--output']\n",
+    ),
+    (
+        "disclosure",
+        "def follow(headers):\n    del headers['Authorization']\n    return send(headers)\n",
+        "def follow(headers):\n    return send(headers)\n",
+    ),
+    (
+        "lock-removed",
+        "def add(self):\n    with self.lock:\n        self.total += 1\n",
+        "def add(self):\n    self.total += 1\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "was", "now"), LOST)
+def test_a_control_that_is_taken_out(codes: Codes, code: str, was: str, now: str) -> None:
+    assert codes(check, {"app.py": was}, {"app.py": now}) == [code]
+    assert codes(check, {"app.py": now}, {"app.py": was}) == []
+
+
+KEPT = [
+    # written in another way, with the opposite condition, or in a helper
+    GUARD.replace(
+        'if "\\r" in value or "\\n" in value:', 'if not {"\\r", "\\n"}.isdisjoint(value):'
+    ),
+    'def send(name, value):\n    if "\\r" not in value and "\\n" not in value:\n'
+    "        line = encode(name, value)\n        return write(line)\n"
+    '    raise ValueError("line break in a header")\n',
+    "def send(name, value):\n    check_header(value)\n    line = encode(name, value)\n"
+    "    return write(line)\n\n\ndef check_header(value):\n"
+    '    if "\\r" in value or "\\n" in value:\n        raise ValueError("line break in a header")\n',
+    # with the function, with the value, or with most of what the function did
+    "def other():\n    return 1\n",
+    "def send(name, value):\n    return write(encode(name, EMPTY))\n",
+    "def send(name, value):\n    connection = connect(name)\n    for part in split(value):\n"
+    "        connection.put(part)\n    connection.close()\n    return connection\n",
+]
+
+
+@pytest.mark.parametrize("now", KEPT)
+def test_a_control_that_is_rewritten_moved_or_without_use(codes: Codes, now: str) -> None:
+    assert codes(check, {"app.py": GUARD}, {"app.py": now}) == []
+
+
+def test_a_control_that_another_file_has_now(codes: Codes) -> None:
+    lost = GUARD[:23] + GUARD[113:]
+    assert codes(check, {"app.py": GUARD}, {"app.py": lost, "headers.py": GUARD}) == []
+
+
+def test_a_finding_stands_at_a_line_of_head_and_names_the_removed_one(compare: Compare) -> None:
+    lost = GUARD[:23] + GUARD[113:]
+    (one,) = compare(check, {"app.py": GUARD}, {"app.py": lost}).findings
+    assert (one.path, one.line) == ("app.py", 2)
+    assert (one.removed_path, one.removed_line) == ("app.py", 2)
+    assert "'\\r' in value" in one.message
+
+
+GUARDS = {
+    "a.ts": (
+        "function f(req, res) {\n",
+        "  if (!isOwner(req.user)) {\n    return res.status(403).end();\n  }\n",
+        "  remove(req.user);\n  return res.end();\n}\n",
+    ),
+    "a.js": (
+        "const f = (user) => {\n",
+        "  if (!user.isAdmin) throw new Error('no');\n",
+        "  remove(user);\n  return user;\n};\n",
+    ),
+    "a.go": (
+        "package a\n\nfunc f(r *Request) error {\n",
+        '\tif r.Host != trusted {\n\t\treturn errors.New("host")\n\t}\n',
+        "\tremove(r.Host)\n\treturn nil\n}\n",
+    ),
+    "A.java": (
+        "class A {\n  void f(User user) {\n",
+        "    if (!user.isAdmin()) {\n      throw new AccessDeniedException();\n    }\n",
+        "    remove(user);\n    save(user);\n  }\n}\n",
+    ),
+    "a.rb": (
+        "def f(user)\n",
+        "  raise Forbidden unless user.admin?\n",
+        "  remove(user)\n  save(user)\nend\n",
+    ),
+    "a.php": (
+        "<?php\nfunction f($user) {\n",
+        "  if (!$user->isAdmin()) {\n    throw new AccessDenied();\n  }\n",
+        "  remove($user);\n  save($user);\n}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", GUARDS)
+def test_a_guard_clause_in_another_language(codes: Codes, path: str) -> None:
+    before, guard, after = GUARDS[path]
+    was = before + guard + after
+    assert codes(check, {path: was}, {path: before + after}) == ["guard-removed"]
+    assert codes(check, {path: before + after}, {path: was}) == []
+    moved = before + guard.replace("remove", "delete") + after
+    assert codes(check, {path: was}, {path: before + after, f"lib/{path}": moved}) == []
