@@ -83,7 +83,9 @@ def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[R
         place = _place(taint_finding, steps, reported)
         if place is not None:
             finding = _raw_finding(taint_finding, steps, place)
-            placed.setdefault((finding.code, finding.path, finding.line), finding)
+            proven = finding.code.removesuffix("-parameter")
+            if proven == finding.code or (proven, finding.path, finding.line) not in placed:
+                placed.setdefault((finding.code, finding.path, finding.line), finding)
     return sorted(placed.values(), key=lambda finding: (finding.path, finding.line, finding.code))
 
 

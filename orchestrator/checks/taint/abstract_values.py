@@ -56,7 +56,8 @@ class Taint:
 
     Attributes:
         origin: identity of the source; parts and decoded forms append to it.
-        kind: ``request``, ``socket``, ``environment``, ``argv``, ``file``.
+        kind: ``request``, ``socket``, ``environment``, ``argv``, ``file``; ``parameter`` for one
+            of a function that nobody is seen to call, ``spliced`` once a statement quotes it.
         facts: what holds for this very value, ``safe xss``, ``lacks '``.
         sure: 0 to 1, how certain the flow is up to here.
         trace: the way to here; no part of the identity.
@@ -78,6 +79,10 @@ class Taint:
     def with_facts(self, facts: Iterable[str]) -> "Taint":
         """The same taint of which more is known."""
         return Taint(self.origin, self.kind, self.facts.union(facts), self.sure, self.trace)
+
+    def of_kind(self, kind: str) -> "Taint":
+        """The same taint as one of another kind."""
+        return Taint(self.origin, kind, self.facts, self.sure, self.trace)
 
     def derive(self, mark: str, site: str, sure: float = 1.0) -> "Taint":
         """The taint of a part or a decoded form; bounded, so that loops come to rest."""

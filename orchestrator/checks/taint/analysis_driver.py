@@ -1,13 +1,21 @@
 """Runs every function in which something from outside begins, and whoever uses what it gives."""
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.checks.taint import calls, entry_parameters, expressions, sink_checks, statements
+from orchestrator.checks.taint import (
+    calls,
+    entry_parameters,
+    entry_points,
+    expressions,
+    sink_checks,
+    statements,
+)
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import Taint, Value
-from orchestrator.checks.taint.call_frames import BudgetExceeded, Frame, Run
+from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
 from orchestrator.checks.taint.entry_points import (
     REMOTE,
     Hints,
@@ -24,6 +32,7 @@ from orchestrator.checks.taint.module_index import Function, Module, Project
 
 _MAX_NAMES: Final = 300
 MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
+_MAX_CONSTRUCTOR: Final = 300  # statements run to make one object of a module's body
 _TOO_DEEP: Final = "nested too deeply to be traced"
 
 
@@ -65,7 +74,19 @@ class TaintAnalysis:
             self.run.steps = steps
             module.globals = frame.state.vars
             self.run.heap.shared.update(frame.state.objects)
+            self._construct(module)
         return module.globals
+
+    def _construct(self, module: Module) -> None:
+        """Run the constructors of the objects that a module's body makes."""
+        for value, call in self.run.pending.pop(module.path, ()):
+            frame = Frame(self.run, module)
+            spent = self.run.steps, self.run.calls, self.run.untainted_calls
+            self.run.steps, self.run.untainted_calls = MAX_STEPS - _MAX_CONSTRUCTOR, 0
+            with contextlib.suppress(BudgetExceeded, RecursionError):
+                calls.construct(frame, call, value)
+                self.run.heap.shared.update(frame.state.objects)
+            self.run.steps, self.run.calls, self.run.untainted_calls = spent
 
     def trace(self, paths: Sequence[str]) -> None:
         """Run what begins in these files, and in others where they use what these define."""
@@ -86,6 +107,20 @@ class TaintAnalysis:
                 names.extend(
                     self._run_path(path, lines_naming(self.project.text(path) or "", fresh))
                 )
+        for path in paths:
+            self._run_builders(path)
+
+    def _run_builders(self, path: str) -> None:
+        """Run the functions that build SQL from parameters which no handler was seen to give."""
+        lines = entry_points.lines_with_statements(self.project.text(path) or "")
+        module = self.project.module(path) if lines else None
+        if module is None or self._spent > MAX_TOTAL:
+            return
+        self.globals_of(module)
+        for span in functions_containing(spans(module), lines):
+            function = self.run.functions.get(span.node)
+            if function is not None and function not in self.run.given_safe:
+                self._run_function(function, assumed=True)
 
     def _run_path(self, path: str, lines: list[int]) -> list[str]:
         """Run what holds one of the lines; the names of functions that give tainted values."""
@@ -127,11 +162,15 @@ class TaintAnalysis:
             self.gaps[frame.module.path] = f"{what} is {_TOO_DEEP}"
         self._spent += self.run.steps
 
-    def _run_function(self, function: Function) -> tuple[Taint, ...]:
-        """Run a function from outside; the taints of what it gives."""
+    def _run_function(self, function: Function, *, assumed: bool = False) -> tuple[Taint, ...]:
+        """Run a function from outside; the taints of what it gives.
+
+        Args:
+            assumed: whoever calls it may give it anything.
+        """
         frame = Frame(self.run, function.module, function)
         frame.stack = (function,)
-        self._guarded(frame, functools.partial(_enter, frame))
+        self._guarded(frame, functools.partial(_enter, frame, assumed=assumed))
         taints: list[Taint] = []
         for way in (*frame.returns,):
             taints.extend(collect_taints(way.value, way.state))
@@ -140,14 +179,20 @@ class TaintAnalysis:
         return tuple(taints)
 
 
-def _enter(frame: Frame) -> None:
+def _enter(frame: Frame, *, assumed: bool) -> None:
     function = frame.function
     if function is None or not isinstance(function.node.body, list):
         return
     entry = entry_parameters.describe_entry_point(frame.run, function)
+    if assumed and entry.handler:
+        return
+    entry.text = entry.text or assumed
     entry_parameters.bind_entry_parameters(frame, entry)
-    frame.handler = entry.handler
+    frame.handler = frame.run.handling = entry.handler
+    if assumed and entry.handler:
+        return
     frame.run.execute(frame, function.node.body)
+    frame.run.handling = False
     for way in frame.returns:
         for klass in sorted(entry.returns):
             sink_checks.check_returned(frame, way.node, way.value, way.state, klass)

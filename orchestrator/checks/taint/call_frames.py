@@ -94,6 +94,9 @@ class Run(Struct, eq=False):
     Attributes:
         constant, moving: sinks that constants were seen to reach in a function run from outside,
             and those that something else reached.
+        given_safe: functions that a request handler was seen to call with nothing from outside.
+        handling: a request handler is being run.
+        pending: by module, the objects that its body makes and whose constructors are yet to run.
 
     The callables are the machine's parts; they are set once, where the parts are put together,
     so that no part imports another one in a circle.
@@ -111,6 +114,9 @@ class Run(Struct, eq=False):
     constant: set[Place] = field(default_factory=set)
     moving: set[Place] = field(default_factory=set)
     memo: dict[Any, tuple[Value, dict[int, HeapObject]]] = field(default_factory=dict)
+    given_safe: set[Function] = field(default_factory=set)
+    handling: bool = False
+    pending: dict[str, list[tuple[Value, Call]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)
     sites: dict[tuple[int, int, str], int] = field(default_factory=dict)
     steps: int = 0

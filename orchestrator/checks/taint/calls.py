@@ -129,8 +129,8 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
             result = _text_method(frame, record, name)
         if result is not None:
             return result
-    if record.function.target is not None and not frame.quiet:
-        inner = call_function(frame, record)
+    if record.function.target is not None:
+        inner = _announce(frame, record) if frame.quiet else call_function(frame, record)
         if inner is not None:
             return inner
     if record.ref in _CONTAINERS:
@@ -237,6 +237,26 @@ def call_function(frame: Frame, call: Call) -> Value | None:
     return None
 
 
+def _announce(frame: Frame, call: Call) -> Value | None:
+    """An object that a module's body makes; its constructor runs once the module is complete."""
+    cls = call.function.target
+    if not isinstance(cls, Class):
+        return None
+    obj = HeapObject("instance", {}, None, cls)
+    if cls.lookup("__init__") is None:
+        obj = HeapObject("instance", _fields(call, cls), None, cls)
+    value = frame.new(call.node, obj)
+    frame.run.pending.setdefault(frame.module.path, []).append((value, call))
+    return value
+
+
+def construct(frame: Frame, call: Call, value: Value) -> None:
+    """Run the constructor of an object that was announced."""
+    constructor = call.function.target.lookup("__init__")
+    if constructor is not None and isinstance(constructor.target, Function):
+        run_function(frame, call, constructor.target, [value, *call.args])
+
+
 def instantiate(frame: Frame, call: Call, cls: Class) -> Value:
     """A new object of a class of the tree."""
     obj = HeapObject("instance", {}, None, cls)
@@ -269,6 +289,8 @@ def run_function(frame: Frame, call: Call, function: Function, args: list[Value]
     taints = taints_of(everything, frame.state)
     if function in frame.stack:
         return Value(taints=taints)
+    if frame.run.handling and not taints and everything:
+        frame.run.given_safe.add(function)
     if not _affordable(frame, untainted=not taints):
         return Value(taints=tuple(taint.derive("", "", _NOT_FOLLOWED) for taint in taints))
     key = None if taints else _memo_key(frame, function, call, args)

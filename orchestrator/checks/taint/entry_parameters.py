@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Hashable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -19,6 +20,13 @@ _URL_NAME: Final = re.compile(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>|\{(\w+)(?::(\w+
 _CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal", "UUID", "date",
                                "datetime", "time", "timedelta", "bytes"})  # fmt: skip
 _KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
+# Parameters that the program's own parts fill, with names and objects, and not with texts.
+_PROGRAM: Final = re.compile(
+    r"_.*|self|cls|conn|con|connection|cur|cursor|db|database|session|engine|logger|dialect"
+    r"|.*(?:table|column|col|field|schema|sql|query|where|order|sort|limit|offset|clause|statement"
+    r"|index|prefix|suffix|count|size|number|num)s?(?:_?name)?",
+    re.IGNORECASE,
+)
 _WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", "Sequence"})
 
 
@@ -39,6 +47,10 @@ class Entry(Struct):
     text: bool = False
     besides: set[str] = field(default_factory=lambda: {"cls"})
 
+    def source(self) -> tuple[str, str]:
+        """The kind of what its parameters hold, and the words for it in a trace."""
+        return ("request", "from the request") if self.handler else ("parameter", "from its caller")
+
 
 def describe_entry_point(run: Run, function: Function) -> Entry:
     """What the decorators and the class of a function make of it."""
@@ -46,7 +58,7 @@ def describe_entry_point(run: Run, function: Function) -> Entry:
     models = run.models
     for node, value in function.decorators:
         for route in models.routes.find(value.ref) if value.ref else ():
-            if not value.ref.startswith("?") or route.imports in function.module.packages:
+            if value.ref in route.match or route.imports in function.module.packages:
                 _add_route(entry, route, node)
     if function.cls is not None:
         name = function.name.rpartition(".")[2]
@@ -107,7 +119,7 @@ def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
     parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     offset = 0
     if function.cls is not None and not function.is_static and parameters:
-        frame.state.vars[parameters[0].arg] = instance(frame, function.cls)
+        frame.state.vars[parameters[0].arg] = instance(frame, function.cls, entry)
         offset = 1
     for index, parameter in enumerate(parameters[offset:]):
         value = _parameter(frame, entry, parameter, index)
@@ -116,7 +128,7 @@ def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
     if entry.text:
         for rest in filter(None, (node.args.vararg, node.args.kwarg)):
             obj = HeapObject("dict" if rest is node.args.kwarg else "list")
-            tainted = _from_request(frame, rest, None)
+            tainted = _from_outside(frame, entry, rest, None) or UNKNOWN
             frame.state.vars[rest.arg] = frame.new(rest, obj.add(tainted))
 
 
@@ -143,32 +155,60 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
         return typed
     if from_url or name in entry.besides or _is_harmless(frame, parameter):
         return UNKNOWN
-    return _from_request(frame, parameter, typed)
+    return _from_outside(frame, entry, parameter, typed)
 
 
 def _is_known_type(frame: Frame, value: Value) -> bool:
     return bool(value.taints) or value.ref in frame.run.models.types.values()
 
 
-def _from_request(frame: Frame, parameter: ast.arg, typed: Value | None) -> Value:
+def _from_outside(
+    frame: Frame, entry: Entry, parameter: ast.arg, typed: Value | None
+) -> Value | None:
+    kind, words = entry.source()
+    if kind == "parameter" and not _may_be_text(frame, parameter):
+        return typed
     path, line = frame.module.path, parameter.lineno
-    trace = Step(path, line, f"{frame.scope}() gets {parameter.arg!r} from the request")
-    taint = Taint(f"{path}:{frame.scope}({parameter.arg})", "request", trace=trace)
+    trace = Step(path, line, f"{frame.scope}() gets {parameter.arg!r} {words}")
+    taint = Taint(f"{path}:{frame.scope}({parameter.arg})", kind, trace=trace)
     tainted = Value(taints=(taint,))
     if typed is not None and typed.locs:
         cls = frame.state.of(typed)[0].cls
-        return frame.new(parameter, HeapObject("instance", {}, tainted, cls))
+        obj = HeapObject("instance", dict(_harmless_fields(cls)), tainted, cls)
+        return frame.new(parameter, obj)
     return tainted
+
+
+def _may_be_text(frame: Frame, parameter: ast.arg) -> bool:
+    """Whether a parameter that nothing says more of may be a text that a user typed."""
+    default = frame.state.vars.get(parameter.arg, UNKNOWN)
+    numeric = isinstance(default.const, int | float)
+    return not numeric and _PROGRAM.fullmatch(parameter.arg) is None
+
+
+def _harmless_fields(cls: object, depth: int = 8) -> Iterator[tuple[Hashable, Value]]:
+    """The fields of a data class that are converted to something harmless, its bases included."""
+    if not isinstance(cls, Class) or not depth:
+        return
+    for base in cls.bases:
+        yield from _harmless_fields(base.target, depth - 1)
+    for item in cls.node.body:
+        if isinstance(item, ast.AnnAssign) and _names_in(item.annotation) & _CONVERTED:
+            yield getattr(item.target, "id", ""), UNKNOWN
+
+
+def _names_in(annotation: ast.expr) -> set[str]:
+    return {
+        part.id if isinstance(part, ast.Name) else part.attr
+        for part in ast.walk(annotation)
+        if isinstance(part, ast.Name | ast.Attribute)
+    }
 
 
 def _is_harmless(frame: Frame, parameter: ast.arg) -> bool:
     """Whether the framework converts the parameter, or fills it from elsewhere."""
     if parameter.annotation is not None:
-        names = {
-            part.id if isinstance(part, ast.Name) else part.attr
-            for part in ast.walk(parameter.annotation)
-            if isinstance(part, ast.Name | ast.Attribute)
-        }
+        names = _names_in(parameter.annotation)
         if names & _CONVERTED or "Depends" in names:
             return True
     default = frame.state.vars.get(parameter.arg, UNKNOWN)
@@ -219,15 +259,35 @@ def _known_parameters(frame: Frame, constructor: Function) -> dict[str, Value]:
     return given
 
 
-def instance(frame: Frame, cls: Class) -> Value:
+def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
     """An object of a class as its constructor leaves it, whatever that is given."""
-    value = frame.new(cls.node, HeapObject("instance", {}, None, cls))
+    value = frame.new(cls.node, HeapObject("instance", _given_fields(frame, cls, entry), None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:
         place = _place(cls.node)
         given = _known_parameters(frame, made)
+        if entry.text and not entry.handler:
+            parameters = [*made.node.args.args[1:], *made.node.args.kwonlyargs]
+            for parameter in parameters:
+                if parameter.arg not in given and not _is_harmless(frame, parameter):
+                    outside = _from_outside(frame, entry, parameter, None)
+                    given.update({parameter.arg: outside} if outside else {})
         call = Call(place, Value(target=Bound(made, value)), None, [], given)
         frame.run.invoke(frame, call)
         frame.state.live = True
     return value
+
+
+def _given_fields(frame: Frame, cls: Class, entry: Entry) -> dict[Hashable, Value]:
+    """The annotated fields of a data class, when whoever calls its methods may set them."""
+    if not entry.text or entry.handler or cls.lookup("__init__") is not None:
+        return {}
+    fields: dict[Hashable, Value] = {}
+    for item in cls.node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            parameter = ast.arg(item.target.id, item.annotation, lineno=item.lineno)
+            outside = _from_outside(frame, entry, parameter, None)
+            if outside and not _names_in(item.annotation) & _CONVERTED:
+                fields[item.target.id] = outside
+    return fields

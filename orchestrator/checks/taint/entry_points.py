@@ -133,6 +133,17 @@ class Hints:
         return lines
 
 
+_STATEMENT: Final = re.compile(
+    r"""["']\s*(?:select|insert|update|delete|replace|with|exec|call)\s""", re.IGNORECASE
+)
+_CALLED: Final = re.compile(r"\b(?:execute\w*|text|raw|RawSQL|read_sql\w*|fetch\w*|query\w*)\(")
+
+
+def lines_with_statements(text: str) -> list[int]:
+    """The lines with a literal that begins as SQL, in a module that calls what executes it."""
+    return lines_with(text, _STATEMENT) if _CALLED.search(text) else []
+
+
 def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
     """The 1-based lines on which a pattern is found."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]

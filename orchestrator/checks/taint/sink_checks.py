@@ -26,7 +26,8 @@ _BEGINNINGS: Final = {
     "markup": re.compile(r"\s*<"),
     "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
 }
-_SURE: Final = {"request": 0.9, "socket": 0.7}
+_SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5}
+_SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter"}
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
@@ -35,6 +36,7 @@ _SHELLS: Final = re.compile(
 )
 _KINDS: Final = {
     "request": "request data",
+    "spliced": "a parameter",
     "socket": "data from the network",
     "environment": "an environment variable",
     "argv": "a command-line argument",
@@ -178,8 +180,15 @@ def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str)
     """Report a value that reaches a sink."""
     taints = value.taints if sink.itself else collect_taints(value, frame.state)
     for taint in taints:
-        if taint.kind in sink.kinds and taint.sure >= _DOUBTFUL:
+        wanted = taint.kind in sink.kinds or (
+            taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value)
+        )
+        if wanted and taint.sure >= _DOUBTFUL:
             report(frame, node, taint, (sink.klass, ref, sink.confidence))
+
+
+def _is_statement(value: Value) -> bool:
+    return _BEGINNINGS["statement"].match(prefix_of(value)) is not None
 
 
 def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, float]) -> None:
@@ -192,7 +201,7 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
     line = getattr(node, "lineno", 1)
     name = ref.removeprefix("?.").removesuffix("=")
     trace = Step(frame.module.path, line, f"reaches {name}", taint.trace)
-    code = klass if taint.kind in _SURE else f"{klass}-local"
+    code = f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
     message = f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
     confidence = round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
     traced = Taint(taint.origin, taint.kind, trace=trace)

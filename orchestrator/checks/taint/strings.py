@@ -4,12 +4,13 @@ import ast
 import operator
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from orchestrator.checks.taint.abstract_state import State, collect_taints
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
+    PART,
     Taint,
     Value,
     merge_taints,
@@ -19,6 +20,10 @@ from orchestrator.checks.taint.call_frames import Call, Frame
 
 _PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-zA-Z%])")
 _NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])+\][+*]?")
+_VALUE: Final = re.compile(  # what stands before a value in a statement, and never before a name
+    r"(?:['\"][%_]*|(?:[=<>]|\b(?:like|between|in\s*\(|values\s*\(.*))\s*)$",
+    re.IGNORECASE | re.DOTALL,
+)
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
 _REPR: Final = ("lacks \n", "lacks \r")
@@ -35,8 +40,22 @@ def concatenate(parts: Sequence[Value], state: State) -> Value:
         prefix += str(part.const) if part.known else part.prefix
         if not part.known:
             break
-    taints = merge_taints(*(collect_taints(part, state) for part in parts))
+    taints = merge_taints(*_spliced(parts, state))
     return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=_led(parts, state))
+
+
+def _spliced(parts: Sequence[Value], state: State) -> Iterator[tuple[Taint, ...]]:
+    """The taints of each part; a parameter of which a text makes a value has another kind."""
+    before = ""
+    for part in parts:
+        taints = collect_taints(part, state)
+        if taints and _VALUE.search(before):
+            taints = tuple(
+                taint.derive(PART, "'").of_kind("spliced") if taint.kind == "parameter" else taint
+                for taint in taints
+            )
+        yield taints
+        before = before + str(part.const) if part.known else ""
 
 
 def _led(parts: Sequence[Value], state: State) -> frozenset[str]:

@@ -74,10 +74,7 @@ APPLICATIONS = _applications()
 def _places(root: Path, files: dict[str, str]) -> set[Place]:
     reply = trace(root, files)
     assert not reply.gaps, reply.gaps
-    return {
-        Place(finding.path, finding.line, finding.code.removesuffix("-parameter"))
-        for finding in reply.findings
-    }
+    return {Place(finding.path, finding.line, finding.code) for finding in reply.findings}
 
 
 def measure(application: Application, root: Path) -> Outcome:
