@@ -30,5 +30,5 @@ def test_required_checks_run_whatever_models_reply(tmp_path: Path) -> None:
 
 def test_a_team_as_shipped_costs_at_most_half_more_than_one_agent(tmp_path: Path) -> None:
     team, single = (cost(tmp_path / pattern, pattern) for pattern in ("team", "single"))
-    assert team.uncached <= 1.4 * single.uncached
-    assert team.usd <= 1.45 * single.usd
+    assert team.uncached <= 1.5 * single.uncached
+    assert team.usd <= 1.5 * single.usd
