@@ -26,7 +26,7 @@ PATTERN_LANGUAGES = (
     *COMPONENTS,
     *("*.go", "*.java", "*.rb", "*.rake", "*.erb"),
     *C_FAMILY,
-    *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml"),
+    *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
 )
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")

@@ -66,7 +66,7 @@ def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) 
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
         (
             "extends: klingon\npatterns: []\n",
-            "allowed: c, csharp, go, java, javascript, kotlin, php, ruby",
+            "allowed: c, csharp, go, java, javascript, kotlin, php, ruby, rust, scala, swift",
         ),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
