@@ -53,7 +53,7 @@ class Plan(Strict, frozen=True, kw_only=True):
 
 
 class Citation(Strict, frozen=True):
-    """Where it can be seen. Code looks the quotation up; what does not stand there counts not."""
+    """Where it can be seen. Code looks the quotation up; what it does not find does not count."""
 
     source: Annotated[
         Literal["file", "diff", "finding", "tool"],

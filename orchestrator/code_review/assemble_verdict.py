@@ -390,7 +390,8 @@ def next_human_action(
         reviewed = len({entry.path for entry in state.synthesis.checked})
         files = len(state.workspace.change.files)
         return f"No blocking findings in the files that were reviewed ({reviewed} of {files})."
-    first_finding = state.synthesis.findings[0] if state.synthesis.findings else None
+    held = (one for one in state.synthesis.findings if one.standing != "refuted")
+    first_finding = next(held, None)
     if first_finding is None:
         return "Resolve the reasons, then review again."
     where = f"{first_finding.path}:{first_finding.start_line}"

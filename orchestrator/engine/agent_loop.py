@@ -408,7 +408,10 @@ def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:
     # An error repeats the report's words, and those may repeat the text that was looked at.
     listed = frame("\n".join(f"- {error}" for error in errors[:MAX_LISTED_ERRORS]), nonce)
     if readable:
-        return f"Parts of that report do not hold. Correct them and report all again:\n{listed}"
+        return (
+            "Parts of that report do not hold. Report those again, corrected, or leave them out; "
+            f"the rest stands and need not be repeated:\n{listed}"
+        )
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
 
 

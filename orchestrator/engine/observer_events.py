@@ -11,7 +11,7 @@ EventKind = Literal[
     "run_started",  # detail: the run's id
     "state",  # detail: the state that is entered
     "agent_started",
-    "agent_finished",  # detail: ok, failed, timeout, budget, skipped
+    "agent_finished",  # detail: ok, failed, timeout, budget, skipped; data: its report
     "model_started",
     "model_finished",  # data: usage as a dict
     "tool_started",  # tool

@@ -142,6 +142,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
             spec.name,
             key=str(task.key),
             detail=result.status,
+            data=result.report,
             replayed=replayed,
         )
     )

@@ -1,5 +1,6 @@
 """Findings as text: open ones by weight and cause with evidence, then waived and rejected ones."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from textwrap import dedent
 from typing import TypeVar
@@ -25,13 +26,23 @@ Cause = Sequence[Finding]
 
 
 def sort_open_findings(verdict: Verdict) -> list[Finding]:
-    """Open findings by weight: severity, then confidence, then the verdict's order."""
+    """Open findings by weight, the refuted ones last.
+
+    Weight is severity, then confidence, then whether somebody besides the author stands behind it,
+    then the verdict's order.
+    """
     return _by_weight(finding for finding in verdict.findings if finding.state == "open")
 
 
 def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(
-        findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.confidence)
+        findings,
+        key=lambda finding: (
+            finding.standing == "refuted",
+            SEVERITIES.index(finding.severity),
+            -finding.confidence,
+            finding.standing not in {"proved", "confirmed"},
+        ),
     )
 
 
@@ -195,14 +206,17 @@ def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str
         room: lines that they may take. What does not fit is shown by its title, the rest counted.
     """
     causes = _group_by(sort_open_findings(verdict), _cause_of)
-    counts = severity_counts(verdict.findings)
+    counts = Counter(_section_of(finding) for cause in causes for finding in cause)
     lines: list[str] = []
-    severity = ""
+    section = ""
     shortened = False
     for number, cause in enumerate(causes):
-        first = cause[0].severity
-        head = ["", page.heading(f"{first.capitalize()} ({counts[first]:,})", _STYLE[first])]
-        head = head if first != severity else []
+        first = _section_of(cause[0])
+        head = [
+            "",
+            page.heading(f"{first.capitalize()} ({counts[first]:,})", _STYLE.get(first, "")),
+        ]
+        head = head if first != section else []
         gap = [] if head or shortened else [""]
         left = len(causes) - number - 1
         reserved = min(left, room // (6 if first in GRAVE else 3)) + 6
@@ -215,14 +229,19 @@ def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str
                 )
                 return lines[1:]
         lines += head + gap + entry
-        severity = first
+        section = first
     if shortened:
         lines += ["", *page.wrap(f"Evidence, reasons and fixes: {page.more}", first="  ")]
     return lines[1:]
 
 
+def _section_of(finding: Finding) -> str:
+    """The heading under which a finding is listed: what is refuted is no work for the author."""
+    return "refuted" if finding.standing == "refuted" else finding.severity
+
+
 def _render_short_entry(page: Page, cause: Cause) -> list[str]:
-    places = f" and {len(cause) - 1:,} more places" if len(cause) > 1 else ""
+    places = f" and {count_noun(len(cause) - 1, 'more place')}" if len(cause) > 1 else ""
     first = f"  {format_location(cause[0])}  [{escape_line(cause[0].id)}]{places} "
     return page.wrap(escape_line(cause[0].title), first=first, rest=DEEP_INDENT, limit=1)
 

@@ -39,7 +39,7 @@ class RunProgress(Struct):
 
     Attributes:
         agents: by name, in the order they first started.
-        findings: number reported by all tools, not yet verified or merged.
+        findings: number reported by all tools and agents, not yet verified or merged.
         used, limits: the budget's counters by name, as last reported.
     """
 
@@ -75,6 +75,7 @@ class RunProgress(Struct):
         if event.kind == "agent_finished":
             agent.status, agent.thinking = event.detail or "ok", False
             agent.tools.clear()
+            self._count(agent, event)
         elif event.kind in {"model_started", "model_finished"}:
             agent.thinking = event.kind == "model_started"
         elif event.kind == "tool_started":
@@ -82,16 +83,23 @@ class RunProgress(Struct):
         elif event.kind == "tool_finished":
             if event.tool in agent.tools:
                 agent.tools.remove(event.tool)
-            found = count_findings(event)
             agent.tool_calls += 1
-            agent.findings += found
-            self.findings += found
+            self._count(agent, event)
+
+    def _count(self, agent: AgentProgress, event: Event) -> None:
+        found = count_findings(event)
+        agent.findings += found
+        self.findings += found
 
 
 def count_findings(event: Event) -> int:
-    """The number of findings in the data that a tool gave."""
+    """The number of findings in what a tool gave, or an agent reports besides those of tools."""
     found = event.data.get("findings") if isinstance(event.data, Mapping) else None
-    return len(found) if isinstance(found, Sequence) else 0
+    if not isinstance(found, Sequence):
+        return 0
+    if event.kind == "tool_finished":
+        return len(found)
+    return sum(isinstance(each, Mapping) and not each.get("fingerprint") for each in found)
 
 
 def read_numbers(data: Json, name: str) -> dict[str, float]:

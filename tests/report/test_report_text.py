@@ -146,6 +146,13 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
     assert "\n  - Is the old protocol meant to stay?\n" in text
 
 
+def test_what_is_refuted_comes_last_and_is_no_critical_to_start_with() -> None:
+    refuted = finding(1, severity="critical", title="Runs any code", standing="refuted")
+    text = render_verdict(verdict(verdict="needs_changes", findings=(refuted, finding(2))))
+    assert "Critical (" not in text
+    assert text.index("\nHigh (1)") < text.index("\nRefuted (1)") < text.index("Runs any code")
+
+
 def test_how_the_review_went_is_shown_on_demand_only() -> None:
     short, full = (render_verdict(rich_verdict(), detail=how) for how in ("brief", "full"))
     for part in ("Quality of the review", "\nAgents\n", "Iterations", "By       "):

@@ -34,7 +34,13 @@ RUN = [
         0.9,
         data={"used": {"tool_calls": 2}, "limits": {"tool_calls": 40.0, "tokens": 2e6}},
     ),
-    Event("agent_finished", 1.0, agent="qa", detail="ok"),
+    Event(
+        "agent_finished",
+        1.0,
+        agent="qa",
+        detail="ok",
+        data={"findings": [{"title": "own"}, {"title": "a tool's", "fingerprint": "0f"}, "F1"]},
+    ),
     Event("note", 1.1, detail="the clone is shallow"),
     Event("run_finished", 12.34, detail="done"),
 ]
@@ -54,7 +60,7 @@ def test_a_log_gets_states_agents_refusals_and_notes() -> None:
         "    0.1s  act",
         "    0.2s    qa: started",
         "    0.9s    qa: rm: not_permitted",
-        "    1.0s    qa: ok (tool calls 2, findings 3)",
+        "    1.0s    qa: ok (tool calls 2, findings 4)",
         "    1.1s  note: the clone is shallow",
         "   12.3s  stopped: done",
     ]

@@ -94,6 +94,13 @@ def test_duplicates_of_a_duplicate_are_duplicates_of_what_is_kept() -> None:
     assert len(findings) == 3
 
 
+def test_of_two_alike_the_surer_one_is_kept() -> None:
+    surer = with_rating(DOCS, "medium", 0.95)
+    assert shapes(joined(QA, surer, pairs=[(QA, surer)])) == [
+        ["Never closes the file", "Loses the last row"]
+    ]
+
+
 def test_a_finding_can_have_several_duplicates() -> None:
     found = joined(QA, DOCS, SECURITY, pairs=[(QA, DOCS), (QA, SECURITY)])
     assert shapes(found) == [["Loses the last row", "Never closes the file", "Reads any path"]]

@@ -180,6 +180,14 @@ def test_of_agents_that_take_a_finding_up_the_report_that_weighs_most_words_it()
         assert found.title == "Sure"
 
 
+def test_an_explanation_does_not_hide_what_an_analyzer_says_under_a_general_title() -> None:
+    known = tool(detail="app no longer has run")
+    name = known.finding.fingerprint
+    explained = agent(refers_to=name, title=known.finding.title, detail="Plugins import it.")
+    (found,) = merged(known, explained)
+    assert found.detail == "app no longer has run\nPlugins import it."
+
+
 @pytest.mark.parametrize(
     ("other", "count"),
     [

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.types import Response, Text
+from orchestrator.engine.types import Message, Response, Text
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import change, review
-from tests.review.team_kit import script
+from tests.review.team_kit import looks, script
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +28,10 @@ def reports(
     said = {"summary": "s", "findings": findings, "responses": responses or [], "checked": []}
     gaps = [{"why": gap, "path": "", "tool": ""}] if gap else []
     return text_reply(json.dumps({**said, "gaps": gaps}))
+
+
+def text_of(response: Response | Message) -> str:
+    return "".join(block.text for block in response.blocks if isinstance(block, Text))
 
 
 RIGHT = finding("Division by zero", "return total / len(items)")
@@ -61,6 +65,31 @@ async def test_what_held_stays_when_the_second_report_leaves_it_out(tmp_path: Pa
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
     assert {"Division by zero", "Never adds"} <= {one.title for one in verdict.findings}
     assert ("docs", ("There are no tests",)) in {(one.agent, one.gaps) for one in verdict.agents}
+
+
+async def test_a_corrected_report_keeps_the_summary_and_the_files_of_the_first(
+    tmp_path: Path,
+) -> None:
+    first, second = reports(RIGHT, WRONG), reports(CORRECTED)
+    first = text_reply(json.dumps(json.loads(text_of(first)) | {"checked": ["app.py"]}))
+    second = text_reply(json.dumps(json.loads(text_of(second)) | {"summary": "Corrected."}))
+    model = ScriptedModel(script(docs=[first, second]))
+    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model)
+    (docs,) = [agent for agent in verdict.agents if agent.agent == "docs"]
+    assert docs.summary == "s"
+
+
+async def test_a_duplicate_of_two_analyzers_findings_costs_no_second_report(tmp_path: Path) -> None:
+    code = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n    eval(x)\n"
+    offline = await review(change(tmp_path / "a", {}, {"app.py": code}))
+    one, other = (found.fingerprint for found in offline.findings[:2])
+    said = {"finding": one, "action": "duplicate", "reason": "same", "duplicate_of": other}
+    looked = looks("secrets", "invisible_characters", "ruff_security", "taint")
+    model = ScriptedModel(script(security=[looked, reports(responses=[said])]))
+    verdict = await review(change(tmp_path / "b", {}, {"app.py": code}), model)
+    assert {one, other} <= {found.fingerprint for found in verdict.findings}
+    sent = [text_of(request.messages[-1]) for request in model.requests]
+    assert not [text for text in sent if "do not hold" in text]
 
 
 async def test_what_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def _others(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[
             + (f"; the same holds for {abbreviate(known[1:])}" if known[1:] else ""),
             key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
             scope=first.symbol,
-            detail="\n".join(known),
+            detail="\n".join(known) if len(known) > NAMES_SHOWN + 1 else "",
         )
 
 

@@ -199,7 +199,7 @@ class RemovedTests:
             line,
             f"{count} removed: {shown}{more}",
             key=f"{key} {' '.join(sorted(names))}",
-            detail="\n".join(names),
+            detail="\n".join(names) if len(names) > NAMES_SHOWN else "",
         )
 
     def _is_missed(self, case: _Kept, file: _File, vanished: frozenset[str]) -> bool:

@@ -44,18 +44,20 @@ def lead_brief(state: ReviewState) -> str:
         head=change.head,
         files=len(change.files),
         specialists={name: state.agent(name).description for name in state.examiners},
-        notes=list(change.notes),
         iteration=focus.number,
-        missing=dict(focus.retry or {}),
-        wanted=list(focus.missing_evidence),
-        **_answers_for_brief(state),
+        **_present(
+            notes=list(change.notes),
+            missing=dict(focus.retry or {}),
+            wanted=list(focus.missing_evidence),
+            answers=dict(focus.answers),
+        ),
         **follow_up.earlier_rounds(state),
     )
 
 
-def _answers_for_brief(state: ReviewState) -> dict[str, object]:
-    """As a brief has them; nothing where nothing was asked."""
-    return {"answers": dict(state.focus.answers)} if state.focus.answers else {}
+def _present(**facts: object) -> dict[str, object]:
+    """The facts of a brief that say something."""
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def reviewable_paths(state: ReviewState) -> list[str]:
@@ -66,14 +68,14 @@ def reviewable_paths(state: ReviewState) -> list[str]:
 def plan_for_one_agent(state: ReviewState, agent: str) -> Plan:
     """The plan of the pattern ``single``: one agent, every file."""
     paths = reviewable_paths(state)
-    return Plan(tasks=[PlannedTask(agent=agent, paths=paths, why="one agent reviews alone")])
+    return Plan(tasks=[PlannedTask(agent=agent, paths=paths)])
 
 
 def read_plan(state: ReviewState, result: AgentResult) -> Plan:
-    """The lead's plan, mended: policy and every changed file have their due.
+    """The lead's plan, corrected so that policy and every changed file are covered.
 
     A file that it neither gives to anyone nor leaves out with a reason goes to every specialist;
-    what a required check must look at goes to whoever has its tools, whatever the plan says. A lead
+    what a required check must look at and code has not run goes to whoever has its tools. A lead
     that failed has planned nothing, so all specialists get everything.
     """
     known = set(reviewable_paths(state))
@@ -96,7 +98,8 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
                 PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
                 for agent in state.settings.specialists
             ]
-        kept += _tasks_for_required_checks(state, kept)
+        if not state.runtime.opening:  # else code has run them on every file
+            kept += _tasks_for_required_checks(state, kept)
     else:
         given = {task.agent for task in kept}
         # What code shares out, it shares out again; a lead that plans may leave a retry out.
@@ -189,15 +192,18 @@ def build_tasks(state: ReviewState) -> list[Task]:
         Task(
             spec,
             build_brief(
-                "Review these files of the change. What is asked of them stands in `questions`.",
+                "Review these files of the change"
+                + (", and answer `questions` in your findings." if any(whys[agent]) else "."),
                 nonce,
                 base=change.base,
                 head=change.head,
-                change=state.round.plan.summary,
                 paths=list(paths),
-                questions=list(dict.fromkeys(filter(None, whys[agent]))),
-                wanted=list(state.focus.missing_evidence),
-                **_answers_for_brief(state),
+                **_present(
+                    change=state.round.plan.summary,
+                    questions=list(dict.fromkeys(filter(None, whys[agent]))),
+                    wanted=list(state.focus.missing_evidence),
+                    answers=dict(state.focus.answers),
+                ),
                 **follow_up.earlier_rounds(state, agent),
             )
             + reviewer_assignment.show_rest(state, paths),

@@ -20,7 +20,11 @@ from orchestrator.code_review.findings.agent_reports import claim_fingerprint, r
 from orchestrator.code_review.findings.citations import Sources, locate_finding, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import reported_fingerprints
 from orchestrator.code_review.findings.located_findings import Rejection, Target
-from orchestrator.code_review.findings.responses_to_findings import mark_error, response_error
+from orchestrator.code_review.findings.responses_to_findings import (
+    BOTH_STAY,
+    mark_error,
+    response_error,
+)
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
@@ -58,7 +62,9 @@ class ReportCorrections(Struct, frozen=True):
         if not isinstance(report, dict):
             return report, []
         if "criteria" in report:
-            return report, [] if earlier else await self._mark_errors(report)
+            if isinstance(earlier, dict):
+                return _keep_scores(report, earlier), []
+            return report, await self._mark_errors(report)
         if not _is_specialists(report):
             return report, []
         known = reported_fingerprints(self.journal, ANALYZERS)
@@ -89,7 +95,8 @@ class ReportCorrections(Struct, frozen=True):
         sources = Sources(self.workspace, {}, self._answers)
         found: dict[int, str] = {}
         for number, response in enumerate(form.responses, 1):
-            if error := await response_error(sources, agent, response, find):
+            error = await response_error(sources, agent, response, find)
+            if error and not error.endswith(BOTH_STAY):  # which no other report could change
                 found[number] = f"response {number}: {error}"
         return found
 
@@ -129,12 +136,17 @@ class ReportCorrections(Struct, frozen=True):
             for number, raw in enumerate(earlier.get("responses", ()), 1)
             if number not in wrong and raw["finding"] not in answered
         ]
-        gaps = [gap for gap in earlier.get("gaps", ()) if gap not in report.get("gaps", ())]
+        lists = {
+            name: [*added, *(each for each in earlier.get(name, ()) if each not in added)]
+            for name in ("checked", "gaps")
+            for added in [report.get(name, ())]
+        }
         return {
             **report,
+            **lists,
+            "summary": earlier.get("summary") or report.get("summary", ""),
             "findings": [*report.get("findings", ()), *findings],
             "responses": [*report.get("responses", ()), *responses],
-            "gaps": [*report.get("gaps", ()), *gaps],
         }
 
     async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
@@ -149,6 +161,15 @@ class ReportCorrections(Struct, frozen=True):
         end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)
         shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(start, end + 1))
         return f"{found.reason}; {finding.path} reads\n{shown}" if shown else found.reason
+
+
+def _keep_scores(report: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """A judge's second report, with the scores and marks of the first that it does not repeat."""
+    scores = {each["id"]: each for each in (*earlier["criteria"], *report["criteria"])}
+    added = report.get("marks", [])
+    marked = {mark["finding"] for mark in added}
+    kept = [mark for mark in earlier.get("marks", ()) if mark["finding"] not in marked]
+    return {**report, "criteria": list(scores.values()), "marks": [*kept, *added]}
 
 
 def _is_specialists(report: dict[str, Any]) -> bool:

@@ -227,10 +227,11 @@ def join_duplicates(
     """
     kept = list(findings)
 
-    def rank(merged: MergedFinding) -> tuple[bool, int, int]:
+    def rank(merged: MergedFinding) -> tuple[bool, int, int, float]:
         finding = merged.finding
         weighs = weight(finding.severity, finding.confidence, policy)
-        return not merged.from_analyzer, -weighs, SEVERITIES.index(finding.severity)
+        order = SEVERITIES.index(finding.severity)
+        return not merged.from_analyzer, -weighs, order, -finding.confidence
 
     def waived(merged: MergedFinding) -> bool:
         finding = merged.finding
@@ -376,7 +377,7 @@ def build_finding(
         severity=severity,
         confidence=confidence,
         title=words.title or first.title,
-        detail=words.detail or first.detail,
+        detail=_detail(first, words),
         category=first.category,
         rule=first.rule,
         cwe=first.cwe,
@@ -454,6 +455,13 @@ def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
         ),
         default=merged.finding,
     )
+
+
+def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
+    """An agent's explanation, after what an analyzer says where its general title stays."""
+    if not words.detail or words.detail == first.detail:
+        return first.detail
+    return words.detail if words.title != first.title else f"{first.detail}\n{words.detail}".strip()
 
 
 def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:

@@ -27,7 +27,7 @@ from orchestrator.code_review.verdict.model import Objection
 EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""
 
-
+BOTH_STAY = "analyzers report both, so both stay"
 NO_REFUTATION = "the repository's guidance says nothing of what code does; cite code or a tool"
 
 
@@ -91,7 +91,7 @@ async def _error(
         other = find(response.duplicate_of)
         if other is None or response.duplicate_of == response.finding:
             return f"there is no other finding {response.duplicate_of!r}"
-        return "analyzers report both, so both stay" if target.proved and other.proved else ""
+        return BOTH_STAY if target.proved and other.proved else ""
     if action in {"confirm", "refine"} and target.why_rejected:
         return (
             f"it is rejected ({target.why_rejected}); report it as a finding, with a quotation "
