@@ -241,9 +241,10 @@ def _section_of(finding: Finding) -> str:
 
 
 def _render_short_entry(page: Page, cause: Cause) -> list[str]:
-    places = f" and {count_noun(len(cause) - 1, 'more place')}" if len(cause) > 1 else ""
-    first = f"  {format_location(cause[0])}  [{escape_line(cause[0].id)}]{places} "
-    return page.wrap(escape_line(cause[0].title), first=first, rest=DEEP_INDENT, limit=1)
+    places = f" (and {count_noun(len(cause) - 1, 'more place')})" if len(cause) > 1 else ""
+    first = f"  {format_location(cause[0])}  [{escape_line(cause[0].id)}] "
+    text = escape_line(cause[0].title) + places
+    return page.wrap(text, first=first, rest=DEEP_INDENT, limit=2)
 
 
 def _render_left_out(page: Page, findings: Sequence[Finding]) -> list[str]:

@@ -138,7 +138,14 @@ def test_a_larger_change_is_shared_out_and_each_file_is_read_by_somebody(
                 for own in [text_of(seen)[1]]]  # fmt: skip
     assert len(security) > 1
     assert all("who pays?" in own for own in security)
+    assert not any("questions" in text_of(seen)[1] for name, seen in asked_first.items()
+                   if name.startswith("docs"))  # fmt: skip
     assert verdict.status == "complete"
+
+    # The lead needs no call to see who has which files, and each role is described once.
+    brief = text_of(asked_first["lead"])[1]
+    assert f'"shares": {json.dumps({s.agent: s.paths for s in found.shares})}' in brief
+    assert brief.count("Finds ways in which the change lets someone") == 1
 
 
 def test_an_agent_that_shares_a_role_has_its_denied_tools(

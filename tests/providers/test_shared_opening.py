@@ -89,6 +89,23 @@ def test_every_agent_begins_with_the_same_bytes(
     assert len(names) <= 20
 
 
+def test_an_agent_is_given_only_the_files_of_its_task_since_code_has_run_the_checks(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    tasks = [{"agent": "security", "paths": ["app.py"], "why": "Is text evaluated?"},
+             {"agent": "qa", "paths": ["tests/test_app.py"], "why": ""}]  # fmt: skip
+    script = {**silent(), "lead": [reports(tasks=tasks), sums_up("It adds.")], "judge": []}
+    with serving(portal, monkeypatch, "anthropic", script) as server:
+        verdict = review(repo, "anthropic")
+    content: Any = {seen.agent: seen.body["messages"][0]["content"] for seen in server.requests}
+    assert (
+        '"paths": ["app.py"], "questions": ["Is text evaluated?"]}'
+        in content["security"][-1]["text"]
+    )
+    assert '"paths": ["tests/test_app.py"]}' in content["qa"][-1]["text"]
+    assert {check.status for check in verdict.required_checks} <= {"passed", "not_applicable"}
+
+
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_later_agents_of_a_model_read_the_opening_from_the_cache(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, provider: str

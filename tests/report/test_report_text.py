@@ -344,6 +344,16 @@ def test_a_claim_of_agents_says_whether_somebody_else_confirms_it() -> None:
     assert "[F4, d] by ruff\n" in text
 
 
+def test_a_shortened_finding_keeps_its_title_and_counts_its_other_places() -> None:
+    title = (
+        "A title of nearly one hundred characters that does not fit on a single line with its path"
+    )
+    found = [finding(n, severity="high", rule=f"r{n}", detail="why " * 200) for n in range(1, 9)]
+    found += [finding(n, severity="low", rule="same", title=title) for n in (9, 10)]
+    text = " ".join(render_verdict(verdict(findings=tuple(found))).split())
+    assert f"[F9] {title} (and 1 more place)" in text
+
+
 def test_a_long_quotation_is_cut_and_says_how_much_is_left() -> None:
     section = block(render_verdict(rich_verdict()), "Medium (1)")
     assert "1093 | " in section

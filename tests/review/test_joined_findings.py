@@ -199,16 +199,18 @@ def test_the_judge_confirms_a_finding_or_its_duplicate() -> None:
     assert build_finding(found, POLICY).confirmed_by == ("docs", "judge")
 
 
-def test_a_duplicate_that_weighs_more_rates_the_finding_and_proves_nothing() -> None:
+def test_a_duplicate_that_weighs_more_rates_and_words_the_finding_and_proves_nothing() -> None:
     proof = with_rating(PROOF, "critical", 0.4)
     (found,) = joined(proof, with_rating(QA, "critical", 0.9), pairs=[(proof, QA)])
     found.repeated_by, found.duplicates[0].repeated_by = {"docs"}, {"architecture"}
     result = build_finding(found, POLICY)
     assert (result.title, result.severity, result.confidence) == (
-        "Shell command built at run time",
+        "Loses the last row",
         "critical",
         0.9,
     )
+    # The place and the rule remain those of the analyzer.
+    assert (result.start_line, result.rule) == (proof.finding.start_line, proof.finding.rule)
     assert (result.standing, result.confirmed_by) == ("confirmed", ("qa",))
     assert result.reported_by == ("architecture", "docs", "qa", "ruff", "security")
     assert [said.by for said in result.reports] == ["ruff", "qa"]

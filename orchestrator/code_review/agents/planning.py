@@ -34,18 +34,20 @@ def lead_brief(state: ReviewState) -> str:
     change, focus = state.workspace.change, state.focus
     task = "Plan the review of this change: who looks at which files, and why."
     if state.shares:
-        task += " Code has given each agent its files, as propose_plan shows; say what to ask it."
+        task += " Code has given each agent its files (`shares`); say what to ask it, or its role."
     if focus.retry is not None:
         task = "Plan another round of this review, for what the last one missed only."
+    roles = dict.fromkeys(share.role for share in state.shares) or state.examiners
     return build_brief(
         task,
         state.runtime.executor.nonce,
         base=change.base,
         head=change.head,
         files=len(change.files),
-        specialists={name: state.agent(name).description for name in state.examiners},
+        specialists={role: state.catalog.agents[role].description for role in roles},
         iteration=focus.number,
         **_present(
+            shares={share.agent: list(share.paths) for share in state.shares},
             notes=list(change.notes),
             missing=dict(focus.retry or {}),
             wanted=list(focus.missing_evidence),

@@ -366,7 +366,7 @@ def build_finding(
             rating[1],
         ),
     )
-    words, reports = _words(merged, policy), merged.all_reports
+    words, reports = _words(merged, decides, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     proved, confirmed_by = _confirmations(merged, decides, severity, policy)
@@ -432,11 +432,11 @@ def _confirmations(
     return proved, tuple(sorted((names | judge) - {author.reporter}))
 
 
-def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
+def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
     """Whose words people read: those of the agent that took the finding up, who read the code.
 
-    An analyzer's finding keeps its place, rule and quotation. Of several agents, that one speaks
-    whose report weighs most.
+    A duplicate that decides how severe the finding is says why. An analyzer's finding keeps its
+    place, rule and quotation. Of several agents, that one speaks whose report weighs most.
     """
 
     def words(finding: LocatedFinding) -> tuple[str, str, str]:
@@ -444,8 +444,9 @@ def _words(merged: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
 
     agents = [
         report.finding
-        for report in merged.reports
-        if report.refers_to and words(report.finding) != words(merged.finding)
+        for report in decides.reports
+        if (report.refers_to and words(report.finding) != words(merged.finding))
+        or (decides is not merged and not report.from_analyzer)
     ]
     return max(
         agents,
