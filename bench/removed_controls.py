@@ -26,6 +26,11 @@ from orchestrator.checks.path_kinds import path_kinds
 
 ADVISORY = re.compile(r"CVE-\d{4}-\d+|GHSA-\w{4}-")
 SECURITY = re.compile(r"(?i)secure|security|vulnerab|\bXSS\b|injection|traversal|\bcve")
+DEFECT = re.compile(
+    r"(?i)vulnerab|\b(?:XSS|CSRF|XXE|SSRF|re?dos)\b|traversal|open redirect|denial of service"
+    r"|(?:sql|command|code|header|html|shell|template) injection"
+    r"|security[ -](?:fix|issue|bug|hole|flaw|problem|hotfix|patch)"
+)
 MENDS = re.compile(
     r"(?i)fix|prevent|protect|disallow|block|reject|validat|saniti|escap|restrict|enforc|avoid"
     r"|address|resolve|mitigat|harden|limit|forbid|prohibit|guard|ensure|check|require"
@@ -73,9 +78,7 @@ def commits(repo: Path, *, fixes: bool) -> Iterator[Commit]:
         if not code or any("=>" in row[2] for row in code):
             continue
         if fixes:
-            published = ADVISORY.search(text) or (
-                SECURITY.search(subject) and MENDS.search(subject)
-            )
+            published = ADVISORY.search(text) or (DEFECT.search(subject) and MENDS.search(subject))
             key = re.sub(r"\[.*?\]|\(.*?\)|[^a-z]", "", subject.lower())
             added = any(int(row[0]) for row in code)
             if (

@@ -18,6 +18,7 @@ SHOWN = 90  # characters of a control in a message
 _CONDITIONS = frozenset({"guard", "condition", "filter"})
 _TAKE_OUT = frozenset({"pop", "discard", "remove"})
 _DISCLOSED = ("disclosure", "This is no longer taken out before it is passed on", 0.7)
+_AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
 # A match of the whole text, and calls that accept more.
@@ -102,8 +103,15 @@ class Losses:
         return kept >= KEPT * before.total() and (after - before).total() <= new
 
     def uses_value(self, file: ChangedFile, control: Control) -> bool:
-        """Whether the function still uses a value that the control was about."""
-        return not control.values or not control.values.isdisjoint(file.head_words(control.scope))
+        """Whether the function still uses a value that the control was about, or what it is of."""
+        values = control.values | {
+            word
+            for other in file.base.controls
+            if other.kind == "setting" and other.scope == control.scope
+            if other.name in control.values
+            for word in other.words - {other.name}
+        }
+        return not values or not values.isdisjoint(file.head_words(control.scope))
 
     # --- one kind of control each -----------------------------------------------------------------
 
@@ -173,9 +181,7 @@ class Losses:
         if not control.words.isdisjoint(words.LEGACY):
             return None
         parts = split_words(control.words) - words.VALUES
-        concerns = not parts.isdisjoint(words.SECURITY) or any(
-            map(words.INJECTED.match, control.words)
-        )
+        concerns = not parts.isdisjoint(words.SECURITY) or "'..'" in control.words
         if concerns and self.uses_value(file, control) and not self.is_rewritten(control):
             return "condition-weakened", "The condition no longer asks for this", 0.6
         return None
@@ -185,13 +191,20 @@ class Losses:
         name = control.name
         if self._calls[name.lstrip("_")] >= 0 or name in _WEAKER:
             return self._loosened_call(file, control)
-        same = self.is_same_work(file, control, new=1 if name in _TAKE_OUT else NEW_LINES)
+        strong = words.SAFE_CALL.search(name) or words.RENEWAL.match(name)
+        new = 1 if name in _TAKE_OUT else 2 * NEW_LINES if strong else NEW_LINES
+        same = self.is_same_work(file, control, new=new)
         if same and words.RENEWAL.match(name):
             return "session-kept", "The session or token is no longer renewed or revoked", 0.8
         if same and name in _TAKE_OUT and words.CREDENTIAL_HEADERS.search(control.text):
             return None if self.is_rewritten(control) else _DISCLOSED
-        if not same or not words.is_check(name) or self._has_successor(control):
+        strips = name in words.STRIPS and any(map(words.INJECTED.match, control.words))
+        if not same or not (strips or words.is_check(name)) or self._has_successor(control):
             return None
+        return self._unchecked(file, control)
+
+    def _unchecked(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        name = control.name
         alone = control.key.endswith("()") and split_words({name}) & words.SECURITY
         if (control.values or alone) and self.uses_value(file, control):
             return "check-removed", "The check is no longer made", 0.8
@@ -205,7 +218,7 @@ class Losses:
                 continue
             if new.name in weaker and new.words - {new.name} == control.words - {control.name}:
                 return "condition-weakened", f"{new.name}() accepts more than", 0.8
-            if new.name == control.name in _PARTIAL and new.words < control.words:
+            if new.name == control.name in _AFFIXES and new.words < control.words:
                 return "condition-weakened", f"{new.name}() accepts more than", 0.7
         return None
 
@@ -214,8 +227,12 @@ class Losses:
         own = split_words({control.name})
         return any(
             new.name == control.name
-            or not new.values.isdisjoint(control.values)
             or own <= split_words({new.name})
+            or (
+                not new.values.isdisjoint(control.values)
+                and new.name not in words.NORMALIZERS
+                and control.name not in words.STRIPS
+            )
             for new in self._new_checks
         )
 
@@ -285,15 +302,13 @@ class Losses:
         limits = not parts.isdisjoint(
             {"max", "limit", "perm", "perms", "permission", "permissions"}
         )
-        if (
-            not (limits or words.SETTINGS.search(control.name))
-            or control.scope not in file.head.scopes
-        ):
+        protects = words.SETTINGS.search(control.name)
+        if not (limits or protects) or control.scope not in file.head.scopes:
             return None
         others = [c for c in file.head.controls if (c.kind, c.name) == ("setting", control.name)]
         if any(is_weaker(control, other) for other in others):
             return "hardening-removed", "A weaker value replaces", 0.7
-        if others:
+        if others or not protects:
             return None
         if self.is_same_work(file, control) and not self.is_rewritten(control, share=0.5):
             return "hardening-removed", "This is no longer set", 0.6

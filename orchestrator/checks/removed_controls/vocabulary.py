@@ -209,6 +209,17 @@ CHECKS = re.compile(
 )
 """Names of calls that check or make safe."""
 
+SAFE_CALL = re.compile(
+    r"(?i)(?<!un)safe(?!_load)|ssrf|protected|(?<!in)secure|sanitiz|scrub|redact"
+)
+"""Names of calls that do in a safe way what another call does plainly."""
+
+NORMALIZERS = frozenset({"normpath", "realpath", "abspath", "join"})
+"""Calls after which a value can still be a bad one."""
+
+STRIPS = frozenset({"lstrip", "strip", "rstrip", "replace", "translate", "removeprefix"})
+"""Calls that take characters out of a value."""
+
 NO_CHECK = re.compile(
     r"(?i)unescape|unquote|^assert_?(?:equal|that|called|not|true|false|is|in)|_equal$"
     r"|^check_(?:output|call)$|^ensure_(?:text|str|binary|bytes|unicode|list|future)$|^filter_by$"
@@ -218,7 +229,7 @@ NO_CHECK = re.compile(
 
 RENEWAL = re.compile(
     r"(?i)^(?:cycle_?key|rotate_\w*(?:token|key)\w*|regenerate\w*|renew_?session|invalidate\w*|revoke\w*"
-    r"|reset_session|flush_session|changeSessionId|session_regenerate_id|update_session_auth_hash)$"
+    r"|reset_session|clear_\w*sessions?|expire_\w+|flush_session|changeSessionId|session_regenerate_id|update_session_auth_hash)$"
 )
 """Calls that give a session or token a new life, or end it."""
 
@@ -240,7 +251,7 @@ HARDENING = re.compile(
     r"|allow_(?!none)\w+|\w*unsafe\w*|safe_\w+|is_safe|strict\w*|autoescape|validate\w*|validators?|algorithms?|audience|issuer"
     r"|follow_redirects|allow_redirects|trust_env|expand_\w+|quote|escape\w*|permission\w*|policy|auth\w*"
     r"|sanitiz\w*|csrf\w*|required_\w+|trusted\w*|whitelist\w*|blacklist\w*|\w*allowed\w*|target_attr"
-    r"|merge_includes|\w*_hosts?|cookie_\w+|weights_only|require_\w+|flags|decode_content"
+    r"|merge_includes|\w*_hosts?|cookie_\w+|weights_only|require_\w+|flags"
     r"|max_length|min_length|max_digits|\w+_signature|signature\w*|is_admin|owner\w*|umask)$"
 )
 """Names of arguments that limit or protect."""
@@ -327,7 +338,7 @@ CREDENTIAL_HEADERS = re.compile(
 
 SETTINGS = re.compile(
     r"(?i)(?:^|[._\]['\"])(?:trusted_\w+|verify\w*|verify_mode|check_hostname|http_?only|secure|same_?site"
-    r"|expires\w*|max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|assert_\w+|permission\w*"
+    r"|expires\w*|(?<!_)max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|assert_\w+|permission\w*"
     r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_\w+|SECURE_\w+)['\"\]]*$"
 )
 """Attributes and settings that protect."""
@@ -342,4 +353,6 @@ def is_check(name: str) -> bool:
     """Whether a call of that name checks a value or makes it safe."""
     if NO_CHECK.search(name):
         return False
-    return bool(CHECKS.search(name)) or not split_words({name}).isdisjoint(SAFE)
+    if CHECKS.search(name) or SAFE_CALL.search(name):
+        return True
+    return not split_words({name}).isdisjoint(SAFE)
