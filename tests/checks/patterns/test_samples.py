@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from orchestrator.catalog.data_file_layers import read_shipped_layer
+from orchestrator.code_review.rule_table import load_rules
 from tests.checks.patterns.test_pattern_files import look
 
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
@@ -41,3 +43,11 @@ def test_most_planted_defects_are_found_and_nothing_else(tmp_path: Path, languag
         if not any(f.startswith(f"bad{n}.") for f in found)
     ]
     assert len(missed) <= (1 - FOUND_AT_LEAST) * len(pairs), missed
+
+
+def test_advice_is_in_the_language_of_the_file() -> None:
+    rules = load_rules([read_shipped_layer()])
+    for code, advice in [("go-random", "crypto/rand"), ("php-random", "random_bytes")]:
+        rule = rules.find("patterns", code)
+        assert rule is not None
+        assert advice in rule.advice(code)
