@@ -14,7 +14,7 @@ from orchestrator.checks.taint import (
     statements,
 )
 from orchestrator.checks.taint.abstract_state import collect_taints
-from orchestrator.checks.taint.abstract_values import Taint, Value
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
 from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
 from orchestrator.checks.taint.entry_points import (
     REMOTE,
@@ -29,6 +29,7 @@ from orchestrator.checks.taint.entry_points import (
 )
 from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Function, Module, Project
+from orchestrator.checks.taint.url_configuration import UrlConfiguration, routed_lines
 
 _MAX_NAMES: Final = 300
 MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
@@ -44,6 +45,7 @@ class TaintAnalysis:
         self.run = Run(
             project,
             models,
+            UrlConfiguration(project),
             evaluate=expressions.evaluate,
             execute=statements.execute,
             invoke=calls.invoke,
@@ -55,6 +57,8 @@ class TaintAnalysis:
         self._done: set[object] = set()
         self._spent = 0
         self._used: dict[str, list[int]] = {}
+        self._kept: dict[Function, list[str]] = {}
+        self._held: dict[Function, frozenset[str]] = {}
         self._spans: dict[Module, list[Span]] = {}
 
     def globals_of(self, module: Module) -> dict[str, Value]:
@@ -96,7 +100,8 @@ class TaintAnalysis:
         scope = [*paths, *self._used]
         names: list[str] = []
         for path in scope:
-            lines = self._hints.lines(self.project.text(path) or "")
+            text = self.project.text(path) or ""
+            lines = sorted({*self._hints.lines(text), *routed_lines(text)})
             names.extend(self._run_path(path, lines))
         seen: set[str] = set()
         while names and len(seen) < _MAX_NAMES:
@@ -145,11 +150,37 @@ class TaintAnalysis:
         names: list[str] = []
         for span in chosen:
             function = self.run.functions.get(span.node)
-            if function is not None and span.node not in self._done:
+            if function is not None and self._is_due(function):
                 self._done.add(span.node)
                 if any(taint.kind in REMOTE for taint in self._run_function(function)):
                     names.append(span.node.name)
+                names.extend(self._kept.pop(function, ()))
         return names
+
+    def _is_due(self, function: Function) -> bool:
+        """Whether a function has not been run, or not since its object holds more."""
+        if function.node not in self._done:
+            return True
+        held = frozenset(self.run.held.get(function.cls, ()) if function.cls else ())
+        if self._held.get(function, frozenset()) == held:
+            return False
+        self._held[function] = held
+        return True
+
+    def _keep_attributes(self, frame: Frame, function: Function) -> None:
+        """Remember what a method leaves of a request on its object, for the other methods."""
+        parameters = function.node.args.args
+        if function.cls is None or function.is_static or not parameters:
+            return
+        held = self.run.held.setdefault(function.cls, {})
+        for state in (frame.state, *(way.state for way in frame.returns)):
+            for obj in state.of(state.vars.get(parameters[0].arg, UNKNOWN)):
+                for name, value in obj.items.items():
+                    remote = [taint for taint in value.taints if taint.kind in REMOTE]
+                    facts = [taint.with_facts(state.facts_of(taint)) for taint in remote]
+                    if facts and name not in held and isinstance(name, str):
+                        held[name] = Value(taints=tuple(facts), ref=value.ref, marks=value.marks)
+                        self._kept.setdefault(function, []).append(name)
 
     def _guarded(self, frame: Frame, perform: functools.partial[None]) -> None:
         self.run.steps = self.run.calls = self.run.untainted_calls = 0
@@ -171,6 +202,7 @@ class TaintAnalysis:
         frame = Frame(self.run, function.module, function)
         frame.stack = (function,)
         self._guarded(frame, functools.partial(_enter, frame, assumed=assumed))
+        self._keep_attributes(frame, function)
         taints: list[Taint] = []
         for way in (*frame.returns,):
             taints.extend(collect_taints(way.value, way.state))

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Hashable
 
 from orchestrator.checks.taint import containers
-from orchestrator.checks.taint.abstract_state import HeapObject
+from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, reachable_objects
 from orchestrator.checks.taint.abstract_values import (
     PART,
     UNKNOWN,
@@ -49,8 +49,8 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
         member = _of_target(frame, base, name)
         if member is not None:
             return member
-    if base.known:
-        return UNKNOWN
+    if base.known and base.const is not None:
+        return UNKNOWN  # what is None here is set by then, by something that is not followed
     value = external_value(frame, f"{base.ref or '?'}.{name}", node)
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
@@ -77,7 +77,8 @@ def _member(
     if not isinstance(cls, Class):
         return obj.rest
     found = cls.lookup(name)
-    if found is not None:
+    given = obj.rest is not None and bool(obj.rest.taints)
+    if found is not None and not (given and found.target is None):
         return _through_class(frame, found, receiver, node)
     if obj.rest is not None:
         return obj.rest
@@ -166,8 +167,18 @@ def set_item(frame: Frame, base: Value, key: Value, value: Value) -> None:
             frame.state.objects[loc] = obj.put(path, value)
 
 
+def _keep_in_class(frame: Frame, cls: Class, name: str, value: Value) -> None:
+    """Set an attribute of a class, as a singleton does with its only object."""
+    old = cls.attributes.get(name)
+    if value.locs and (old is None or old.known):
+        cls.attributes[name] = Value(locs=value.locs)
+        frame.run.heap.shared.update(reachable_objects(value, frame.state))
+
+
 def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     """Perform ``base.name = value``."""
+    if isinstance(base.target, Class) and not collect_taints(value, frame.state):
+        _keep_in_class(frame, base.target, name, value)
     strong = len(base.locs) == 1
     for loc in base.locs:
         obj = frame.state.object(loc)

@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.module_index import Function, Module, Project
+from orchestrator.checks.taint.module_index import Class, Function, Module, Project
+from orchestrator.checks.taint.url_configuration import UrlConfiguration
 
 Place = tuple[str, int, str]
 """A sink: path, line, class."""
@@ -96,6 +97,7 @@ class Run(Struct, eq=False):
             and those that something else reached.
         given_safe: functions that a request handler was seen to call with nothing from outside.
         handling: a request handler is being run.
+        held: by class, the attributes that some method sets to what comes from a request.
         pending: by module, the objects that its body makes and whose constructors are yet to run.
 
     The callables are the machine's parts; they are set once, where the parts are put together,
@@ -104,6 +106,7 @@ class Run(Struct, eq=False):
 
     project: Project
     models: LibraryModels
+    urls: UrlConfiguration
     evaluate: "Callable[[Frame, ast.expr], Value]"
     execute: "Callable[[Frame, list[ast.stmt]], None]"
     invoke: "Callable[[Frame, Call], Value]"
@@ -116,6 +119,7 @@ class Run(Struct, eq=False):
     memo: dict[Any, tuple[Value, dict[int, HeapObject]]] = field(default_factory=dict)
     given_safe: set[Function] = field(default_factory=set)
     handling: bool = False
+    held: dict[Class, dict[str, Value]] = field(default_factory=dict)
     pending: dict[str, list[tuple[Value, Call]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)
     sites: dict[tuple[int, int, str], int] = field(default_factory=dict)

@@ -362,7 +362,7 @@ def bind_arguments(frame: Frame, call: Call, args: list[Value]) -> None:
         return
     given = function.node.args
     positional = [*given.posonlyargs, *given.args]
-    defaults = _defaults(given)
+    found = defaults(given)
     names = {parameter.arg for parameter in (*positional, *given.kwonlyargs)}
     for index, parameter in enumerate([*positional, *given.kwonlyargs]):
         name = parameter.arg
@@ -373,7 +373,7 @@ def bind_arguments(frame: Frame, call: Call, args: list[Value]) -> None:
         elif call.rest is not None:
             value = call.rest
         else:
-            value = frame.evaluate(defaults[name]) if name in defaults else UNKNOWN
+            value = frame.evaluate(found[name]) if name in found else UNKNOWN
         where = f"{function.name}() takes it as {name!r}"
         frame.state.vars[name] = frame.at(value, parameter, where)
     if given.vararg is not None:
@@ -387,7 +387,8 @@ def bind_arguments(frame: Frame, call: Call, args: list[Value]) -> None:
         frame.state.vars[given.kwarg.arg] = frame.new(given.kwarg, obj)
 
 
-def _defaults(given: ast.arguments) -> dict[str, ast.expr]:
+def defaults(given: ast.arguments) -> dict[str, ast.expr]:
+    """The default of each parameter that has one."""
     positional = [*given.posonlyargs, *given.args]
     found = {
         parameter.arg: default

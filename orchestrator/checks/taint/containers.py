@@ -59,6 +59,8 @@ def element(frame: Frame, value: Value, node: ast.AST) -> Value:
             get_item = obj.any()
             if get_item is not None:
                 found.append(get_item)
+        elif obj.kind == "instance" and obj.rest is not None and obj.rest.taints:
+            found.append(value)  # a list of what a request is converted to is one of them
     if isinstance(value.const, tuple):
         found.extend(Value(get_item) for get_item in value.const)
     if value.taints:

@@ -10,15 +10,17 @@ from msgspec import Struct, field
 
 from orchestrator.checks.taint import attribute_access
 from orchestrator.checks.taint.abstract_state import HeapObject
-from orchestrator.checks.taint.abstract_values import UNKNOWN, Step, Taint, Value
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Step, Taint, Value, join
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
-from orchestrator.checks.taint.calls import bind_arguments
+from orchestrator.checks.taint.calls import bind_arguments, defaults
 from orchestrator.checks.taint.library_models import Handler, Route
 from orchestrator.checks.taint.module_index import Bound, Class, Function
 
 _URL_NAME: Final = re.compile(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>|\{(\w+)(?::(\w+))?\}")
 _CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal", "UUID", "date",
-                               "datetime", "time", "timedelta", "bytes"})  # fmt: skip
+                               "datetime", "time", "timedelta", "bytes", "Literal", "PositiveInt",
+                               "NonNegativeInt", "NegativeInt", "conint", "confloat", "UUID4",
+                               "PositiveFloat", "condecimal", "IPvAnyAddress"})  # fmt: skip
 _KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
 # Parameters that the program's own parts fill, with names and objects, and not with texts.
 _PROGRAM: Final = re.compile(
@@ -27,6 +29,8 @@ _PROGRAM: Final = re.compile(
     r"|index|prefix|suffix|count|size|number|num)s?(?:_?name)?",
     re.IGNORECASE,
 )
+_WITH_TABLES: Final = frozenset({"django", "flask", "quart", "fastapi", "rest_framework"})
+_MAX_DEPENDS: Final = 4  # dependencies of dependencies
 _WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", "Sequence"})
 
 
@@ -60,8 +64,10 @@ def describe_entry_point(run: Run, function: Function) -> Entry:
         for route in models.routes.find(value.ref) if value.ref else ():
             if value.ref in route.match or route.imports in function.module.packages:
                 _add_route(entry, route, node)
+    name = function.name.rpartition(".")[2]
+    routed = name if function.cls is None else function.cls.node.name
+    entry.url.update(run.urls.parameters(routed, function.module))
     if function.cls is not None:
-        name = function.name.rpartition(".")[2]
         rules = [rule for base in function.cls.outer_bases() for rule in models.handlers.find(base)]
         rules += [
             rule for rule in models.handlers.exact("?") if rule.imports in function.module.packages
@@ -118,6 +124,8 @@ def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
     bind_arguments(frame, Call(_place(node), UNKNOWN, None, [], {}), [])
     parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     offset = 0
+    if entry.url and not entry.handler and function.module.packages & _WITH_TABLES:
+        entry.handler = True
     if function.cls is not None and not function.is_static and parameters:
         frame.state.vars[parameters[0].arg] = instance(frame, function.cls, entry)
         offset = 1
@@ -130,6 +138,25 @@ def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
             obj = HeapObject("dict" if rest is node.args.kwarg else "list")
             tainted = _from_outside(frame, entry, rest, None) or UNKNOWN
             frame.state.vars[rest.arg] = frame.new(rest, obj.add(tainted))
+    elif entry.url and entry.handler:
+        _bind_url(frame, entry, node.args.kwarg)
+
+
+def _bind_url(frame: Frame, entry: Entry, rest: ast.arg | None) -> None:
+    """Put the parameters of the URL into ``**kwargs`` and into ``self.kwargs``."""
+    place = rest or ast.arg("kwargs", lineno=frame.function.node.lineno if frame.function else 0)
+    items: dict[Hashable, Value] = {}
+    for name, harmless in entry.url.items():
+        named = ast.arg(name, lineno=place.lineno)
+        value = None if harmless else _from_outside(frame, entry, named, None)
+        items[name] = value or UNKNOWN
+    value = frame.new(place, HeapObject("dict", items))
+    if rest is not None:
+        frame.state.vars[rest.arg] = value
+    function = frame.function
+    if function is not None and function.cls is not None and function.node.args.args:
+        own = frame.state.vars[function.node.args.args[0].arg]
+        attribute_access.set_attribute(frame, own, "kwargs", value)
 
 
 def _place(node: ast.AST) -> ast.expr:
@@ -153,9 +180,48 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
     from_url = entry.url.get(name)
     if from_url is None and not entry.text:
         return typed
+    dependency = _dependency(frame, parameter)
+    if dependency is not None and entry.handler:
+        return _from_dependency(frame, entry, dependency, typed)
     if from_url or name in entry.besides or _is_harmless(frame, parameter):
         return UNKNOWN
     return _from_outside(frame, entry, parameter, typed)
+
+
+def _dependency(frame: Frame, parameter: ast.arg) -> ast.Call | None:
+    """The ``Depends(...)`` of a parameter, in its default or its annotation."""
+    if frame.function is None:
+        return None
+    default = defaults(frame.function.node.args).get(parameter.arg)
+    for part in (default, parameter.annotation):
+        for node in () if part is None else ast.walk(part):
+            if not isinstance(node, ast.Call):
+                continue
+            if getattr(node.func, "id", getattr(node.func, "attr", "")) == "Depends":
+                return node
+    return None
+
+
+def _from_dependency(frame: Frame, entry: Entry, node: ast.Call, typed: Value | None) -> Value:
+    """What a function gives, or how an object is made, whose parameters are the request's."""
+    target = frame.evaluate(node.args[0]).target if node.args else None
+    if target is None and typed is not None and typed.locs:
+        target = frame.state.of(typed)[0].cls
+    made = target
+    if isinstance(target, Class):
+        constructor = target.lookup("__init__")
+        made = constructor.target if constructor is not None else None
+    if not isinstance(made, Function) or made in frame.stack or len(frame.stack) > _MAX_DEPENDS:
+        return UNKNOWN
+    inner = Frame(frame.run, made.module, made)
+    inner.stack = (*frame.stack, made)
+    parameters = [*made.node.args.args, *made.node.args.kwonlyargs][made.cls is not None :]
+    given = {
+        parameter.arg: _parameter(inner, entry, parameter, index) or UNKNOWN
+        for index, parameter in enumerate(parameters)
+    }
+    frame.state.objects.update(inner.state.objects)
+    return frame.run.invoke(frame, Call(node, Value(target=target), None, [], given))
 
 
 def _is_known_type(frame: Frame, value: Value) -> bool:
@@ -174,6 +240,8 @@ def _from_outside(
     tainted = Value(taints=(taint,))
     if typed is not None and typed.locs:
         cls = frame.state.of(typed)[0].cls
+        if any(base.startswith("enum.") for base in cls.outer_bases()):
+            return UNKNOWN
         obj = HeapObject("instance", dict(_harmless_fields(cls)), tainted, cls)
         return frame.new(parameter, obj)
     return tainted
@@ -276,6 +344,10 @@ def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
         call = Call(place, Value(target=Bound(made, value)), None, [], given)
         frame.run.invoke(frame, call)
         frame.state.live = True
+    for name, held in frame.run.held.get(cls, {}).items():
+        obj = frame.state.object(value.locs[0])
+        known = obj.items.get(name)
+        frame.state.objects[value.locs[0]] = obj.put(name, join(known, held) if known else held)
     return value
 
 

@@ -181,7 +181,7 @@ def _by_default(frame: Frame, call: Call) -> Value:
     receiver = call.receiver
     if receiver is not None and receiver.taints:
         return _method_of_tainted(frame, call, receiver)
-    if call.function.taints and receiver is None:
+    if call.function.taints and (receiver is None or receiver.locs):
         return Value(taints=call.function.taints)
     ref = call.ref
     of_object = not ref or ref.startswith("?") or "()" in ref or "[]" in ref
@@ -195,6 +195,9 @@ def _by_default(frame: Frame, call: Call) -> Value:
 
 def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
     if "mapping" in receiver.marks:
+        converter = call.keywords.get("type")
+        if converter is not None and frame.run.models.sanitizers.exact(converter.ref):
+            return UNKNOWN
         first = call.args[0] if call.args else None
         if first is not None:
             label = repr(first.const) if first.known else frame.site(call.node)

@@ -6,12 +6,10 @@ import pytest
 
 from tests.checks.taint.web_applications import APPLICATIONS, Application, measure
 
-MISSED = {"blog": 2, "items-with-crud-layer": 1, "tasks-router": 2, "views-with-state": 1}
-
 
 @pytest.mark.parametrize("application", APPLICATIONS, ids=lambda application: application.name)
 def test_finds_the_labeled_defects_and_nothing_else(
     application: Application, tmp_path: Path
 ) -> None:
     outcome = measure(application, tmp_path)
-    assert (len(outcome.missed), outcome.false) == (MISSED.get(application.name, 0), [])
+    assert (outcome.missed, outcome.false) == ([], [])
