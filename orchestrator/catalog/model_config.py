@@ -59,7 +59,6 @@ class Capabilities(Strict, frozen=True):
         schemas_with_tools: a request may have both a schema and tools.
         tool_calls: ``native``, or as marked ``text``.
         parallel_calls: one answer may hold several calls.
-        forced_calls: a request may require a tool call.
         effort: a request may set the reasoning effort.
         max_tokens_field: the name of that parameter (Chat Completions only).
         think_tags: a leading ``<think>`` element holds reasoning and is no part of the answer.
@@ -73,7 +72,6 @@ class Capabilities(Strict, frozen=True):
     schemas_with_tools: bool
     tool_calls: Literal["native", "text"]
     parallel_calls: bool
-    forced_calls: bool
     effort: bool
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     think_tags: bool = False

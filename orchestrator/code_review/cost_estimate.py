@@ -82,11 +82,6 @@ class Share(Struct, frozen=True):
     worst: Bill
     prices: Mapping[str, Price | None]
 
-    @property
-    def price(self) -> Price | None:
-        """Of its own model."""
-        return self.prices[self.model]
-
     def __add__(self, other: "Share") -> "Share":
         """This and another task of the same agent."""
         return replace(

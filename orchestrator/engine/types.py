@@ -218,7 +218,6 @@ class Request(Struct, frozen=True):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Json] | None = None
-    tool_choice: Literal["auto", "none", "required"] = "auto"
     max_tokens: int = 4096
     effort: str | None = None
     nonce: str = ""

@@ -50,7 +50,6 @@ from orchestrator.providers.request_normalization import (
     render_system_parts,
     shared_opening,
     strict_output_schema,
-    tool_choice,
 )
 
 _STOPS: dict[str, StopKind] = {
@@ -73,7 +72,6 @@ _DELTAS = {
 }
 """Change → the block that it applies to."""
 _ASIDES_BETA = "mid-conversation-system-clear-at-2026-08-21"
-_TOOL_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
 class AnthropicModel(ApiModel):
@@ -111,17 +109,15 @@ class AnthropicModel(ApiModel):
                 }
                 for tool in request.tools
             ]
-            body["tool_choice"] = self._tool_choice(request)
+            body["tool_choice"] = self._tool_choice()
         if can.streams:
             body["stream"] = True
         output = self._output_config(request)
         return {**body, "output_config": output} if output else body
 
-    def _tool_choice(self, request: Request) -> dict[str, Json]:
-        can = self.provider.can
-        kind = tool_choice(request, can)
-        choice: dict[str, Json] = {"type": _TOOL_CHOICES[kind]}
-        if not can.parallel_calls and kind != "none":
+    def _tool_choice(self) -> dict[str, Json]:
+        choice: dict[str, Json] = {"type": "auto"}
+        if not self.provider.can.parallel_calls:
             choice["disable_parallel_tool_use"] = True
         return choice
 

@@ -43,7 +43,6 @@ from orchestrator.providers.request_normalization import (
     render_system_parts,
     shared_opening,
     strict_output_schema,
-    tool_choice,
 )
 
 MIN_OUTPUT_TOKENS = 16
@@ -103,7 +102,7 @@ class OpenAIModel(ApiModel):
                 }
                 for tool in request.tools
             ]
-            body["tool_choice"] = tool_choice(request, can)
+            body["tool_choice"] = "auto"
             body["parallel_tool_calls"] = can.parallel_calls
         elif can.cache_breakpoints:  # one answer, and nothing is read again: nothing is cached
             body["prompt_cache_options"] = _EXPLICIT

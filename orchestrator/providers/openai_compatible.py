@@ -44,7 +44,6 @@ from orchestrator.providers.request_normalization import (
     merge_messages,
     render_system_parts,
     strict_output_schema,
-    tool_choice,
 )
 
 _STOPS: dict[str, StopKind] = {"length": "max_tokens", "content_filter": "filtered"}
@@ -103,7 +102,7 @@ class CompatibleModel(ApiModel):
                 }
                 for tool in request.tools
             ],
-            "tool_choice": tool_choice(request, can),
+            "tool_choice": "auto",
         }
         return {**fields, "parallel_tool_calls": True} if can.parallel_calls else fields
 

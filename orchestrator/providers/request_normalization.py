@@ -5,7 +5,6 @@ Roles alternate, no message is empty, and tool results come first in a user mess
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -138,12 +137,6 @@ def render_system_parts(request: Request, can: Capabilities) -> list[str]:
             f"JSON Schema:\n{json.dumps(request.output_schema, ensure_ascii=False)}"
         )
     return [escape_surrogates(part) for part in parts]
-
-
-def tool_choice(request: Request, can: Capabilities) -> Literal["auto", "none", "required"]:
-    """The request's tool choice; ``auto`` for ``required`` where a server cannot force a call."""
-    forced = request.tool_choice == "required"
-    return "auto" if forced and not can.forced_calls else request.tool_choice
 
 
 def accepts_schema(request: Request, can: Capabilities) -> bool:

@@ -42,7 +42,7 @@ STAGES = (
     Stage(HUMAN),
 )
 MODELS = {"fast": "small", "strong": "large", "strongest": "largest"}
-FULL = Capabilities("strict", True, "native", True, True, True)
+FULL = Capabilities("strict", True, "native", True, True)
 CLOUD = Provider(api="chat", key_env="K", base_url_env="U", models=MODELS, can=FULL)
 CONFIG = ModelsConfig(STAGES, {"cloud": CLOUD})
 ALL = ("fast", "fast-retry", "strong", "strongest", HUMAN)

@@ -49,7 +49,7 @@ MODELS = {
 NONCE = "n0nce"
 QUICK = CallPolicy(attempts=3, timeout=20.0, deadline=40.0, first_wait=0.01, longest_wait=0.02)
 """Retries quickly; on a busy machine an attempt itself may take seconds."""
-FULL = Capabilities("strict", True, "native", True, True, True)
+FULL = Capabilities("strict", True, "native", True, True)
 
 SEARCH = ToolSpec(
     "search",

@@ -227,8 +227,9 @@ def _wordy(body: dict[str, Json]) -> Response:
 def _usd(repo: Path, name: str, given: int, answer: int) -> float:
     """What so many tokens can cost in a review by one agent."""
     (share, *_) = estimate_cost(asked(repo, name, pattern="single")).shares
-    assert share.price is not None
-    return call_costs.max_call_cost(share.price, given, answer)
+    price = share.prices[share.model]
+    assert price is not None
+    return call_costs.max_call_cost(price, given, answer)
 
 
 def test_an_unreachable_model_leaves_what_the_analyzers_find(

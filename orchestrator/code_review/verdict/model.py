@@ -439,11 +439,6 @@ class Verdict(Strict, frozen=True, kw_only=True):
         """Whether a model took part; offline, only analyzers looked."""
         return self.provenance.provider != OFFLINE
 
-    @property
-    def is_judged(self) -> bool:
-        """Whether a judge scored the review."""
-        return any(c.kind == "judged" and c.score is not None for c in self.score.criteria)
-
 
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     """Open findings by severity, gravest first."""
