@@ -180,7 +180,7 @@ def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str 
     if name in languages:
         return str(name)
     for file, data in languages.items():
-        if any(name in grammars for grammars in data["grammars"].values()):
+        if any(name in grammars for grammars in data.get("grammars", {}).values()):
             return file
     return None
 

@@ -6,7 +6,13 @@ from typing import Any
 
 from orchestrator.checks.check_io import Gap, Source
 from orchestrator.checks.patterns import find_matches
-from orchestrator.checks.patterns.pattern_loading import EXTENDS, Language, Pattern, build_language
+from orchestrator.checks.patterns.pattern_loading import (
+    EXTENDS,
+    Language,
+    Pattern,
+    build_language,
+    find_language,
+)
 from orchestrator.errors import ConfigError
 
 
@@ -22,15 +28,10 @@ def check_user_patterns(
         known: the files of all layers, by name, one of which a file may extend.
         codes: of patterns that the rule table names; any other would never be reported.
     """
-    languages = {name: data for name, data in known.items() if EXTENDS not in data}
     for shown, content in documents:
-        if EXTENDS in content and content[EXTENDS] not in languages:
-            allowed = ", ".join(sorted(languages))
-            raise ConfigError(
-                f"unknown language {content[EXTENDS]!r} to extend; allowed: {allowed}", shown
-            )
+        extended = _find_extended(content, known, shown) if EXTENDS in content else None
         try:
-            language = languages[content[EXTENDS]] if EXTENDS in content else content
+            language = content if extended is None else known[extended]
             whole = build_language({**language, **content})
             grammars = {name for names in language["grammars"].values() for name in names}
         except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
@@ -45,13 +46,34 @@ def check_user_patterns(
             _prove(pattern, whole, shown)
 
 
+def _find_extended(
+    content: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], shown: str
+) -> str:
+    found = find_language(content[EXTENDS], known)
+    if found is None:
+        languages = {name: data for name, data in known.items() if EXTENDS not in data}
+        grammars = {
+            grammar
+            for data in languages.values()
+            for several in data.get("grammars", {}).values()
+            for grammar in several
+        }
+        allowed = ", ".join(sorted({*languages, *grammars}))
+        raise ConfigError(
+            f"unknown language {content[EXTENDS]!r} to extend; allowed: {allowed}", shown
+        )
+    return found
+
+
 def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
 
     for grammar in sorted(pattern.grammars or grammars):
         try:
             SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
-        except Exception as error:  # it has no kind of its own
+        except BaseException as error:  # an unknown grammar is a panic, which is no Exception
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
             why = " ".join(str(error).partition("Stack backtrace")[0].split())
             raise ConfigError(f"ast-grep rejects {pattern.code}: {why:.200}", shown) from None
 

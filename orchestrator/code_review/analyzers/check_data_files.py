@@ -11,14 +11,15 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.catalog.data_file_layers import Layer, find_files
+from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import parse_yaml
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.data_directories import data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
 
-Documents = Sequence[tuple[str, Mapping[str, Any]]]
-"""Name in messages and content of each file."""
+Documents = Sequence[tuple[str, Node]]
+"""Name in messages and content of each file, a mapping."""
 
 FilesByStem = Mapping[str, Mapping[str, Any]]
 """Name without suffix → content."""
@@ -44,7 +45,7 @@ class DataKind(Struct, frozen=True):
 def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
     from orchestrator.checks.taint.library_models import build  # noqa: PLC0415 - few repositories have any
 
-    own = [(shown, build([(shown, content)])) for shown, content in documents]
+    own = [(shown, build([(shown, node.value)])) for shown, node in documents]
     classes = {item["name"] for data in known.values() for item in data.get("classes") or ()}
     for shown, models in own:
         for name in models.named_classes():
@@ -56,7 +57,35 @@ def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) 
 def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
     from orchestrator.checks.patterns.user_pattern_validation import check_user_patterns  # noqa: PLC0415
 
-    check_user_patterns(documents, known, rules.codes("patterns"))
+    for _, node in documents:
+        _check_keys(node)
+    contents = [(shown, node.value) for shown, node in documents]
+    check_user_patterns(contents, known, rules.codes("patterns"))
+
+
+_PATTERN_KEYS = ("code", "message", "rule", "example")
+
+
+def _check_keys(node: Node) -> None:
+    """Raise one error that names every missing key, at the line of the first."""
+    missing: list[tuple[tuple[str | int, ...], str]] = []
+    content = node.value
+    needed = ("patterns",) if "extends" in content else ("grammars", "patterns")
+    missing += [((), key) for key in needed if key not in content]
+    patterns = content.get("patterns")
+    for number, pattern in enumerate(patterns if isinstance(patterns, list) else ()):
+        if not isinstance(pattern, dict):
+            continue
+        path = ("patterns", number)
+        missing += [(path, key) for key in _PATTERN_KEYS if key not in pattern]
+        example = pattern.get("example")
+        if isinstance(example, dict):
+            absent = [key for key in ("bad", "good") if key not in example]
+            missing += [(path, f"example.{key}") for key in absent]
+    if missing:
+        lines = [(node.error("", *path).line, key) for path, key in missing]
+        names = ", ".join(f"{key} (line {line})" if line else key for line, key in lines)
+        raise node.error(f"missing keys: {names}", *missing[0][0])
 
 
 TAINT = DataKind("config/taint", _validate_taint)
@@ -82,17 +111,17 @@ def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
         if own:
             documents = [(file.display_path, _parse(file.data, file.display_path)) for file in own]
             known = {
-                file.stem: _parse(file.data, file.display_path)
+                file.stem: _parse(file.data, file.display_path).value
                 for file in find_files(sources, f"{kind.directory}/*.yaml").values()
             }
             kind.validate(documents, known, rules)
 
 
-def _parse(data: bytes, display_path: str) -> Mapping[str, Any]:
-    content = parse_yaml(data, display_path).value
-    if not isinstance(content, dict):
+def _parse(data: bytes, display_path: str) -> Node:
+    node = parse_yaml(data, display_path)
+    if not isinstance(node.value, dict):
         raise ConfigError("a data file must be a mapping of sections", display_path)
-    return content
+    return node
 
 
 def digests(sources: Sequence[Layer]) -> dict[str, str]:
@@ -118,5 +147,5 @@ def added_file_patterns(pattern_files: Sequence[str]) -> list[str]:
     """
     shipped = {path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml")}
     own = [Path(file) for file in pattern_files if Path(file).name not in shipped]
-    contents = (_parse(file.read_bytes(), file.name) for file in own)
+    contents = (_parse(file.read_bytes(), file.name).value for file in own)
     return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]

@@ -58,20 +58,32 @@ def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) 
     assert {entry.path for entry in verdict.checked if entry.depth == "code"} == CODE.keys()
 
 
+def test_a_language_is_extended_by_the_name_of_its_grammar(tmp_path: Path) -> None:
+    own = {"patterns/shop.yaml": MORE.replace("extends: javascript", "extends: typescript")}
+    verdict = review(tmp_path, {**own, "patterns/lua.yaml": LUA, "rules/shop.yaml": RULE})
+    assert "bad.js" in {f.path for f in verdict.findings if f.rule == "security.shop-raw"}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("- a\n", "must be a mapping"),
         ("a: [\n", "not valid YAML"),
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
-        (
-            "extends: klingon\npatterns: []\n",
-            "allowed: c, csharp, go, java, javascript, kotlin, php, ruby, rust, scala, swift",
-        ),
+        ("extends: klingon\npatterns: []\n", "allowed: c, cpp, csharp, go, java, javascript"),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
         (MORE.replace("where: {SQL: {is: [varies]}}", "near: '('"), "not a valid pattern file"),
-        (MORE.replace("    message: Text that varies goes into a raw query\n", ""), "'message' is"),
+        (
+            MORE.replace("    message: Text that varies goes into a raw query\n", ""),
+            ":4: missing keys: message (line 4)",
+        ),
+        ("a: 1\n", "missing keys: grammars (line 1), patterns (line 1)"),
+        (
+            "extends: typescript\npatterns:\n  - code: a\n    example: {bad: x}\n",
+            ":3: missing keys: message (line 3), rule (line 3), example.good (line 3)",
+        ),
+        (MORE.replace("extends: javascript", "grammars: {.kl: [klingon]}"), "ast-grep rejects"),
     ],
 )
 def test_a_fault_names_the_file(tmp_path: Path, text: str, why: str) -> None:
