@@ -406,7 +406,10 @@ def _first_json(text: str) -> Json:
 
 def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:
     # An error repeats the report's words, and those may repeat the text that was looked at.
-    listed = frame("\n".join(f"- {error}" for error in errors[:MAX_LISTED_ERRORS]), nonce)
+    lines = [f"- {error}" for error in errors[:MAX_LISTED_ERRORS]]
+    if more := len(errors) - len(lines):
+        lines.append(f"- and {more} more that are not listed")
+    listed = frame("\n".join(lines), nonce)
     if readable:
         return (
             "Parts of that report do not hold. Report those again, corrected, or leave them out; "

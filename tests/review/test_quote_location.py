@@ -63,6 +63,7 @@ SLIPS = {
     "a fence": (f"```python\n{TOKEN}\n```", 5, (5, 5)),
     "back quotes": (f"`{TOKEN.strip()}`", 5, (5, 5)),
     "the prefix of a diff": (f"+{TOKEN}\n+    if token ==", 5, (5, 6)),
+    "a quotation in Markdown": (f"> {TOKEN}\n>     if token ==", 5, (5, 6)),
     "line numbers": (f"5: {TOKEN}\n6:     if token ==", 5, (5, 6)),
     "a numbered diff": (f"          5 +{TOKEN}\n          6 +    if token ==", 5, (5, 6)),
     "cut at its end": ("token = request.head...", 5, (5, 5)),

@@ -60,6 +60,16 @@ async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Pa
     assert "finding 1" not in sent
 
 
+async def test_of_very_many_errors_the_rest_is_counted(tmp_path: Path) -> None:
+    many = [finding(f"Wrong {number}", "total = total + 0", 2) for number in range(25)]
+    model = ScriptedModel(script(docs=[reports(*many), reports()]))
+    await review(change(tmp_path, {}, {"app.py": CODE}), model)
+    sent = [text_of(request.messages[-1]) for request in model.requests]
+    (sent_back,) = [text for text in sent if "do not hold" in text]
+    assert sent_back.count("- finding ") == 20
+    assert "- and 5 more that are not listed" in sent_back
+
+
 async def test_what_held_stays_when_the_second_report_leaves_it_out(tmp_path: Path) -> None:
     lines = script(docs=[reports(RIGHT, WRONG, gap="There are no tests"), reports(CORRECTED)])
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
