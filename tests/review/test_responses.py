@@ -192,6 +192,9 @@ def looks_closer(request: Request) -> Response:
     """A verifier's second round: it answers what it is asked."""
     asked = facts(request)
     assert asked["asked_of_you"] == ["Only qa claims F1. Confirm or dispute it, with evidence."]
+    (*_, brief) = request.messages[0].blocks
+    assert isinstance(brief, Text)
+    assert "This is another round." in brief.text
     (shown,) = asked["findings"]
     assert (shown["id"], shown["quote"], shown["standing"]) == ("F1", 'NAME = "app"', "unconfirmed")
     return report(responses=[response("F1", "dispute")])
@@ -374,6 +377,20 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     assert all(len(one.title) <= 120 and len(one.detail) <= 2000 for one in by_qa)
     assert by_qa[0].detail.endswith("x... [cut: 5000 characters]")
     assert found.notes[1, "qa"] == ("20 findings beyond its 10 weightiest are shown as info",)
+
+
+async def test_a_withdrawn_finding_takes_no_place_among_the_weightiest(tmp_path: Path) -> None:
+    code = "".join(f"V{number} = {number}\n" for number in range(12))
+    claims = [
+        claim(start_line=n + 1, end_line=n + 1, quote=f"V{n} = {n}", title=f"Value {n} is wrong",
+              severity="high", confidence=0.9 - n / 100)
+        for n in range(12)
+    ]  # fmt: skip
+    taken_back = [response(name_of(one), "withdraw") for one in claims[:2]]
+    team = works({"qa": {"findings": claims, "responses": taken_back}})
+    async with workspace_of(change(tmp_path, {}, {"app.py": code})) as workspace:
+        found = await build_findings(workspace, [], team, lambda tool: (), POLICY)
+    assert [one.severity for one in found.findings] == ["high"] * 10
 
 
 async def test_two_hundred_findings_at_once_lose_nothing(tmp_path: Path) -> None:

@@ -194,8 +194,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
         Task(
             spec,
             build_brief(
-                "Review these files of the change"
-                + (", and answer `questions` in your findings." if any(whys[agent]) else "."),
+                _task_text(state, asked=any(whys[agent])),
                 nonce,
                 base=change.base,
                 head=change.head,
@@ -218,6 +217,22 @@ def build_tasks(state: ReviewState) -> list[Task]:
             escalation_stages.at_current_stage(state, _without_idle_tools(state, agent, paths))
         ]
     ]
+
+
+def _task_text(state: ReviewState, *, asked: bool) -> str:
+    """What a specialist is to do.
+
+    Args:
+        asked: its facts have questions.
+    """
+    if state.focus.retry is not None:
+        return (
+            "This is another round. Do what `asked_of_you` says, bring the evidence that `wanted` "
+            "names, and answer `findings`, which are those so far, by their ids. Report no finding "
+            "a second time."
+        )
+    answer = ", and answer `questions` in your findings." if asked else "."
+    return f"Review these files of the change{answer}"
 
 
 def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:

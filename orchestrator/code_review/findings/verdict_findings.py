@@ -3,7 +3,7 @@
 Nothing is dropped: what does not count is kept in ``rejected``, with the reason.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -96,6 +96,8 @@ async def build_findings(
     again = {k for k, (done, _) in responses.withdrawn.items() if claims.last.get(k, 0) > done}
     for key in again:
         del responses.withdrawn[key]
+    iterations = {report.agent: report.iteration for report in reports}
+    _limit_number(claims, iterations, responses.withdrawn)
     merged, known = _merge(workspace, proved, claims, responses, references, policy)
     refused += _withdrawn(claims, responses, known)
     objections = judge_disputes(responses.disputes, workspace.rules, known)
@@ -263,11 +265,12 @@ async def _check_claims(
                 claims.valid.append(made)
     # A version that holds replaces one that was refused, in whatever order they came.
     claims.rejected.extend(made for identity, made in refused.items() if identity not in held)
-    _limit_number(claims, {report.agent: report.iteration for report in reports})
     return claims
 
 
-def _limit_number(claims: _Claims, iterations: Mapping[str, int]) -> None:
+def _limit_number(
+    claims: _Claims, iterations: Mapping[str, int], withdrawn: Container[tuple[str, str]]
+) -> None:
     """Keep the severity of an agent's weightiest findings only; the rest is shown as info."""
     for agent, iteration in iterations.items():
         mine = [
@@ -276,6 +279,7 @@ def _limit_number(claims: _Claims, iterations: Mapping[str, int]) -> None:
             if report.reporter == agent
             and not report.refers_to
             and report.finding.severity != "info"
+            and (agent, report.finding.fingerprint) not in withdrawn
         ]
         rest = sorted(mine)[MAX_WEIGHTY:]
         for *_, place in rest:
