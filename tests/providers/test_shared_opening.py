@@ -28,7 +28,7 @@ def portal() -> Iterator[BlockingPortal]:
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     policy = {name: text for name, text in POLICY.items() if name != CHECKED}
-    head = {"app.py": LONG, "tests/test_app.py": TESTED}
+    head = {"app.py": LONG, "tests/test_app.py": TESTED, "batch.cob": "IDENTIFICATION DIVISION.\n"}
     return change(tmp_path, {"app.py": "X = 1\n", **policy}, head).path
 
 
@@ -79,6 +79,8 @@ def test_every_agent_begins_with_the_same_bytes(
     # What counts as a finding is said once, to all.
     said_once = ("what breaks and for whom", "At most ten above `info`", "`because_of`")
     assert [str(requests["qa"].body).count(text) for text in said_once] == [1, 1, 1]
+    assert "- batch.cob: added, other, +1 -0, read by no analyzer as code\n" in opening
+    assert opening.count("read by no analyzer as code") == 1
     assert "Required checks, which code has run: no-secrets, " in opening
     assert "Text evaluated as code" in opening
     findings, _, leads = opening.partition("Leads (1): ")
@@ -93,7 +95,8 @@ def test_an_agent_is_given_only_the_files_of_its_task_since_code_has_run_the_che
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     tasks = [{"agent": "security", "paths": ["app.py"], "why": "Is text evaluated?"},
-             {"agent": "qa", "paths": ["tests/test_app.py"], "why": ""}]  # fmt: skip
+             {"agent": "qa", "paths": ["tests/test_app.py"], "why": ""},
+             {"agent": "architecture", "paths": ["batch.cob"], "why": ""}]  # fmt: skip
     script = {**silent(), "lead": [reports(tasks=tasks), sums_up("It adds.")], "judge": []}
     with serving(portal, monkeypatch, "anthropic", script) as server:
         verdict = review(repo, "anthropic")

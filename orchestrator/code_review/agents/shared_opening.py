@@ -4,7 +4,7 @@ The opening is one text for the whole team, the same bytes in front of what diff
 so that a provider's cache serves it to all: the change, what analyzers found, and the diff.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
 )
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import report_order
+from orchestrator.code_review.findings.reading_depth import list_checked
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
@@ -104,7 +105,9 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     findings = [*_list_findings(calls), *_list_leads(calls)]
     diffs = await reviewer_assignment.diffs_by_path(state)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings))
-    text = await _write_opening(state, findings, diffs)
+    checked = list_checked(calls, {}, state.catalog.languages)
+    text_only = {entry.path for entry in checked if entry.depth == "text"}
+    text = await _write_opening(state, findings, diffs, text_only)
     choose = state.runtime.choose_model
     state.runtime = replace(
         state.runtime,
@@ -158,7 +161,10 @@ def _contracts(state: ReviewState) -> dict[str, Json]:
 
 
 async def _write_opening(
-    state: ReviewState, findings: Sequence[str], diffs: Mapping[str, FileDiff]
+    state: ReviewState,
+    findings: Sequence[str],
+    diffs: Mapping[str, FileDiff],
+    text_only: Collection[str],
 ) -> str:
     nonce = state.runtime.executor.nonce
     said, guidance = await _author_says(state), _list_guidance(state.workspace.guidance)
@@ -169,13 +175,16 @@ async def _write_opening(
             *([AUTHOR, frame("\n".join(said), nonce), "\n"] if said else []),
             *([GUIDANCE, frame("\n".join(guidance), nonce), "\n"] if guidance else []),
             CHANGE if said or guidance else "",
-            frame("\n".join(_describe_change(state, findings, diffs)), nonce),
+            frame("\n".join(_describe_change(state, findings, diffs, text_only)), nonce),
         ]
     )
 
 
 def _describe_change(
-    state: ReviewState, findings: Sequence[str], diffs: Mapping[str, FileDiff]
+    state: ReviewState,
+    findings: Sequence[str],
+    diffs: Mapping[str, FileDiff],
+    text_only: Collection[str],
 ) -> list[str]:
     change = state.workspace.change
     added, removed = (
@@ -184,14 +193,14 @@ def _describe_change(
     return [
         f"Change {change.base} to {change.head}: {len(change.files)} files, +{added} -{removed}",
         *change.notes,
-        *_list_files(state),
+        *_list_files(state, text_only),
         *_list_checks(state),
         *findings,
         *_show_diff(state, diffs),
     ]
 
 
-def _list_files(state: ReviewState) -> list[str]:
+def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:
     files = sorted(state.workspace.change.files, key=lambda file: (-risk(file), file.path))
     lines = ["", "Files, riskiest first:"]
     for file in files[:SHOWN_FILES]:
@@ -201,6 +210,7 @@ def _list_files(state: ReviewState) -> list[str]:
             f"+{len(file.added)} -{len(file.removed)}"
             + (f", from {file.old_path}" if file.old_path not in {None, file.path} else "")
             + (f", not analyzed: {left_out}" if left_out else "")
+            + (", read by no analyzer as code" if file.path in text_only else "")
         )
     more = len(files) - SHOWN_FILES
     return [*lines, f"and {more} more; glob lists them"] if more > 0 else lines
