@@ -63,15 +63,15 @@ def is_code(path: str) -> bool:
 
 def commits(repo: Path, *, fixes: bool) -> Iterator[Commit]:
     """The fixes, newest first and each once; or the ordinary commits of the checked out branch."""
-    asked = ["--no-merges", "--format=%x01%H%x02%s%x02%B%x02", "--numstat"]
+    asked = ["--no-merges", "--format=%x01%H%x02%P%x02%s%x02%B%x02", "--numstat"]
     # A branch of a snapshot can lead to what the snapshot does not hold; the others are read.
     log = git(repo, "log", *asked, *(["--all"] if fixes else []), check=False)
     seen: set[str] = set()
     for record in log.decode("utf-8", "replace").split("\x01")[1:]:
         parts = record.split("\x02")
-        if len(parts) != 4:
+        if len(parts) != 5 or not parts[1]:  # the first commit has nothing to compare with
             continue
-        name, subject, text, stat = parts
+        name, _, subject, text, stat = parts
         rows = [row.split("\t") for row in stat.strip().splitlines() if row.count("\t") == 2]
         code = [row for row in rows if is_code(row[2]) and row[0] != "-"]
         lines = sum(int(row[0]) + int(row[1]) for row in code)
