@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from orchestrator.checks.check_io import CheckReply, Gap, Source, read
+from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.python.source_definitions import NotParsedError, parse_text
 from orchestrator.checks.removed_controls.control import ChangedFile
 from orchestrator.checks.removed_controls.judging import Losses
@@ -12,6 +13,8 @@ from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find
 from orchestrator.checks.removed_controls.other_languages import GRAMMARS
 from orchestrator.checks.removed_controls.other_languages import read_controls as read_other
 from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
+
+_NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -48,7 +51,7 @@ def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
 def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | None:
     """The controls of a changed file on both sides; None where there is nothing to compare."""
     suffix = os.path.splitext(text.path)[1].lower()
-    if (not text.base and not text.head) or suffix not in {".py", *GRAMMARS}:
+    if suffix not in {".py", *GRAMMARS} or not path_kinds(text.path).isdisjoint(_NOT_IN):
         return None
     hunks = list(text.hunks())
     sides = (
