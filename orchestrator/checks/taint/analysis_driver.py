@@ -5,14 +5,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.checks.taint import (
-    calls,
-    entry_parameters,
-    entry_points,
-    expressions,
-    sink_checks,
-    statements,
-)
+from orchestrator.checks.taint import calls, entry_parameters, expressions, sink_checks, statements
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
 from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
@@ -24,6 +17,7 @@ from orchestrator.checks.taint.entry_points import (
     distinctive_names,
     find_users,
     functions_containing,
+    functions_with_statements,
     lines_naming,
     spans,
 )
@@ -117,12 +111,12 @@ class TaintAnalysis:
 
     def _run_builders(self, path: str) -> None:
         """Run the functions that build SQL from parameters which no handler was seen to give."""
-        lines = entry_points.lines_with_statements(self.project.text(path) or "")
-        module = self.project.module(path) if lines else None
+        module = self.project.module(path)
         if module is None or self._spent > MAX_TOTAL:
             return
-        self.globals_of(module)
-        for span in functions_containing(spans(module), lines):
+        text = self.project.text(path) or ""
+        for span in functions_with_statements(text, functools.partial(spans, module)):
+            self.globals_of(module)
             function = self.run.functions.get(span.node)
             if function is not None and function not in self.run.given_safe:
                 self._run_function(function, assumed=True)

@@ -3,7 +3,7 @@
 import ast
 import bisect
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -134,14 +134,21 @@ class Hints:
 
 
 _STATEMENT: Final = re.compile(
-    r"""["']\s*(?:select|insert|update|delete|replace|with|exec|call)\s""", re.IGNORECASE
+    r"""["']\s*(?:select\s|insert\s+(?:or\s+\w+\s+)?into\s|update\s+\S+\s*(?:set\s|["'])|delete\s+from\s
+    |replace\s+into\s|with\s+\w+\s+as\s|exec\s|call\s)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _CALLED: Final = re.compile(r"\b(?:execute\w*|text|raw|RawSQL|read_sql\w*|fetch\w*|query\w*)\(")
 
 
-def lines_with_statements(text: str) -> list[int]:
-    """The lines with a literal that begins as SQL, in a module that calls what executes it."""
-    return lines_with(text, _STATEMENT) if _CALLED.search(text) else []
+def functions_with_statements(text: str, module_spans: Callable[[], list[Span]]) -> list[Span]:
+    """The functions that hold a literal that begins as SQL and call what may execute it."""
+    written = lines_with(text, _STATEMENT) if _CALLED.search(text) else []
+    if not written:
+        return []
+    found = module_spans()
+    calling = {span.node for span in functions_containing(found, lines_with(text, _CALLED))}
+    return [span for span in functions_containing(found, written) if span.node in calling]
 
 
 def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
