@@ -17,6 +17,7 @@ from msgspec import Struct, convert, field
 from orchestrator.app import state_directory
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.imported_report_copies import copy_imported_reports
 from orchestrator.app.judge_reliability import NO_JUDGE, PROBES, JudgeOptions, Scores, open_judge
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
@@ -125,10 +126,13 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
+    imported = await copy_imported_reports(options.imports, journal, scratch=Path())
     model = OpenModel(OfflineModel())
     async with (
         new_pool() as pool,
-        open_review(policy, change, journal, model=model, pool=pool, coverage=reports) as state,
+        open_review(
+            policy, change, journal, model=model, pool=pool, coverage=reports, imported=imported
+        ) as state,
     ):
         await state_machine.run(FLOW, state, journal, ignore_event)
         _require_same_score(state.scorecard, verdict)

@@ -17,6 +17,7 @@ from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.imported_report_copies import copy_imported_reports
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
 from orchestrator.app.mcp.review_tools import open_tools
@@ -271,6 +272,9 @@ async def _review_change(
                     rollback=make_rollback(options.repo, run.state_dir, run.run_id),
                     coverage=await copy_reports(
                         options, policy.settings, journal, root=top, scratch=run.scratch
+                    ),
+                    imported=await copy_imported_reports(
+                        options.imports, journal, scratch=run.scratch
                     ),
                     cache=cache,
                     run_directory=run.scratch,

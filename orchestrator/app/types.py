@@ -57,6 +57,7 @@ class ReviewOptions(Struct, frozen=True):
         title, description: what the author says of the change; None: what the CI's variables say.
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
+        imports: absolute paths of other analyzers' reports, each alone or as ``FORMAT:PATH``.
         no_cache: ignore the analyzer results of earlier reviews.
         run_tests: base's test command may run; None: the environment decides.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
@@ -79,6 +80,7 @@ class ReviewOptions(Struct, frozen=True):
     max_tokens: int | None = None
     max_usd: float | None = None
     coverage: Sequence[str] = ()
+    imports: Sequence[str] = ()
     no_cache: bool = False
     run_tests: bool | None = None
     allow_spending: bool | None = None

@@ -6,7 +6,7 @@ from msgspec import Meta, field
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.agents import Budget
-from orchestrator.catalog.shared_literals import Environment
+from orchestrator.catalog.shared_literals import Environment, Severity
 from orchestrator.engine.field_types import (
     NonEmptyStr,
     PositiveFloat,
@@ -78,6 +78,19 @@ class Tests(Strict, frozen=True):
     reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
 
 
+class Imports(Strict, frozen=True):
+    """Which results of imported reports count, and for how much.
+
+    Attributes:
+        lines: at the lines that the change adds, near them as well, or anywhere in a changed file.
+        severities: level (blocker, critical, major, minor, info) or pattern ``TOOL:RULE`` →
+            severity; the first pattern that matches goes before the level.
+    """
+
+    lines: Literal["added", "context", "file"] = "added"
+    severities: dict[NonEmptyStr, Severity] = field(default_factory=dict)
+
+
 class StagnationPolicy(Strict, frozen=True):
     """When a run counts as stagnant.
 
@@ -143,6 +156,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     loops: LoopPolicy
     limits: Limits
     coverage: tuple[NonEmptyStr, ...]
+    imports: Imports
     guidance: bool
     instructions: tuple[PathInstruction, ...]
     tests: Tests | None = None

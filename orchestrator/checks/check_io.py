@@ -23,6 +23,26 @@ LARGEST = 8 << 20
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 
 
+class ReportedRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a tool of somebody else says of its own rule, bounded and in one line each.
+
+    Attributes:
+        tool, rule: names as they are in a rule's id.
+        severity: one of ours.
+        category: ``security`` or ``qa``.
+        own: ``tool:code`` pairs by which our rule table may know the same rule.
+    """
+
+    tool: str
+    rule: str
+    title: str
+    severity: str
+    category: str
+    fix: str = ""
+    cwe: tuple[int, ...] = ()
+    own: tuple[tuple[str, str], ...] = ()
+
+
 class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """One finding as a check or an external program reports it.
 
@@ -38,6 +58,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         detail: further text for a person.
         redact: substrings of the cited lines that must not be printed.
         removed_path, removed_line: the line of base whose removal causes the finding; 0: none does.
+        reported: the rule of an imported report; None: the rule table has it.
     """
 
     code: str
@@ -53,6 +74,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     confidence: Confidence = 1.0
     removed_path: str = ""
     removed_line: int = 0
+    reported: ReportedRule | None = None
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

@@ -12,6 +12,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzers import check_data_files
+from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
@@ -69,6 +70,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     approver: Approver | None = None,
     rollback: Rollback | None = None,
     coverage: Sequence[CoverageReport] = (),
+    imported: Sequence[ImportedReport] = (),
     cache: ResultCache | None = None,
     run_directory: Path | None = None,
     observer: Observer = ignore_event,
@@ -98,7 +100,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
     ) as workspace:
         focus = Focus()
-        inputs = _tool_inputs(policy, workspace, focus, pool, coverage, cache)
+        inputs = _tool_inputs(policy, workspace, focus, pool, coverage, imported, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
             Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
@@ -165,12 +167,13 @@ def _budget(settings: Settings, journal: Journal) -> Account:
     return Account("the run", settings.run_bounds, used=journal.spent(), elapsed=journal.elapsed)
 
 
-def _tool_inputs(
+def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they are
     policy: Policy,
     workspace: ReviewWorkspace,
     focus: Focus,
     pool: WorkerPool,
     coverage: Sequence[CoverageReport],
+    imported: Sequence[ImportedReport],
     cache: ResultCache | None,
 ) -> ToolInputs:
     """What the review's own tools are built from; writes the data files that checks read."""
@@ -190,6 +193,8 @@ def _tool_inputs(
             check_data_files.PATTERNS, policy.layers, workspace.root / "patterns"
         ),
         coverage=coverage,
+        imported=imported,
+        imports=settings.imports,
         cache=cache,
         tests=settings.tests,
         run_tests=policy.run_tests,

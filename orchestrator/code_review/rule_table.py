@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
 
-from msgspec import Meta, field, to_builtins
+from msgspec import Meta, convert, field, to_builtins
 
 from orchestrator.catalog.data_file_layers import Layer, find_files, locate_text, read_directory
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.checks.path_kinds import Kind
+from orchestrator.checks.check_io import RawFinding, ReportedRule
+from orchestrator.checks.path_kinds import Kind, path_kinds
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
@@ -63,6 +64,40 @@ class Rule(Strict, frozen=True, kw_only=True):
         return self.fixes.get(code.partition("-")[0], self.fix)
 
 
+IMPORTED = "import."
+"""What the ids of the rules of imported reports begin with."""
+
+
+class ImportedRule(Rule, frozen=True, kw_only=True):
+    """A rule that an imported report describes.
+
+    Attributes:
+        topic: its category, which its id does not begin with.
+    """
+
+    topic: str
+
+    @property
+    def category(self) -> str:
+        """``security`` or ``qa``."""
+        return self.topic
+
+
+def imported_rule(reported: ReportedRule) -> ImportedRule:
+    """The rule that an imported report describes; another analyzer's word can be argued about."""
+    return ImportedRule(
+        id=f"{IMPORTED}{reported.tool}.{reported.rule}",
+        title=reported.title,
+        severity=convert(reported.severity, Severity),
+        cwe=reported.cwe,
+        codes=(f"{reported.tool}:{reported.rule}",),
+        why="",
+        fix=reported.fix,
+        arguable=True,
+        topic=reported.category,
+    )
+
+
 class RuleFile(Strict, frozen=True):
     """One file of the rule table."""
 
@@ -79,6 +114,22 @@ class RuleTable:
     def find(self, tool: str, code: str) -> Rule | None:
         """The rule for a tool's code, None when the code is off."""
         return self._by_code.get(f"{tool}:{code}") or self._by_code.get(f"{tool}:*")
+
+    def find_for(self, tool: str, raw: RawFinding) -> Rule | None:
+        """The rule for a finding, None when its code is off, or off in files of its kind.
+
+        A result of an imported report is under our own rule where the table has one for it.
+        """
+        kinds = path_kinds(raw.path)
+        names = raw.reported.own if raw.reported else ((tool, raw.code),)
+        known = filter(None, (self.find(*name) for name in names))
+        rule = next((one for one in known if kinds.isdisjoint(one.not_in)), None)
+        return rule or (imported_rule(raw.reported) if raw.reported else None)
+
+    def is_arguable(self, rule: str) -> bool:
+        """Whether agents may argue about what an analyzer reports under a rule."""
+        known = self.rules.get(rule)
+        return known.arguable if known else rule.startswith(IMPORTED)
 
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
         """The codes of a tool that are on, of all categories or of one."""

@@ -157,7 +157,7 @@ def locate_files(report: Report, tree: Iterable[str], paths: Iterable[str]) -> d
     found: dict[str, Lines] = {}
     for written, lines in report.files.items():
         places = _places(written, report.roots)
-        meant = _meant(places, same_name.get(posixpath.basename(places[0]), []))
+        meant = find_meant(places, same_name.get(posixpath.basename(places[0]), []))
         if meant is not None:
             found.setdefault(meant, Lines()).merge(lines)
     return {path: found[path] for path in paths if path in found}
@@ -171,7 +171,7 @@ def _places(written: str, roots: Sequence[str]) -> list[str]:
     return [posixpath.normpath(f"{root}/{plain}".replace("\\", "/")) for root in roots]
 
 
-def _meant(places: list[str], candidates: list[str]) -> str | None:
+def find_meant(places: list[str], candidates: list[str]) -> str | None:
     """The candidate that shares the longest end with a place; None when two share as much."""
     shared = {path: max(_shared(place, path) for place in places) for path in candidates}
     most = max(shared.values(), default=(False, 0))

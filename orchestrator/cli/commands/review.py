@@ -102,6 +102,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a coverage report: Cobertura XML, coverage.py JSON or lcov; may be repeated",
     )
+    what.add_argument(
+        "--import",
+        dest="imports",
+        metavar="[FORMAT:]FILE",
+        action="append",
+        default=[],
+        help="a report of another analyzer, whose results at changed lines become findings: SARIF, "
+        "Checkstyle or JUnit XML, ESLint JSON, GitLab Code Quality, rdjson or rdjsonl, told from "
+        "the content or named (sarif, checkstyle, junit, eslint, gitlab, rdjson, rdjsonl); may be "
+        "repeated",
+    )
     _add_how(parser.add_argument_group("how to review"))
 
 
@@ -168,6 +179,7 @@ def run(args: argparse.Namespace) -> int:
         diff_name="stdin" if args.diff == "-" else args.diff or "",
         description=description,
         coverage=[os.path.abspath(name) for name in args.coverage],
+        imports=[_absolute_import(given) for given in args.imports],
         **{name: getattr(args, name) for name in GIVEN},
     )
     if args.estimate:
@@ -175,6 +187,14 @@ def run(args: argparse.Namespace) -> int:
     return deliver(
         args, target, lambda view, pool: run_review(options, view, pool=pool, backend=args.backend)
     )
+
+
+def _absolute_import(given: str) -> str:
+    """A value of ``--import`` with an absolute path."""
+    from orchestrator.app.imported_report_copies import split_format
+
+    form, file = split_format(given)
+    return f"{form}:{os.path.abspath(file)}" if form else os.path.abspath(file)
 
 
 def _apply_range(args: argparse.Namespace) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.checks.check_io import RawFinding, ReportedRule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
@@ -18,12 +17,13 @@ from orchestrator.code_review.findings.new_findings import (
     remove_white_space,
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import Rule
+from orchestrator.code_review.rule_table import RuleTable, imported_rule
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 WITHHELD = "[withheld]"
 UNSEARCHED = "Not shown, since it could hold a secret: this file could not be searched for any"
+UNKNOWN = ReportedRule("unknown", "unknown", "", "info", "qa")
 SECONDS = 10.0
 """For each call of a check about files; a usual one takes milliseconds."""
 
@@ -67,7 +67,7 @@ class _SideReader:
         """What can be shown of findings; a worker searches the files for secrets first.
 
         Returns:
-            Fingerprint → quote, message and detail; and path → error where a search failed.
+            Fingerprint → quote, message, detail and title; and path → error where a search failed.
         """
         cited: dict[str, dict[str, Any]] = {}
         for fingerprint, finding in findings.items():
@@ -76,7 +76,7 @@ class _SideReader:
                 "line": raw.line,
                 "end_line": raw.end_line,
                 "redact": raw.redact,
-                "texts": [raw.message, raw.detail],
+                "texts": [raw.message, raw.detail, raw.reported.title if raw.reported else ""],
             }
         return await self._call("redacted_quotes:run", {"cited": cited}, cited)
 
@@ -129,12 +129,8 @@ async def _classify(
     workspace: ReviewWorkspace, report: AnalyzerReport, files: _SideReader
 ) -> list[ComparableFinding]:
     """The findings of a report that a rule is on for, each with what it is compared by."""
-    rules = [(raw, workspace.rules.find(report.tool, raw.code)) for raw in report.findings]
-    kept = [
-        (raw, rule.id)
-        for raw, rule in rules
-        if rule and path_kinds(raw.path).isdisjoint(rule.not_in)
-    ]
+    rules = [(raw, workspace.rules.find_for(report.tool, raw)) for raw in report.findings]
+    kept = [(raw, rule.id) for raw, rule in rules if rule]
     scopes = await files.scopes(raw for raw, _ in kept if raw.key is None and raw.scope is None)
     return [_comparable(raw, rule, files, scopes) for raw, rule in kept]
 
@@ -158,8 +154,8 @@ async def _quote(
     for fingerprint, finding in findings.items():
         raw = finding.raw
         why = errors.get(raw.path, "it could not be read")
-        shown = quotes.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", ""))
-        located = _locate(workspace.rules.rules[finding.rule], raw, fingerprint, *shown)
+        shown = quotes.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", "", ""))
+        located = _locate(workspace.rules, finding, fingerprint, *shown)
         if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
             quoted.append(located)
         else:
@@ -168,9 +164,17 @@ async def _quote(
     return IntroducedFindings(tuple(quoted), tuple(rejected))
 
 
-def _locate(
-    rule: Rule, raw: RawFinding, fingerprint: str, quote: str, message: str, detail: str
+def _locate(  # noqa: PLR0917 - the last four are what the worker replies, in its order
+    rules: RuleTable,
+    found: ComparableFinding,
+    fingerprint: str,
+    quote: str,
+    message: str,
+    detail: str,
+    title: str,
 ) -> LocatedFinding:
+    raw, known = found.raw, rules.rules.get(found.rule)
+    rule = known or imported_rule(raw.reported or UNKNOWN)
     return LocatedFinding(
         fingerprint=fingerprint,
         rule=rule.id,
@@ -178,7 +182,7 @@ def _locate(
         category=rule.category,
         cwe=rule.cwe,
         confidence=raw.confidence,
-        title=rule.title,
+        title=rule.title if known else title or rule.id,
         detail="\n".join(filter(None, (message, detail))),
         fix_suggestion=rule.advice(raw.code),
         path=raw.path,

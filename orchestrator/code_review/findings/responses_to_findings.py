@@ -293,7 +293,7 @@ def _why_upheld(merged: MergedFinding, objecting: Set[str], rules: RuleTable) ->
     """Why a finding stands against agents with valid objections; empty when it does not."""
     for report in merged.all_reports:
         rule = report.finding.rule
-        if report.from_analyzer and not rules.rules[rule].arguable:
+        if report.from_analyzer and not rules.is_arguable(rule):
             return f"{report.reporter} proved it, and {rule} is not a matter of judgment"
     others = sorted(merged.supporters - objecting)
     return f"{', '.join(others)} said that it is a defect" if others else ""

@@ -174,7 +174,7 @@ def _analyzer_reports(
             call_refs=tuple(call.ref for call in calls[fingerprint]),
             called_by=frozenset(call.agent for call in calls[fingerprint]) - {BY_CODE},
             shown_to_all=any(call.agent == BY_CODE for call in calls[fingerprint]),
-            arguable=(rule := rules.rules.get(finding.rule)) is not None and rule.arguable,
+            arguable=rules.is_arguable(finding.rule),
         )
         for fingerprint, (analyzer, finding) in first.items()
     }

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.code_review.verdict.decision import matches
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.journal import EffectResult, Journal
@@ -19,10 +19,11 @@ from orchestrator.errors import ConfigError
 def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Layer]) -> None:
     """Check that the waivers name existing rules."""
     for waiver in policy.waivers:
-        if waiver.rule is not None and waiver.rule not in rules.rules:
+        rule = waiver.rule
+        if rule is not None and rule not in rules.rules and not rule.startswith(IMPORTED):
             raise ConfigError(
-                f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them",
-                *locate_text(sources, VERDICT, waiver.rule),
+                f"waivers: there is no rule {rule}; docs/findings.md lists them",
+                *locate_text(sources, VERDICT, rule),
             )
 
 

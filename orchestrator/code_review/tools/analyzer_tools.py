@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import NOTHING_TO_COMPARE
-from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.template_marks import describe_template
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
@@ -139,8 +138,7 @@ def as_observation(
 def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> Iterator[Lead]:
     """The hits at added lines for which no rule is on."""
     for raw in report.findings:
-        rule = workspace.rules.find(report.tool, raw.code)
-        counts = rule is not None and path_kinds(raw.path).isdisjoint(rule.not_in)
+        counts = workspace.rules.find_for(report.tool, raw) is not None
         if not counts and raw.line in workspace.added(raw.path):
             yield Lead(raw.path, raw.line, report.tool, raw.code)
 

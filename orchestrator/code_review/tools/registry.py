@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
-from orchestrator.catalog.settings import Tests, ToolsConfig
+from orchestrator.catalog.settings import Imports, Tests, ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data_files import added_file_patterns, contents_digest
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
@@ -32,6 +32,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TESTABLE_CODE,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.imported_reports import ImportedReport, ImportedResults
 from orchestrator.code_review.analyzers.one_side_checks import ParseCheck, SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
@@ -64,6 +65,7 @@ class ToolInputs(Struct, frozen=True):
         taint_models: paths of the files that describe libraries to the taint check.
         pattern_files: paths of the files of patterns in other languages.
         coverage: reports of which lines the change's tests ran.
+        imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
         cache: results of earlier reviews; None: every file is analyzed.
         tests: how the change's tests are run; None: they are not run.
         run_tests: whoever runs the review allows it.
@@ -78,6 +80,8 @@ class ToolInputs(Struct, frozen=True):
     taint_models: Sequence[str]
     pattern_files: Sequence[str]
     coverage: Sequence[CoverageReport] = ()
+    imported: Sequence[ImportedReport] = ()
+    imports: Imports = Imports()
     cache: ResultCache | None = None
     tests: Tests | None = None
     run_tests: bool = False
@@ -224,6 +228,12 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
     ),
     "hadolint": OfSide(
         "Hazards in Dockerfiles.", lambda inputs: Hadolint(inputs.codes("hadolint"))
+    ),
+    "imported_reports": OfChange(
+        "Results of other analyzers, where reports of them were given.",
+        lambda inputs: ImportedResults(
+            inputs.imported, inputs.imports, pool=inputs.pool, workspace=inputs.workspace
+        ),
     ),
     "dependencies": _compare(
         "dependencies",

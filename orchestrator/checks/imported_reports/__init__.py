@@ -1,0 +1,1 @@
+"""Reports of other analyzers: reading them, and which of their results are the change's."""

@@ -1,0 +1,226 @@
+"""What imported reports say of the lines that a change adds.
+
+A report may come from anywhere, so it is as little trusted as the change. A result that cannot be
+placed in head is counted in a gap under the report's name; one of other lines is not the change's.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from posixpath import basename, normpath
+from typing import Any
+
+from msgspec import Struct, field
+
+from orchestrator.checks.check_io import (
+    NOTHING_TO_COMPARE,
+    CheckReply,
+    Gap,
+    RawFinding,
+    ReportedRule,
+    Source,
+    read,
+)
+from orchestrator.checks.imported_reports.formats import read_report
+from orchestrator.checks.imported_reports.result import (
+    TITLE_CHARACTERS,
+    NotAReportError,
+    Report,
+    Result,
+    one_line,
+)
+from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
+from orchestrator.checks.test_quality.coverage_reports import find_meant
+
+MOST = 2000  # findings of one review
+NEAR = 3  # lines around an added one that are its context
+FIX_CHARACTERS = 300
+EXAMPLES = 3
+_NAME = re.compile(r"[^a-z0-9]+")
+_BANDIT = re.compile(r"B(\d{3})")
+
+
+class _Head(Struct):
+    """The tree under review, and the lines of it that count.
+
+    Attributes:
+        names: last part of a path → the paths of the tree that end in it.
+        counted: path of a changed file → its lines that count; None: all.
+    """
+
+    root: str
+    names: Mapping[str, list[str]]
+    counted: Mapping[str, frozenset[int] | None]
+    lines: dict[str, list[str] | None] = field(default_factory=dict)
+
+    def text(self, path: str) -> list[str] | None:
+        """The lines of a changed file; None where it cannot be read."""
+        if path not in self.lines:
+            try:
+                self.lines[path] = Source(path, read(self.root, path)).lines
+            except Gap:
+                self.lines[path] = None
+        return self.lines[path]
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Report the results at counted lines of the changed files."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for path in job["head_tree"]:
+        names[basename(path)].append(path)
+    counted = {
+        file["path"]: _counted(file["added"], job["lines"])
+        for file in job["files"]
+        if file["status"] != "deleted"
+    }
+    head = _Head(job["head_root"], names, counted)
+    gaps: dict[str, str] = {}
+    found: dict[RawFinding, None] = {}
+    count = 0
+    for given in job["reports"]:
+        try:
+            report = _read(given, job["head_commit"])
+        except NotAReportError as error:
+            gaps[given["name"]] = one_line(str(error), 300)
+            continue
+        count += len(report.results)
+        reasons = _collect(report, head, job["severities"], found)
+        if reasons:
+            gaps[given["name"]] = "; ".join(reasons)
+    findings = sorted(found, key=lambda raw: (raw.path, raw.line, raw.code, raw.message))
+    examined = sorted({raw.path for raw in findings})
+    facts: dict[str, Any] = {"results": count}
+    if not findings:
+        facts[NOTHING_TO_COMPARE] = "the reports have no result at lines of the change"
+    return CheckReply(findings, examined, gaps, facts)
+
+
+def _read(given: Mapping[str, str], head: str) -> Report:
+    """A report of the job; ``NotAReportError`` where it cannot be read."""
+    if given["error"]:
+        raise NotAReportError(given["error"])
+    try:
+        data = Path(given["path"]).read_bytes()
+    except OSError as error:
+        raise NotAReportError(f"cannot be read: {error.strerror}") from None
+    return read_report(data, given["format"], head)
+
+
+def _collect(
+    report: Report, head: _Head, severities: Mapping[str, str], found: dict[RawFinding, None]
+) -> list[str]:
+    """Add a report's findings; returns why parts of it are left out."""
+    left: dict[str, list[str]] = defaultdict(list)
+    for result in report.results:
+        raw = _place(result, head, severities, left)
+        if raw and len(found) < MOST:
+            found[raw] = None
+        elif raw:
+            left[f"are beyond the first {MOST} findings"].append(raw.path)
+    return [*(one_line(gap, 300) for gap in report.gaps), *map(_counts, left.items())]
+
+
+def _counted(added: Iterable[int], filtered: str) -> frozenset[int] | None:
+    if filtered == "file":
+        return None
+    near = NEAR if filtered == "context" else 0
+    return frozenset(n for line in added for n in range(line - near, line + near + 1))
+
+
+def _counts(entry: tuple[str, list[str]]) -> str:
+    """How many results a reason holds for, with examples."""
+    why, names = entry
+    shown = ", ".join(dict.fromkeys(one_line(name, 80) for name in names[:EXAMPLES]))
+    return f"{len(names)} results {why}, such as {shown}"
+
+
+def _place(
+    result: Result, head: _Head, severities: Mapping[str, str], left: dict[str, list[str]]
+) -> RawFinding | None:
+    """The finding of a result; None: not of the change, or in ``left`` with the reason."""
+    if not result.places:
+        left["name no file"].append(f"{result.tool} {result.rule}")
+        return None
+    places = [normpath(place.replace("\\", "/")) for place in result.places]
+    path = find_meant(places, head.names.get(basename(places[0]), []))
+    if path is None:
+        away = places[0].startswith(("/", "../")) or ":" in places[0][:2]
+        why = "name files outside the repository" if away else "name files that head does not have"
+        left[why].append(places[0])
+        return None
+    if path not in head.counted:
+        return None
+    lines = head.text(path)
+    if lines is None:
+        left["are in files that cannot be read"].append(path)
+        return None
+    if result.line < 1:
+        left["have no line"].append(path)
+        return None
+    if result.line > len(lines) or _is_other(result.snippet, lines, result.line):
+        left["are about another version of the file"].append(f"{path}:{result.line}")
+        return None
+    last = min(max(result.end_line, result.line), len(lines))
+    counted = head.counted[path]
+    if counted is not None and counted.isdisjoint(range(result.line, last + 1)):
+        return None
+    return _finding(result, path, last, severities)
+
+
+def _is_other(snippet: str, lines: list[str], line: int) -> bool:
+    """Whether a report quotes other text than what stands at the line."""
+    first = snippet.strip().partition("\n")[0].strip()
+    return bool(first) and first not in lines[line - 1]
+
+
+def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]) -> RawFinding:
+    tool, rule = one_line(result.tool, 80), one_line(result.rule, 200)
+    message = one_line(result.message) or rule
+    title = one_line(result.title or message, TITLE_CHARACTERS).rstrip(".")
+    texts = f"{message}\n{title}"
+    scanned = Source(path, texts.encode("utf-8", "surrogateescape"))
+    reported = ReportedRule(
+        tool=_identifier(tool),
+        rule=_identifier(rule),
+        title=title,
+        severity=_severity(f"{tool}:{rule}", result.level, severities),
+        category="security" if result.security or result.cwe else "qa",
+        fix=one_line(result.help, FIX_CHARACTERS),
+        cwe=result.cwe,
+        own=_own_codes(tool, rule),
+    )
+    return RawFinding(
+        code=f"{tool}:{rule}",
+        path=path,
+        line=result.line,
+        end_line=last,
+        column=max(result.column, 0),
+        message=message,
+        detail=f"Reported by {tool} as {rule}",
+        redact=tuple(sorted({secret for _, secret in find_secrets_by_line(scanned)})),
+        reported=reported,
+    )
+
+
+def _identifier(name: str) -> str:
+    return _NAME.sub("-", name.lower()).strip("-")[:100].strip("-") or "unnamed"
+
+
+def _severity(name: str, level: str, severities: Mapping[str, str]) -> str:
+    """Ours, by the first pattern of the table that matches ``tool:rule``, else by level."""
+    matching = (
+        severity
+        for pattern, severity in severities.items()
+        if ":" in pattern and fnmatchcase(name.lower(), pattern.lower())
+    )
+    return next(matching, severities.get(level, "low"))
+
+
+def _own_codes(tool: str, rule: str) -> tuple[tuple[str, str], ...]:
+    """Codes of our rule table for the same rule; ruff's ``S`` rules are those of bandit."""
+    name = tool.lower()
+    if name == "bandit" and (number := _BANDIT.fullmatch(rule)):
+        return (("ruff", f"S{number.group(1)}"),)
+    return ((name, rule),) if name in {"ruff", "shellcheck", "hadolint", "zizmor"} else ()

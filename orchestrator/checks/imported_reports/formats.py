@@ -1,0 +1,105 @@
+"""Which format a report has, told from its content, and reading it."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import DecodeError, Raw, Struct, ValidationError
+from msgspec.json import decode
+
+from orchestrator.checks.imported_reports.json_formats import (
+    read_eslint,
+    read_gitlab,
+    read_rdjson,
+    read_rdjsonl,
+)
+from orchestrator.checks.imported_reports.result import NotAReportError, Report
+from orchestrator.checks.imported_reports.sarif import read_sarif
+from orchestrator.checks.imported_reports.xml_formats import read_checkstyle, read_junit, root_of
+
+READERS: Mapping[str, Callable[[bytes, str], Report]] = {
+    "sarif": read_sarif,
+    "checkstyle": read_checkstyle,
+    "junit": read_junit,
+    "eslint": read_eslint,
+    "gitlab": read_gitlab,
+    "rdjson": read_rdjson,
+    "rdjsonl": read_rdjsonl,
+}
+FORMATS = tuple(READERS)
+_UNKNOWN = f"is in no known format: {', '.join(FORMATS)}"
+
+
+class _Keys(Struct, frozen=True, rename="camel"):
+    """Keys that tell formats apart; their values are not read here."""
+
+    runs: Raw = Raw()
+    diagnostics: Raw = Raw()
+    file_path: Raw = Raw()
+    description: Raw = Raw()
+
+
+def read_report(data: bytes, name: str = "", head: str = "") -> Report:
+    """Read a report.
+
+    Args:
+        name: its format; empty: it is told from the content.
+        head: the commit under review; empty where head is no commit.
+
+    Raises:
+        NotAReportError: it is not a report of that format, or of none.
+    """
+    data = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    found = name or _detect(data)
+    try:
+        return READERS[found](data, head)
+    except (ValidationError, DecodeError, UnicodeDecodeError) as error:
+        raise NotAReportError(f"is not a valid {found} report: {error}") from None
+    except RecursionError:
+        raise NotAReportError("is nested too deeply") from None
+    except MemoryError:
+        raise NotAReportError("needs too much memory to be read") from None
+
+
+def _detect(data: bytes) -> str:
+    start = data[:1]
+    if start == b"<":
+        root = root_of(data)
+        names = {"checkstyle": "checkstyle", "testsuites": "junit", "testsuite": "junit"}
+        if root not in names:
+            raise NotAReportError(_UNKNOWN)
+        return names[root]
+    try:
+        if start == b"[":
+            items = decode(data, type=list[Raw])
+            if not items:
+                return "eslint"
+            found = _of_item(decode(items[0], type=_Keys))
+        elif start == b"{":
+            found = _detect_object(data)
+        else:
+            found = None
+    except (ValidationError, DecodeError, RecursionError, MemoryError, UnicodeDecodeError):
+        found = None
+    if not found:
+        raise NotAReportError(_UNKNOWN)
+    return found
+
+
+def _of_item(keys: _Keys) -> str | None:
+    if bytes(keys.file_path):
+        return "eslint"
+    return "gitlab" if bytes(keys.description) else None
+
+
+def _detect_object(data: bytes) -> str | None:
+    first = data.partition(b"\n")[0]
+    try:
+        decode(first, type=dict[str, Raw])
+        lines = data.strip().count(b"\n") > 0 or b'"location"' in first
+    except (DecodeError, RecursionError):
+        lines = False
+    if lines and b'"runs"' not in first and b'"diagnostics"' not in first:
+        return "rdjsonl"
+    keys = decode(data, type=_Keys)
+    if bytes(keys.runs):
+        return "sarif"
+    return "rdjson" if bytes(keys.diagnostics) else None

@@ -1,0 +1,187 @@
+"""Reports in XML: Checkstyle, and what linters write in the form of JUnit.
+
+No entity is expanded and nothing is loaded: a DTD is refused.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from xml.parsers import expat
+
+from msgspec import Struct, field
+
+from orchestrator.checks.imported_reports.result import (
+    NotAReportError,
+    Report,
+    Result,
+    level_of,
+    weakness_numbers,
+)
+
+_AT = re.compile(
+    r"^\s*([^\s:][^:\n]{0,400}|[A-Za-z]:[^:\n]{1,400}):(\d{1,8})(?::(\d{1,6}))?:?\s*(.*)$"
+)
+_LINE = re.compile(r"\bline (\d{1,8})(?:, col(?:umn)? (\d{1,6}))?[,:]?\s*(.*)", re.IGNORECASE)
+_CODE = re.compile(r"[\[(]([A-Za-z][\w./-]{1,80})[\])]\s*$")
+
+
+class _Parser:
+    """Feeds a document to ``begin`` and ``end``, with the text between; no DTD."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+
+    def begin(self, tag: str, given: Mapping[str, str]) -> None:
+        """An element opens."""
+
+    def end(self, tag: str) -> None:
+        """An element closes."""
+
+    def parse(self, data: bytes) -> None:
+        """Read a document.
+
+        Raises:
+            NotAReportError: it is not well-formed, or has a DTD.
+        """
+        parser = expat.ParserCreate()
+        parser.StartElementHandler, parser.EndElementHandler = self.begin, self.end
+        parser.CharacterDataHandler = self.text.append
+        parser.StartDoctypeDeclHandler = _refuse
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise NotAReportError(f"is not well-formed XML: {error}") from None
+
+
+def _refuse(*_: Any) -> None:
+    raise NotAReportError("contains a DTD, which is not allowed in a report")
+
+
+class _Root(_Parser):
+    name = ""
+
+    def begin(self, tag: str, given: Mapping[str, str]) -> None:
+        self.name = self.name or tag.rpartition(":")[2]
+
+
+def root_of(data: bytes) -> str:
+    """The name of a document's outermost element; empty where there is none near its start."""
+    root = _Root()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = root.begin
+    parser.StartDoctypeDeclHandler = _refuse
+    try:
+        parser.Parse(data[: 64 << 10], False)
+    except expat.ExpatError as error:
+        if not root.name:
+            raise NotAReportError(f"is not well-formed XML: {error}") from None
+    return root.name
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+class _Checkstyle(_Parser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.file = ""
+        self.results: list[Result] = []
+
+    def begin(self, tag: str, given: Mapping[str, str]) -> None:
+        if tag == "file":
+            self.file = given.get("name", "")
+        elif tag == "error":
+            source = given.get("source", "")
+            owner, _, rule = source.rpartition(".")
+            tool = owner.partition(".")[0]
+            message = given.get("message", "")
+            self.results.append(
+                Result(
+                    tool=tool if tool not in {"", "com", "org", "net"} else "checkstyle",
+                    rule=rule or "result",
+                    level=level_of(given.get("severity", "error")),
+                    message=message,
+                    places=(self.file,) if self.file else (),
+                    line=_number(given.get("line")),
+                    column=_number(given.get("column")),
+                    cwe=weakness_numbers(message, source),
+                )
+            )
+
+
+def read_checkstyle(data: bytes, _head: str = "") -> Report:
+    """Read Checkstyle XML, which many linters of other languages write."""
+    reader = _Checkstyle()
+    reader.parse(data)
+    return Report(reader.results, [])
+
+
+class _Case(Struct):
+    """The test case that is being read, with its suite."""
+
+    suite: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
+
+
+class _JUnit(_Parser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.case, self.suites = _Case(), [""]
+        self.results: list[Result] = []
+
+    def begin(self, tag: str, given: Mapping[str, str]) -> None:
+        if tag == "testsuite":
+            self.suites.append(given.get("file") or given.get("name", ""))
+        elif tag == "testcase":
+            self.case = _Case(self.suites[-1], given)
+        elif tag in {"failure", "error"}:
+            self.text.clear()
+            self.case.message = given.get("message", "")
+
+    def end(self, tag: str) -> None:
+        if tag in {"failure", "error"}:
+            self.results += _failed(self.case, "".join(self.text))
+        elif tag == "testsuite" and len(self.suites) > 1:
+            self.suites.pop()
+
+
+def _failed(case: _Case, text: str) -> Iterator[Result]:
+    """The results of a failed case: one per line that names a place, else one for the case."""
+    given, rule = case.given, case.given.get("name", "result")
+    file, line = given.get("file", ""), _number(given.get("line"))
+    message = case.message or text.strip()
+    if file and line:
+        yield _case_result(rule, message, file, line, 0)
+        return
+    named = False
+    for written in [case.message] if _AT.match(case.message) else text.splitlines():
+        if at := _AT.match(written):
+            path, number, column, rest = at.groups()
+            code = _CODE.search(rest)
+            named = True
+            name = code.group(1) if code else rule
+            yield _case_result(name, rest or message, path, int(number), _number(column))
+        elif near := _LINE.search(written):
+            number, column, rest = near.groups()
+            named = True
+            place = file or case.suite
+            yield _case_result(rule, rest or message, place, int(number), _number(column))
+    if not named:
+        yield _case_result(rule, message, file or case.suite, line, 0)
+
+
+def _case_result(rule: str, message: str, path: str, line: int, column: int) -> Result:
+    places = (path,) if path else ()
+    return Result(
+        tool="junit", rule=rule, level="major", message=message, places=places,
+        line=line, column=column,
+    )  # fmt: skip
+
+
+def read_junit(data: bytes, _head: str = "") -> Report:
+    """Read the failures of a JUnit report."""
+    reader = _JUnit()
+    reader.parse(data)
+    return Report(reader.results, [])

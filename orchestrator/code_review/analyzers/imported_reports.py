@@ -1,0 +1,77 @@
+"""Results of analyzers that a team runs itself, from the reports that the review was given."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from orchestrator.catalog.settings import Imports
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.analyzers.file_patterns import ANY, NOTHING
+from orchestrator.code_review.change.git.commands import OID
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+
+class ImportedReport(Struct, frozen=True):
+    """A report, copied for the run, since a resumed run reads it again.
+
+    Attributes:
+        name: what messages call it.
+        path: where the copy is.
+        format: as given with ``--import``; empty: told from the content.
+        error: why there is no copy; empty: there is one.
+    """
+
+    name: str
+    path: str
+    format: str = ""
+    error: str = ""
+
+
+class ImportedResults(ComparisonCheck):
+    """The check ``imported_reports`` over the reports of a review."""
+
+    def __init__(
+        self,
+        reports: Sequence[ImportedReport],
+        settings: Imports,
+        *,
+        pool: WorkerPool,
+        workspace: ReviewWorkspace,
+    ) -> None:
+        super().__init__(
+            "imported_reports",
+            "imported_reports.changed_results",
+            ANY if reports else (),
+            NOTHING,
+            pool=pool,
+            workspace=workspace,
+        )
+        self._reports, self._settings = tuple(reports), settings
+
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """The reports, the commit under review, and which results count for how much."""
+        reports = await anyio.to_thread.run_sync(self._copy_reports)
+        return {
+            "reports": [to_builtins(report) for report in reports],
+            "head_commit": change.head if OID.fullmatch(change.head) else "",
+            "lines": self._settings.lines,
+            "severities": self._settings.severities,
+        }
+
+    def _copy_reports(self) -> list[ImportedReport]:
+        """Copy the reports into the review's own directory, to which a worker is confined."""
+        return [report if report.error else self._copy(report) for report in self._reports]
+
+    def _copy(self, report: ImportedReport) -> ImportedReport:
+        copy = self._workspace.root / Path(report.path).name
+        with suppress(OSError):
+            copy.write_bytes(Path(report.path).read_bytes())
+            return replace(report, path=str(copy))
+        return report

@@ -1,0 +1,227 @@
+"""Reports of other analyzers become findings of the review."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.app.imported_report_copies import LARGEST
+from orchestrator.app.run_review import run_review
+from orchestrator.checks.imported_reports.formats import read_report
+from orchestrator.checks.imported_reports.result import NotAReportError, Result
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.errors import InputError
+from tests.review.review_kit import change, options
+
+BASE = {"app/pay.py": "import os\n\n\ndef pay(order):\n    return order\n"}
+HEAD = {"app/pay.py": BASE["app/pay.py"] + "\n\ndef refund(order):\n    return order.paid\n"}
+
+
+def sarif(
+    uri: str, line: int | None, *, rule: str = "py/odd", run: Any = None, **result: Any
+) -> dict[str, Any]:
+    region = {"region": {"startLine": line}} if line else {}
+    about = {
+        "id": rule,
+        "shortDescription": {"text": "Odd refund"},
+        "properties": {"tags": ["security", "external/cwe/cwe-840"], "security-severity": "7.5"},
+    }
+    found = {
+        "ruleId": rule,
+        "message": {"text": "The refund is odd"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}, **region}}],
+        **result,
+    }
+    return {
+        "tool": {"driver": {"name": "CodeQL", "rules": [about]}},
+        "results": [found],
+        **(run or {}),
+    }
+
+
+def log(*runs: dict[str, Any]) -> bytes:
+    return json.dumps({"version": "2.1.0", "runs": runs}).encode()
+
+
+def review(place: Path, *reports: bytes, prefix: str = "", **given: Any) -> Any:
+    repository = change(place / "repo", BASE, HEAD).path
+    names = []
+    for number, data in enumerate(reports):
+        report = place / f"report-{number}"
+        report.write_bytes(data)
+        names.append(f"{prefix}{report}")
+    return run_review(options(repository, imports=names, **given), ignore_event)
+
+
+def imported(verdict: Any) -> list[Any]:
+    return [one for one in verdict.findings if one.rule.startswith("import.")]
+
+
+def test_results_at_added_lines_are_findings_and_those_of_other_lines_are_not(
+    tmp_path: Path,
+) -> None:
+    verdict = review(tmp_path, log(sarif("app/pay.py", 9), sarif("app/pay.py", 4)))
+    (found,) = imported(verdict)
+    assert (found.rule, found.severity, found.title) == (
+        "import.codeql.py-odd", "high", "Odd refund",
+    )  # fmt: skip
+    assert (found.path, found.start_line, found.cwe) == ("app/pay.py", 9, (840,))
+    assert found.category == "security"
+    assert found.evidence.quote == "    return order.paid"
+    assert found.detail == "The refund is odd\nReported by CodeQL as py/odd"
+
+
+def test_what_cannot_be_placed_is_a_named_gap_and_the_rest_counts(tmp_path: Path) -> None:
+    other = {"versionControlProvenance": [{"repositoryUri": "x", "revisionId": "f" * 40}]}
+    stale = sarif("app/pay.py", 9)
+    place = stale["results"][0]["locations"][0]["physicalLocation"]
+    place["region"]["snippet"] = {"text": "return order.unpaid"}
+    runs = [
+        sarif("file:///etc/passwd", 1),
+        sarif("../../x.py", 1),
+        sarif("app/gone.py", 1),
+        sarif("app/pay.py", None),
+        sarif("app/pay.py", 400),
+        sarif("app/pay.py", 9, run=other),
+        stale,
+        sarif("file:///home/ci/work/app/pay.py", 8),
+    ]
+    verdict = review(tmp_path, log(*runs), b"<nonsense/>")
+    (found,) = imported(verdict)
+    assert found.start_line == 8
+    gaps = {gap.path: gap.why for gap in verdict.skipped}
+    assert "2 results name files outside the repository, such as /etc/passwd" in gaps["report-0"]
+    assert "1 results name files that head does not have" in gaps["report-0"]
+    assert "1 results have no line, such as app/pay.py" in gaps["report-0"]
+    assert "2 results are about another version of the file" in gaps["report-0"]
+    assert "CodeQL was run on commit ffffffffffff" in gaps["report-0"]
+    assert gaps["report-1"].startswith("is in no known format")
+
+
+def test_a_report_that_is_too_large_is_a_gap_and_a_missing_one_ends_the_review(
+    tmp_path: Path,
+) -> None:
+    large = tmp_path / "large.sarif"
+    with large.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    repository = change(tmp_path / "repo", BASE, HEAD).path
+    verdict = run_review(options(repository, imports=[f"sarif:{large}"]), ignore_event)
+    assert [gap.why for gap in verdict.skipped if gap.path == "large.sarif"] == [
+        "is larger than 64 MiB; import a report of less"
+    ]
+    with pytest.raises(InputError, match="cannot read the report none"):
+        run_review(options(repository, imports=[str(tmp_path / "none")]), ignore_event)
+
+
+def test_secrets_and_control_characters_of_a_report_are_not_shown(tmp_path: Path) -> None:
+    secret = "ghp_" + "q7Zt2LxPf9Wd4Kc8Rb1NvYs6Hm3JgTe5Ua0X"
+    report = sarif("app/pay.py", 9, message={"text": f"token {secret}\x1b[31m\nnext"})
+    report["tool"]["driver"]["rules"][0]["shortDescription"]["text"] = f"Leaks {secret}"
+    (found,) = imported(review(tmp_path, log(report)))
+    assert secret not in found.detail + found.title
+    assert "\x1b" not in found.detail
+    assert found.title == "Leaks [redacted]"
+
+
+XML = '<?xml version="1.0"?>'
+REPORTS = {
+    "golangci-lint": XML + '<checkstyle version="5.0"><file name="a.go"><error line="3" column="2" '
+    'message="not checked" severity="error" source="errcheck"></error></file></checkstyle>',
+    "phpstan": XML + '<checkstyle><file name="a.php"><error line="3" column="1" severity="error" '
+    'message="Call to an undefined method" /></file></checkstyle>',
+    "cppcheck": log(
+        {
+            "tool": {"driver": {"name": "Cppcheck", "rules": [{"id": "nullPointer"}]}},
+            "results": [
+                {
+                    "ruleId": "nullPointer",
+                    "level": "error",
+                    "message": {"text": "Null pointer dereference: p"},
+                    "locations": [
+                        {
+                            "physicalLocation": {
+                                "artifactLocation": {"uri": "a.c"},
+                                "region": {"startLine": 3, "startColumn": 2},
+                            }
+                        }
+                    ],
+                }
+            ],
+        }
+    ).decode(),
+    "trivy": log(sarif("main.tf", 3, rule="AVD-AWS-0107")).decode(),
+    "clippy": '{"message":"unneeded return","location":{"path":"a.rs","range":{"start":{"line":3,'
+    '"column":5}}},"severity":"WARNING","source":{"name":"clippy"},"code":{"value":"x"}}\n',
+    "rdjson": '{"source":{"name":"tool"},"diagnostics":[{"message":"m","location":{"path":"a.py",'
+    '"range":{"start":{"line":3}}}}]}',
+    "eslint": '[{"filePath":"/ci/a.js","messages":[{"ruleId":"no-eval","severity":2,"message":"m",'
+    '"line":3,"column":1,"endLine":3}],"errorCount":1}]',
+    "gitlab": '[{"description":"m","check_name":"c","fingerprint":"f","severity":"critical",'
+    '"location":{"path":"a.py","lines":{"begin":3}}}]',
+    "checkov": XML
+    + '<testsuites><testsuite name="terraform scan"><testcase name="[HIGH][CKV_1] x" '
+    'classname="main.tf.aws" file="/main.tf" line="3"><failure type="failure" message="open">'
+    "Resource</failure></testcase></testsuite></testsuites>",
+    "mypy": XML + '<testsuite name="mypy"><testcase name="mypy"><failure message="mypy">a.py:3: '
+    "error: Bad  [arg-type]\nb.py:3: error: Bad  [return]</failure></testcase></testsuite>",
+    "eslint-junit": XML + '<testsuites><testsuite name="/ci/a.js"><testcase name="no-eval">'
+    '<failure message="m"><![CDATA[line 3, col 1, Error - bad (no-eval)]]></failure></testcase>'
+    "</testsuite></testsuites>",
+}
+
+
+@pytest.mark.parametrize("name", sorted(REPORTS))
+def test_the_format_of_a_report_is_told_from_its_content(name: str) -> None:
+    results = read_report(REPORTS[name].encode()).results
+    assert results
+    assert all(isinstance(one, Result) and one.line == 3 for one in results)
+    assert all(one.places and one.message for one in results)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"runs": 1}',
+        b"[" * 100_000,
+        b'{"runs":' + b"[" * 100_000,
+        b"plain text",
+        b'<!DOCTYPE x [<!ENTITY a "b">]><checkstyle/>',
+        b"<checkstyle><file>",
+        b'{"runs":[{"tool":{"driver":{"name":"a"}},"results":[{"message":3}]}]}',
+    ],
+)
+def test_what_is_no_report_is_named_as_such(data: bytes) -> None:
+    with pytest.raises(NotAReportError):
+        read_report(data)
+
+
+def test_a_result_that_our_table_knows_is_one_finding_under_our_rule(tmp_path: Path) -> None:
+    body = "import subprocess\n\n\ndef go(c):\n    subprocess.run(c, shell=True)\n"
+    repository = change(tmp_path / "repo", BASE, BASE | {"app/go.py": body}).path
+    ruff = Path(sys.executable).with_name("ruff")
+    command = [
+        str(ruff),
+        "check",
+        "--isolated",
+        "--select",
+        "S602",
+        "--output-format",
+        "sarif",
+        ".",
+    ]
+    done = subprocess.run(command, cwd=repository, capture_output=True, check=False)
+    report = tmp_path / "ruff.sarif"
+    report.write_bytes(done.stdout)
+    assert b"S602" in done.stdout
+    verdict = run_review(options(repository, imports=[str(report)]), ignore_event)
+    alone = run_review(options(repository), ignore_event)
+    assert {one.fingerprint for one in verdict.findings} == {
+        one.fingerprint for one in alone.findings
+    }
+    assert not imported(verdict)
