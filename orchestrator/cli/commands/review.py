@@ -95,6 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of the CI's pull request",
     )
     add_result_options(parser)
+    _add_reports(what)
+    _add_how(parser.add_argument_group("how to review"))
+
+
+def _add_reports(what: argparse._ArgumentGroup) -> None:
+    """Add the options that name reports of other programs."""
     what.add_argument(
         "--coverage",
         metavar="FILE",
@@ -113,7 +119,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the content or named (sarif, checkstyle, junit, eslint, gitlab, rdjson, rdjsonl); may be "
         "repeated",
     )
-    _add_how(parser.add_argument_group("how to review"))
 
 
 def _add_how(how: argparse._ArgumentGroup) -> None:
