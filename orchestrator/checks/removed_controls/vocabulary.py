@@ -306,21 +306,6 @@ EXCLUDING = frozenset(
 )
 """Parts of the name of a list that keeps out what is on it."""
 
-ADMITTING = frozenset(
-    [
-        "allow",
-        "allowed",
-        "allowlist",
-        "permit",
-        "permitted",
-        "safe",
-        "trusted",
-        "whitelist",
-        "whitelisted",
-    ]
-)
-"""Parts of the name of a list that lets in what is on it."""
-
 LOCKS = re.compile(
     r"(?i)lock\b|_lock|mutex|semaphore|atomic|transaction|begin\(|critical|synchronized"
 )
