@@ -47,9 +47,11 @@ def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
-    """``1 critical, 3 low``, of open findings; empty for none."""
-    counts = severity_counts(findings)
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    """``1 critical, 3 low, 1 refuted``, of open findings; empty for none."""
+    found = list(findings)
+    counts = severity_counts(one for one in found if one.standing != "refuted").items()
+    refuted = sum(one.standing == "refuted" and one.state == "open" for one in found)
+    return ", ".join(f"{n:,} {name}" for name, n in (*counts, ("refuted", refuted)) if n)
 
 
 def format_location(finding: Finding) -> str:

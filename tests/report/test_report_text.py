@@ -149,6 +149,7 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
 def test_what_is_refuted_comes_last_and_is_no_critical_to_start_with() -> None:
     refuted = finding(1, severity="critical", title="Runs any code", standing="refuted")
     text = render_verdict(verdict(verdict="needs_changes", findings=(refuted, finding(2))))
+    assert text.startswith("NEEDS CHANGES   review complete   1 high, 1 refuted")
     assert "Critical (" not in text
     assert text.index("\nHigh (1)") < text.index("\nRefuted (1)") < text.index("Runs any code")
 
