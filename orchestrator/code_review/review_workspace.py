@@ -14,11 +14,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.code_review.analyzer_types import Side
+from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.skipped_files import describe_size_limit
+from orchestrator.code_review.change.skipped_files import LOCK_FILE, describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import Target
 from orchestrator.code_review.repository_guidance import Guidance
@@ -71,6 +73,12 @@ class ReviewWorkspace:
         if why is None and file.size > self.max_bytes:
             why = describe_size_limit(file.size, self.max_bytes)
         return why
+
+    def reviewable(self, file: ChangedFile) -> bool:
+        """Whether some tool looks into a file; agents do not into lock files, their check does."""
+        if file.skip == LOCK_FILE and matches(file.path, LOCK_FILES):
+            file = replace(file, skip=None)
+        return self.left_out(file) is None
 
     def unread(self, file: ChangedFile) -> bool:
         """Whether a file is left out though nobody decided that it need not be looked at."""

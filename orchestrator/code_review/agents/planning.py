@@ -64,6 +64,11 @@ def _present(**facts: object) -> dict[str, object]:
 
 def reviewable_paths(state: ReviewState) -> list[str]:
     """The files that somebody must look at."""
+    return [f.path for f in state.workspace.change.files if state.workspace.reviewable(f)]
+
+
+def _open_paths(state: ReviewState) -> list[str]:
+    """The files that every tool may look into, which lock files are not."""
     return [f.path for f in state.workspace.change.files if not state.workspace.left_out(f)]
 
 
@@ -122,7 +127,7 @@ def _tasks_for_required_checks(
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
     for rule in state.catalog.verdict_policy.required_checks:
-        paths = concerned(rule, reviewable_paths(state))
+        paths = concerned(rule, _open_paths(state))
         for tool in rule.tools:
             able = [a for a in state.settings.specialists if tool in state.catalog.agents[a].tools]
             for path in paths if able else ():
@@ -139,7 +144,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
 
     The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
     """
-    paths = concerned(rule, reviewable_paths(state))
+    paths = concerned(rule, _open_paths(state))
     required = any(rule.name in done.plan.required_checks for done in state.rounds)
     if not (paths or required):
         return None

@@ -28,6 +28,7 @@ class ComparisonCheck:
         patterns: file names that it examines.
         reads: those of them that it reads as code, in their language.
         whole_tree: export every file of those names, not only the changed ones.
+        reads_lock_files: it examines lock files, which are left out of a review otherwise.
     """
 
     needs: Needs = "tree"
@@ -42,9 +43,10 @@ class ComparisonCheck:
         pool: WorkerPool,
         workspace: ReviewWorkspace,
         whole_tree: bool = False,
+        reads_lock_files: bool = False,
     ) -> None:
         self.name, self._module, self._patterns = name, module, tuple(patterns)
-        self._reads = tuple(reads)
+        self._reads, self.reads_lock_files = tuple(reads), reads_lock_files
         self._pool, self._workspace, self._whole_tree = pool, workspace, whole_tree
 
     def wants(self, path: str) -> bool:

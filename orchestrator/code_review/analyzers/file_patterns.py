@@ -18,6 +18,11 @@ MANIFESTS = (
     "Cargo.toml",
     "go.mod",
 )
+LOCK_FILES = (
+    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"),
+    *("poetry.lock", "pdm.lock", "uv.lock", "Pipfile.lock"),
+    *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock"),
+)
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
 C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")

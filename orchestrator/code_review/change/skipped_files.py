@@ -18,6 +18,8 @@ from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.types import ChangedFile
 
+LOCK_FILE = "lock file"
+"""Why agents and most analyzers do not look into a lock file."""
 LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
@@ -149,7 +151,7 @@ def _by_policy(
     file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
 ) -> str | None:
     if "lock_files" in path_kinds(file.path):
-        return "lock file"
+        return LOCK_FILE
     directory = vendored_directory(file.path)
     if directory in policy.directories:
         return f"vendored: {shorten(directory or '', 80)}/ stood in base as well"

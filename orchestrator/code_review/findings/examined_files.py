@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from orchestrator.code_review.change.skipped_files import LOCK_FILE
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work, gaps
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Skipped
@@ -29,6 +30,8 @@ def list_skipped(
     skipped: list[Skipped] = []
     examined = {path for call in calls for path in call.result.examined}
     for file in workspace.change.files:
+        if file.skip == LOCK_FILE and file.path in examined:
+            continue
         if why := workspace.left_out(file):
             skipped.append(Skipped(path=file.path, why=why, gap=workspace.unread(file)))
         elif file.path not in examined:

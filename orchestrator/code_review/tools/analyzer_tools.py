@@ -67,7 +67,9 @@ def select(
         file = workspace.files.get(path)
         if file is None:
             scope.gaps[path] = "not a changed file"
-        elif workspace.left_out(file) or not (by.wants(path) or by.wants(file.old_path or path)):
+        elif _left_out(workspace, file, by) or not (
+            by.wants(path) or by.wants(file.old_path or path)
+        ):
             continue
         elif by.needs == "tree" and not workspace.change.has_tree:
             scope.gaps[path] = "needs the whole tree, and only a patch is known"
@@ -76,6 +78,14 @@ def select(
         else:
             scope.files.append(file)
     return scope
+
+
+def _left_out(
+    workspace: ReviewWorkspace, file: ChangedFile, by: SideAnalyzer | ChangeAnalyzer
+) -> bool:
+    if getattr(by, "reads_lock_files", False):
+        return not workspace.reviewable(file)
+    return workspace.left_out(file) is not None
 
 
 def as_observation(

@@ -137,7 +137,7 @@ class ProposePlan:
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Propose; the same files give the same plan."""
         workspace, focus = self._workspace, self._focus
-        open_files = [file for file in workspace.change.files if not workspace.left_out(file)]
+        open_files = [file for file in workspace.change.files if workspace.reviewable(file)]
         ordered = [f.path for f in sorted(open_files, key=lambda file: (-risk(file), file.path))]
         if focus.retry is None and focus.shares:
             tasks = [
@@ -160,7 +160,7 @@ class ProposePlan:
             "skips": [
                 {"path": file.path, "why": why}
                 for file in workspace.change.files
-                if (why := workspace.left_out(file))
+                if not workspace.reviewable(file) and (why := workspace.left_out(file))
             ],
             "required_checks": list(self._required),
             "open_questions": [],

@@ -20,6 +20,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
     DATA,
+    LOCK_FILES,
     MANIFESTS,
     MARKDOWN,
     NOTHING,
@@ -181,6 +182,7 @@ def _compare(
     *,
     reads: Sequence[str],
     whole_tree: bool = False,
+    reads_lock_files: bool = False,
 ) -> OfChange:
     return OfChange(
         about,
@@ -192,6 +194,7 @@ def _compare(
             pool=inputs.pool,
             workspace=inputs.workspace,
             whole_tree=whole_tree,
+            reads_lock_files=reads_lock_files,
         ),
     )
 
@@ -238,9 +241,10 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
     "dependencies": _compare(
         "dependencies",
         "dependencies",
-        MANIFESTS,
-        "Dependencies added, loosened, or taken from elsewhere.",
-        reads=MANIFESTS,
+        (*MANIFESTS, *LOCK_FILES),
+        "Dependencies added, loosened, unverified, or taken from elsewhere.",
+        reads=(*MANIFESTS, *LOCK_FILES),
+        reads_lock_files=True,
     ),
     "protections": _compare(
         "protections",

@@ -101,6 +101,19 @@ def project(entry: str) -> str:
     return f'[project]\nname = "p"\ndependencies = [{entry}]\n'
 
 
+def pipfile(
+    version: str, url: str = "https://pypi.org/simple", hashes: str = '"sha256:KIND"'
+) -> str:
+    hashes = hashes.replace("KIND", version)
+    package = f'"a": {{"version": "=={version}", "hashes": [{hashes}]}}'
+    return f'{{"_meta": {{"sources": [{{"name": "m", "url": "{url}"}}]}},\n"default": {{{package}}}}}\n'
+
+
+def npm_lock(field: str) -> str:
+    package = f'{{"version": "1.0.0", {field}}}'
+    return f'{{"packages": {{\n"node_modules/a": {package}\n}}}}\n'
+
+
 OWN: dict[str, Case] = {
     "architecture.import-cycle": Case(
         {"pkg/b.py": "from pkg import a\n"},
@@ -193,6 +206,11 @@ OWN: dict[str, Case] = {
     "security.floating-source": text("requirements.txt", "git+https://example.invalid/a.git@main#egg=a\n", f"git+https://example.invalid/a.git@{'0123456789' * 4}#egg=a\n", "a==1\n"),
     "security.extra-index": text("requirements.txt", "--extra-index-url https://example.invalid/s\na==1\n", "--index-url https://example.invalid/s\na==1\n", "a==1\n"),
     "security.install-script": text("package.json", '{\n  "scripts": {"postinstall": "node x.js"}\n}\n', '{\n  "scripts": {"build": "node x.js"}\n}\n', "{}\n"),
+    "security.lock-plain-http": text("Pipfile.lock", pipfile("2", "http://pypi.org/simple"), pipfile("2"), pipfile("1")),
+    "security.lock-foreign-source": text("Pipfile.lock", pipfile("2", "https://example.invalid/s"), pipfile("2"), pipfile("1")),
+    "security.lock-digest-changed": text("go.sum", "x.io/a v1.0.0 h1:b=\n", "x.io/a v1.0.1 h1:b=\n", "x.io/a v1.0.0 h1:a=\n"),
+    "security.lock-unverified": text("Pipfile.lock", pipfile("2", hashes=""), pipfile("2"), pipfile("1")),
+    "security.lock-install-script": text("package-lock.json", npm_lock('"hasInstallScript": true'), npm_lock('"license": "MIT"'), npm_lock('"license": "ISC"')),
     "security.loosened-dependency": text("requirements.txt", "a>=1.2\n", "a==1.3\n", "a==1.2\n"),
     "security.guard-removed": text("pay.py", UNGUARDED, GUARDED + "DONE = 1\n", GUARDED),
     "security.check-removed": text("pay.py", "def f(KIND_path, root):\n    return load(KIND_path)\n", "def f(KIND_path, root):\n    check_KIND(KIND_path, root)\n    return load(KIND_path, 2)\n", "def f(KIND_path, root):\n    check_KIND(KIND_path, root)\n    return load(KIND_path)\n"),

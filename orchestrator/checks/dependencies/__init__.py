@@ -14,6 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.dependencies import lock_files
+from orchestrator.checks.dependencies.lock_file_entries import is_lock_file, read_entries
 from orchestrator.checks.python.source_definitions import Job
 
 NAMES_SHOWN = 5
@@ -66,13 +68,18 @@ def run(job: Job) -> CheckReply:
     """Report what is new in the manifests of head."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
+    locked: list[RawFinding] = []
     sides: list[tuple[str, Source, set[int], Manifest, Manifest]] = []
     for file in job["files"]:
         path, old = file["path"], file["old_path"]
-        if file["status"] == "deleted" or not is_manifest(path):
+        if file["status"] == "deleted" or not (is_manifest(path) or is_lock_file(path)):
             continue
         try:
             head = Source(path, read(job["head_root"], path))
+            if is_lock_file(path):
+                locked += _compare_lock_files(job, old, head, set(file["added"]))
+                examined.append(path)
+                continue
             now = read_manifest(path, head.text)
         except Gap as gap:
             gaps[path] = str(gap)
@@ -81,7 +88,17 @@ def run(job: Job) -> CheckReply:
         examined.append(path)
     known = {name for *_, was, _ in sides for name in was.dependencies}
     found = [finding for side in sides for finding in _compare(*side, known)]
-    return CheckReply(found, examined, gaps)
+    return CheckReply([*found, *locked], examined, gaps)
+
+
+def _compare_lock_files(
+    job: Job, old: str | None, head: Source, added: set[int]
+) -> Iterable[RawFinding]:
+    was = []
+    if old and is_lock_file(old):
+        with suppress(Gap):
+            was = read_entries(old, Source(old, read(job["base_root"], old)).text)
+    return lock_files.compare(head, added, was, read_entries(head.path, head.text))
 
 
 def _before(job: Job, path: str | None) -> Manifest:
