@@ -68,6 +68,10 @@ IMPORTED = "import."
 """What the ids of the rules of imported reports begin with."""
 
 
+IMPORTED_RESULTS = "imported_reports"
+"""The analyzer that reports their results."""
+
+
 class ImportedRule(Rule, frozen=True, kw_only=True):
     """A rule that an imported report describes.
 

@@ -55,6 +55,11 @@ class _Head(Struct):
     counted: Mapping[str, frozenset[int] | None]
     lines: dict[str, list[str] | None] = field(default_factory=dict)
 
+    @property
+    def changed_names(self) -> frozenset[str]:
+        """The last parts of the paths of the changed files."""
+        return frozenset(map(basename, self.counted))
+
     def text(self, path: str) -> list[str] | None:
         """The lines of a changed file; None where it cannot be read."""
         if path not in self.lines:
@@ -118,7 +123,7 @@ def _collect(
         if raw and len(found) < MOST:
             found[raw] = None
         elif raw:
-            left[f"are beyond the first {MOST} findings"].append(raw.path)
+            left[f"findings beyond the first {MOST}"].append(raw.path)
     return [*(one_line(gap, 300) for gap in report.gaps), *map(_counts, left.items())]
 
 
@@ -133,7 +138,7 @@ def _counts(entry: tuple[str, list[str]]) -> str:
     """How many results a reason holds for, with examples."""
     why, names = entry
     shown = ", ".join(dict.fromkeys(one_line(name, 80) for name in names[:EXAMPLES]))
-    return f"{len(names)} results {why}, such as {shown}"
+    return f"left out {why}: {len(names)}, such as {shown}"
 
 
 def _place(
@@ -141,26 +146,27 @@ def _place(
 ) -> RawFinding | None:
     """The finding of a result; None: not of the change, or in ``left`` with the reason."""
     if not result.places:
-        left["name no file"].append(f"{result.tool} {result.rule}")
+        left["results without a file"].append(f"{result.tool} {result.rule}")
         return None
     places = [normpath(place.replace("\\", "/")) for place in result.places]
     path = find_meant(places, head.names.get(basename(places[0]), []))
     if path is None:
-        away = places[0].startswith(("/", "../")) or ":" in places[0][:2]
-        why = "name files outside the repository" if away else "name files that head does not have"
-        left[why].append(places[0])
+        if places[0].startswith(("/", "../")) or ":" in places[0][:2]:
+            left["results in files outside the repository"].append(places[0])
+        elif basename(places[0]) in head.changed_names:
+            left["results in files that head does not have"].append(places[0])
         return None
     if path not in head.counted:
         return None
     lines = head.text(path)
     if lines is None:
-        left["are in files that cannot be read"].append(path)
+        left["results in files that cannot be read"].append(path)
         return None
     if result.line < 1:
-        left["have no line"].append(path)
+        left["results without a line"].append(path)
         return None
     if result.line > len(lines) or _is_other(result.snippet, lines, result.line):
-        left["are about another version of the file"].append(f"{path}:{result.line}")
+        left["results about another version of the file"].append(f"{path}:{result.line}")
         return None
     last = min(max(result.end_line, result.line), len(lines))
     counted = head.counted[path]
@@ -178,7 +184,8 @@ def _is_other(snippet: str, lines: list[str], line: int) -> bool:
 def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]) -> RawFinding:
     tool, rule = one_line(result.tool, 80), one_line(result.rule, 200)
     message = one_line(result.message) or rule
-    title = one_line(result.title or message, TITLE_CHARACTERS).rstrip(".")
+    message = message.removeprefix(f"{rule}: ")
+    title = _title(result.title, message)
     texts = f"{message}\n{title}"
     scanned = Source(path, texts.encode("utf-8", "surrogateescape"))
     reported = ReportedRule(
@@ -202,6 +209,14 @@ def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]
         redact=tuple(sorted({secret for _, secret in find_secrets_by_line(scanned)})),
         reported=reported,
     )
+
+
+def _title(given: str, message: str) -> str:
+    """The tool's title where it is a text; else the message, of which it says nothing."""
+    text = one_line(given)
+    if " " not in text or "{" in text or text.startswith("Semgrep Finding"):
+        text = message.partition(". ")[0]
+    return one_line(text, TITLE_CHARACTERS).rstrip(".")
 
 
 def _identifier(name: str) -> str:

@@ -22,6 +22,9 @@ _AT = re.compile(
     r"^\s*([^\s:][^:\n]{0,400}|[A-Za-z]:[^:\n]{1,400}):(\d{1,8})(?::(\d{1,6}))?:?\s*(.*)$"
 )
 _LINE = re.compile(r"\bline (\d{1,8})(?:, col(?:umn)? (\d{1,6}))?[,:]?\s*(.*)", re.IGNORECASE)
+_PACKAGE = re.compile(r"org\.[a-z0-9]+\.(\S+)")
+_WORD = re.compile(r"[A-Za-z][\w-]{1,40}")
+_SEVERITY = re.compile(r"(error|warning|note|info)\b[:\s-]*", re.IGNORECASE)
 _CODE = re.compile(r"[\[(]([A-Za-z][\w./-]{1,80})[\])]\s*$")
 
 
@@ -118,24 +121,44 @@ def read_checkstyle(data: bytes, _head: str = "") -> Report:
 
 
 class _Case(Struct):
-    """The test case that is being read, with its suite."""
+    """The test case that is being read, with its tool and suite."""
 
+    tool: str = "junit"
     suite: str = ""
     given: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
+
+    def result(self, rule: str, message: str, path: str, line: int, column: int) -> Result:
+        """A result of this case; the message may begin with its severity and end in its rule."""
+        if package := _PACKAGE.fullmatch(rule):
+            rule = package.group(1)
+        word = _SEVERITY.match(message)
+        code = _CODE.search(message)
+        return Result(
+            tool=self.tool,
+            rule=code.group(1) if code else rule,
+            level=level_of(word.group(1) if word else "error"),
+            message=message[word.end() if word else 0 : code.start() if code else None].strip(),
+            places=(path,) if path else (),
+            line=line,
+            column=column,
+        )
 
 
 class _JUnit(_Parser):
     def __init__(self) -> None:
         super().__init__()
-        self.case, self.suites = _Case(), [""]
+        self.case, self.suites, self.tool = _Case(), [""], "junit"
         self.results: list[Result] = []
 
     def begin(self, tag: str, given: Mapping[str, str]) -> None:
+        name = given.get("name", "")
+        if tag in {"testsuites", "testsuite"} and self.tool == "junit" and _WORD.fullmatch(name):
+            self.tool = name
         if tag == "testsuite":
-            self.suites.append(given.get("file") or given.get("name", ""))
+            self.suites.append(given.get("file") or name)
         elif tag == "testcase":
-            self.case = _Case(self.suites[-1], given)
+            self.case = _Case(self.tool, self.suites[-1], given)
         elif tag in {"failure", "error"}:
             self.text.clear()
             self.case.message = given.get("message", "")
@@ -152,32 +175,18 @@ def _failed(case: _Case, text: str) -> Iterator[Result]:
     given, rule = case.given, case.given.get("name", "result")
     file, line = given.get("file", ""), _number(given.get("line"))
     message = case.message or text.strip()
-    if file and line:
-        yield _case_result(rule, message, file, line, 0)
-        return
-    named = False
-    for written in [case.message] if _AT.match(case.message) else text.splitlines():
-        if at := _AT.match(written):
-            path, number, column, rest = at.groups()
-            code = _CODE.search(rest)
-            named = True
-            name = code.group(1) if code else rule
-            yield _case_result(name, rest or message, path, int(number), _number(column))
-        elif near := _LINE.search(written):
-            number, column, rest = near.groups()
-            named = True
-            place = file or case.suite
-            yield _case_result(rule, rest or message, place, int(number), _number(column))
-    if not named:
-        yield _case_result(rule, message, file or case.suite, line, 0)
-
-
-def _case_result(rule: str, message: str, path: str, line: int, column: int) -> Result:
-    places = (path,) if path else ()
-    return Result(
-        tool="junit", rule=rule, level="major", message=message, places=places,
-        line=line, column=column,
-    )  # fmt: skip
+    written = [case.message, *text.splitlines()]
+    placed = [at for at in map(_AT.match, written) if at and ("." in at[1] or "/" in at[1])]
+    if placed:
+        for path, number, column, rest in dict.fromkeys(at.groups() for at in placed):
+            yield case.result(rule, rest or message, path, int(number), _number(column))
+    elif line:
+        yield case.result(rule, message, file or case.suite, line, _number(given.get("column")))
+    else:
+        near = next(filter(None, map(_LINE.search, written)), None)
+        number, column, rest = near.groups() if near else ("0", None, "")
+        place = file or case.suite
+        yield case.result(rule, rest or message, place, int(number), _number(column))
 
 
 def read_junit(data: bytes, _head: str = "") -> Report:

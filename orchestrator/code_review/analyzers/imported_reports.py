@@ -15,6 +15,7 @@ from orchestrator.code_review.analyzers.file_patterns import ANY, NOTHING
 from orchestrator.code_review.change.git.commands import OID
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.rule_table import IMPORTED_RESULTS
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 
@@ -46,7 +47,7 @@ class ImportedResults(ComparisonCheck):
         workspace: ReviewWorkspace,
     ) -> None:
         super().__init__(
-            "imported_reports",
+            IMPORTED_RESULTS,
             "imported_reports.changed_results",
             ANY if reports else (),
             NOTHING,

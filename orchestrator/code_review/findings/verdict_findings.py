@@ -33,7 +33,7 @@ from orchestrator.code_review.findings.responses_to_findings import (
     judge_disputes,
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.code_review.rule_table import IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 
@@ -163,7 +163,8 @@ def _analyzer_reports(
     """Analyzers' reports by fingerprint: each finding once, with all the calls that showed it."""
     first: dict[str, tuple[str, LocatedFinding]] = {}
     calls: dict[str, list[Call]] = {}
-    for call, finding in found:
+    # Of an imported result that one of our analyzers reports as well, ours is the report.
+    for call, finding in sorted(found, key=lambda entry: entry[0].result.tool == IMPORTED_RESULTS):
         first.setdefault(finding.fingerprint, (call.result.tool, finding))
         calls.setdefault(finding.fingerprint, []).append(call)
     return {

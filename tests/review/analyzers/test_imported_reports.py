@@ -82,7 +82,8 @@ def test_what_cannot_be_placed_is_a_named_gap_and_the_rest_counts(tmp_path: Path
     runs = [
         sarif("file:///etc/passwd", 1),
         sarif("../../x.py", 1),
-        sarif("app/gone.py", 1),
+        sarif("lib/pay.py", 1),
+        sarif("built/gone.py", 1),
         sarif("app/pay.py", None),
         sarif("app/pay.py", 400),
         sarif("app/pay.py", 9, run=other),
@@ -93,10 +94,10 @@ def test_what_cannot_be_placed_is_a_named_gap_and_the_rest_counts(tmp_path: Path
     (found,) = imported(verdict)
     assert found.start_line == 8
     gaps = {gap.path: gap.why for gap in verdict.skipped}
-    assert "2 results name files outside the repository, such as /etc/passwd" in gaps["report-0"]
-    assert "1 results name files that head does not have" in gaps["report-0"]
-    assert "1 results have no line, such as app/pay.py" in gaps["report-0"]
-    assert "2 results are about another version of the file" in gaps["report-0"]
+    assert "results in files outside the repository: 2, such as /etc/passwd" in gaps["report-0"]
+    assert "results in files that head does not have: 1, such as lib/pay.py" in gaps["report-0"]
+    assert "results without a line: 1, such as app/pay.py" in gaps["report-0"]
+    assert "results about another version of the file: 2" in gaps["report-0"]
     assert "CodeQL was run on commit ffffffffffff" in gaps["report-0"]
     assert gaps["report-1"].startswith("is in no known format")
 
@@ -165,7 +166,8 @@ REPORTS = {
     + '<testsuites><testsuite name="terraform scan"><testcase name="[HIGH][CKV_1] x" '
     'classname="main.tf.aws" file="/main.tf" line="3"><failure type="failure" message="open">'
     "Resource</failure></testcase></testsuite></testsuites>",
-    "mypy": XML + '<testsuite name="mypy"><testcase name="mypy"><failure message="mypy">a.py:3: '
+    "mypy": XML
+    + '<testsuite name="mypy"><testcase name="mypy" file="mypy" line="1"><failure message="mypy">a.py:3: '
     "error: Bad  [arg-type]\nb.py:3: error: Bad  [return]</failure></testcase></testsuite>",
     "eslint-junit": XML + '<testsuites><testsuite name="/ci/a.js"><testcase name="no-eval">'
     '<failure message="m"><![CDATA[line 3, col 1, Error - bad (no-eval)]]></failure></testcase>'
@@ -225,3 +227,25 @@ def test_a_result_that_our_table_knows_is_one_finding_under_our_rule(tmp_path: P
         one.fingerprint for one in alone.findings
     }
     assert not imported(verdict)
+    (shell,) = [one for one in verdict.findings if one.rule == "security.subprocess-shell"]
+    assert "imported_reports" not in shell.reported_by
+
+
+def test_a_type_checkers_lines_are_findings_with_its_own_rules(tmp_path: Path) -> None:
+    body = "def pay(n: int) -> str:\n    return n\n"
+    repository = change(tmp_path / "repo", BASE, BASE | {"app/typed.py": body}).path
+    report = tmp_path / "mypy.xml"
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file=",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+    ]
+    command += ["--junit-xml", str(report), "app/typed.py"]
+    subprocess.run(command, cwd=repository, capture_output=True, check=False)
+    verdict = run_review(options(repository, imports=[str(report)]), ignore_event)
+    (found,) = imported(verdict)
+    assert (found.rule, found.start_line) == ("import.mypy.return-value", 2)
+    assert found.title == 'Incompatible return value type (got "int", expected "str")'
