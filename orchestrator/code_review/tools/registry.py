@@ -66,11 +66,11 @@ class ToolInputs(Struct, frozen=True):
         taint_models: paths of the files that describe libraries to the taint check.
         pattern_files: paths of the files of patterns in other languages.
         coverage: reports of which lines the change's tests ran.
-        imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
         cache: results of earlier reviews; None: every file is analyzed.
         tests: how the change's tests are run; None: they are not run.
         run_tests: whoever runs the review allows it.
         private_paths: absolute paths that the tests may not read, besides those of the system.
+        imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
     """
 
     workspace: ReviewWorkspace
@@ -81,12 +81,12 @@ class ToolInputs(Struct, frozen=True):
     taint_models: Sequence[str]
     pattern_files: Sequence[str]
     coverage: Sequence[CoverageReport] = ()
-    imported: Sequence[ImportedReport] = ()
-    imports: Imports = Imports()
     cache: ResultCache | None = None
     tests: Tests | None = None
     run_tests: bool = False
     private_paths: Sequence[Path] = ()
+    imported: Sequence[ImportedReport] = ()
+    imports: Imports = Imports()
 
     @property
     def tests_seconds(self) -> float:

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from orchestrator.app.imported_report_copies import LARGEST
+from orchestrator.app.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
+from orchestrator.app.stored_runs import show_run
 from orchestrator.checks.imported_reports.formats import read_report
 from orchestrator.checks.imported_reports.result import NotAReportError, Result
+from orchestrator.cli.main import main
+from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.errors import InputError
+from orchestrator.errors import EXIT_USAGE, InputError
+from orchestrator.tuning.rubric_file import read_rubric
 from tests.review.review_kit import change, options
 
 BASE = {"app/pay.py": "import os\n\n\ndef pay(order):\n    return order\n"}
@@ -125,6 +130,54 @@ def test_secrets_and_control_characters_of_a_report_are_not_shown(tmp_path: Path
     assert secret not in found.detail + found.title
     assert "\x1b" not in found.detail
     assert found.title == "Leaks [redacted]"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"), [("added", [9]), ("context", [4, 9]), ("file", [1, 4, 9])]
+)
+def test_base_says_which_lines_count_and_how_severe_a_rule_is(
+    tmp_path: Path, lines: str, found: list[int]
+) -> None:
+    settings = json.dumps({"imports": {"lines": lines, "severities": {"codeql:py/*": "info"}}})
+    base = BASE | {".diffcourt/config/defaults.yaml": settings}
+    repository = change(tmp_path / "repo", base, base | HEAD).path
+    report = tmp_path / "a.sarif"
+    report.write_bytes(log(*(sarif("app/pay.py", line) for line in (1, 4, 9))))
+    made = imported(run_review(options(repository, imports=[str(report)]), ignore_event))
+    assert sorted(one.start_line for one in made) == found
+    assert {one.severity for one in made} == {"info"}
+
+
+def test_base_may_waive_a_rule_of_another_analyzer(tmp_path: Path) -> None:
+    waiver = {"rule": "import.codeql.py-odd", "why": "refunds are odd"}
+    base = BASE | {".diffcourt/config/verdict.yaml": json.dumps({"waivers": [waiver]})}
+    repository = change(tmp_path / "repo", base, base | HEAD).path
+    report = tmp_path / "a.sarif"
+    report.write_bytes(log(sarif("app/pay.py", 9)))
+    (found,) = imported(run_review(options(repository, imports=[str(report)]), ignore_event))
+    assert found.state == "waived"
+
+
+def test_a_report_is_copied_so_a_run_is_resumed_and_scored_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository = change(tmp_path / "repo", BASE, HEAD).path
+    report = tmp_path / "a.sarif"
+    report.write_bytes(log(sarif("app/pay.py", 9)))
+    monkeypatch.chdir(tmp_path)
+    review = ["review", "--quiet", "--repo", str(repository), "--base", "HEAD~1"]
+    main([*review, "--import", "sarif:a.sarif"])
+    first = show_run(repository, "latest").verdict
+    report.unlink()
+    main(["resume", "--quiet", "--repo", str(repository), "latest"])
+    again = show_run(repository, "latest").verdict
+    assert first is not None
+    assert again is not None
+    assert (len(imported(again)), again.digest) == (1, first.digest)
+    (scored,) = rescore(repository, [], read_rubric(data_root() / "rubrics" / "pr-review.yaml"))
+    assert isinstance(scored, Rescored)
+    assert main([*review, "--import", "a.sarif"]) == EXIT_USAGE
+    assert "cannot read the report a.sarif" in capsys.readouterr().err
 
 
 XML = '<?xml version="1.0"?>'
