@@ -1,4 +1,4 @@
-"""Patterns of dangerous or wrong code in languages other than Python, matched on syntax trees.
+"""Patterns of dangerous or wrong code, matched on syntax trees; in Python of configuration.
 
 The patterns are data, a file per language under ``config/patterns``; ``pattern_loading.py`` has
 their schema. ast-grep brings the grammars in its wheel; a file that its grammar cannot parse is a
@@ -8,7 +8,7 @@ gap.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from orchestrator.checks.check_io import (
     Source,
     check_files,
 )
-from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load
+from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
 from orchestrator.checks.patterns.template_code_extraction import (
     extract_php,
     extract_ruby,
@@ -52,11 +52,6 @@ def run(job: dict[str, Any]) -> CheckReply:
     return check_files(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
 
 
-@cache
-def _languages(files: tuple[str, ...]) -> dict[str, Language]:
-    return {suffix: language for language in load(files) for suffix in language.grammars}
-
-
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     parts = _parts(source)
     if not parts:
@@ -85,10 +80,12 @@ def _parts(source: Source) -> list[Source]:
 
 
 def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
-    language = _languages(tuple(files)).get(source.suffix)
+    language = load_language(tuple(files), source.suffix)
     if language is None:
         raise Gap("no patterns are known for this kind of file")
     patterns = [pattern for pattern in language.patterns if pattern.code in codes]
+    if language.prefilter:
+        patterns = [pattern for pattern in patterns if _may_match(pattern, source)]
     if not patterns:
         raise NotApplicable
     yield from find_matches(patterns, source, language)
@@ -140,6 +137,10 @@ def _is_mostly_broken(root: SgNode) -> bool:
 def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
     if pattern.grammars is not None and grammar not in pattern.grammars:
         return False
+    return _may_match(pattern, source)
+
+
+def _may_match(pattern: Pattern, source: Source) -> bool:
     if pattern.words and not any(word in source.text for word in pattern.words):
         return False  # asking for the tree costs more than looking for a word
     return pattern.not_in.search(source.path) is None

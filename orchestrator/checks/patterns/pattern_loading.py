@@ -3,6 +3,7 @@
 A file holds:
 
     grammars   file suffix -> names of ast-grep's grammars; the first that parses the file is used
+    prefilter  true: a file with no pattern's words is not examined; other tools read the language
     tolerant   true: what the grammar reads is examined where it cannot parse all of a file
     scopes     kinds of node that open a scope for names
     names      kinds of node that are a name
@@ -92,6 +93,7 @@ class Language(Struct, frozen=True):
     """One file; its docstring above says what the fields hold."""
 
     grammars: Mapping[str, tuple[str, ...]]
+    prefilter: bool
     tolerant: bool
     scopes: frozenset[str]
     names: frozenset[str]
@@ -113,6 +115,7 @@ class Language(Struct, frozen=True):
 
 # Names of nodes that most grammars share; what a grammar does not have does no harm.
 DEFAULTS: Mapping[str, Any] = {
+    "prefilter": False,
     "tolerant": False,
     "scopes": [
         *("function_definition", "function_declaration", "method_declaration", "lambda_expression"),
@@ -152,6 +155,7 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
+@cache
 def read_definitions(file: str) -> dict[str, Any]:
     """Read and decode a file of pattern definitions."""
     import yaml  # noqa: PLC0415 - only a job with such files needs it
@@ -172,6 +176,15 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
             more = (*known[name].patterns, *build_patterns(data))
             known[name] = replace(known[name], patterns=more)
     return tuple(known.values())
+
+
+@cache
+def load_language(files: tuple[str, ...], suffix: str) -> Language | None:
+    """The language of a kind of file; files of patterns that cannot concern it are not parsed."""
+    texts = {file: Path(file).read_text("utf-8") for file in files}
+    may_concern = tuple(file for file, text in texts.items() if suffix in text or EXTENDS in text)
+    found = [language for language in load(may_concern) if suffix in language.grammars]
+    return found[-1] if found else None
 
 
 def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -204,7 +217,7 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
     return Pattern(
         code=data["code"],
         config={key: data[key] for key in ("rule", "constraints") if key in data},
-        words=_words(data["rule"]),
+        words=frozenset(data["words"]) if "words" in data else _words(data["rule"]),
         message=data["message"],
         where={name: _condition(given) for name, given in data.get("where", {}).items()},
         not_in=re.compile(data.get("not_in", NOTHING)),

@@ -1,7 +1,6 @@
 """Data files of checks: validated here, and written where a check's worker can read them.
 
-``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects
-in languages other than Python.
+``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +144,16 @@ def added_file_patterns(pattern_files: Sequence[str]) -> list[str]:
     Args:
         pattern_files: the paths of all files of defect patterns.
     """
+    contents = _added_files(pattern_files)
+    return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]
+
+
+def extends(language: str, pattern_files: Sequence[str]) -> bool:
+    """Whether a repository adds patterns to a shipped language; arguments as above."""
+    return any(content.get("extends") == language for content in _added_files(pattern_files))
+
+
+def _added_files(pattern_files: Sequence[str]) -> list[Mapping[str, Any]]:
     shipped = {path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml")}
     own = [Path(file) for file in pattern_files if Path(file).name not in shipped]
-    contents = (_parse(file.read_bytes(), file.name).value for file in own)
-    return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]
+    return [_parse(file.read_bytes(), file.name).value for file in own]

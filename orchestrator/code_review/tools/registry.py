@@ -14,7 +14,11 @@ from msgspec.structs import replace
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import Imports, Tests, ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
-from orchestrator.code_review.analyzers.check_data_files import added_file_patterns, contents_digest
+from orchestrator.code_review.analyzers.check_data_files import (
+    added_file_patterns,
+    contents_digest,
+    extends,
+)
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
@@ -159,12 +163,16 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
 def _patterns(category: str, about: str) -> OfSide:
     def make(inputs: ToolInputs) -> SideAnalyzer:
         codes = sorted(inputs.codes("patterns", category))
+        reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
+        # Python is searched for a few words only; other tools read it as code.
+        wanted = category == "security" or extends("python", inputs.pattern_files)
+        python = PYTHON_MODULES if wanted else ()
         return SideCheck(
             "patterns",
             "patterns",
-            (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files)),
+            (*reads, *python),
             "file",
-            ANY,
+            reads,
             pool=inputs.pool,
             workspace=inputs.workspace,
             extra={"languages": list(inputs.pattern_files), "codes": codes},
@@ -221,7 +229,10 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
         lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
     ),
     "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
-    "patterns": _patterns("security", "Dangerous calls in other languages than Python."),
+    "patterns": _patterns(
+        "security",
+        "Dangerous calls in other languages than Python, and unsafe configuration in Python.",
+    ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))
     ),

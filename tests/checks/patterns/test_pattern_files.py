@@ -182,3 +182,15 @@ def test_a_script_of_the_project_may_build_its_commands(tmp_path: Path) -> None:
 def test_the_scaffold_around_a_pattern_needs_not_be_in_the_file(tmp_path: Path) -> None:
     reply = look(tmp_path, {"a.c": "int main() {\n    char line[9];\n    gets(line);\n}\n"})
     assert [finding.code for finding in reply.findings] == ["c-gets"]
+
+
+def test_python_without_a_word_of_a_pattern_is_not_examined(tmp_path: Path) -> None:
+    reply = look(
+        tmp_path, {"a.py": "def add(a, b):\n    return a + b\n", "b.py": "DEBUG = False\n"}
+    )
+    assert reply == CheckReply(examined=["b.py"])
+
+
+def test_a_webhook_that_is_signed_may_do_without_a_csrf_token(tmp_path: Path) -> None:
+    text = "@csrf_exempt\ndef paid(request):\n    verify_signature(request)\n"
+    assert codes(tmp_path, "a.py", text) == []

@@ -12,8 +12,8 @@ from tests.checks.patterns.test_pattern_files import look
 
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
 SUFFIXES = {
-    "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "ruby": ".rb",
-    "rust": ".rs",
+    "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py",
+    "ruby": ".rb", "rust": ".rs",
 }  # fmt: skip
 FOUND_AT_LEAST = 0.8
 
