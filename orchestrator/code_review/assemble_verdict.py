@@ -55,9 +55,9 @@ async def conclude_review(state: ReviewState) -> Verdict:
     # The offline start-up need not pay for it.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415
 
-    state.lead_summary, why_not = await summary.write_summary(state, verdict)
-    if why_not:
-        state.notes = (*state.notes, f"there is no summary by the lead, only the counts: {why_not}")
+    state.lead_summary, note = await summary.write_summary(state, verdict)
+    if note:
+        state.notes = (*state.notes, note)
     return assemble_verdict(state)
 
 

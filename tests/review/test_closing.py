@@ -110,8 +110,6 @@ async def test_findings_that_differ_in_place_alone_are_shown_to_the_lead_as_one(
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (sums("All is well.", "F1", "F7"), "it names F7, which is no finding of this review"),
-        (sums("See R3, and F1."), "it names R3"),
         (sums("x" * 1501), "it has 1,501 characters"),
         (text_reply('{"summary": "All is well."}'), '"findings" is a required property'),
         (ModelError("the line went dead"), "the line went dead"),
@@ -127,6 +125,18 @@ async def test_what_cannot_be_shown_leaves_the_counts_and_says_why(
     assert note.startswith("there is no summary by the lead, only the counts: ")
     assert why in note
     assert note[:40] in render_verdict(verdict)
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "unknown"),
+    [("It may fail.", ("F1", "F7"), "F7"), ("See R3 and F1.", (), "R3")],
+)
+async def test_a_summary_that_names_an_unknown_finding_is_kept_with_a_note(
+    repo: Repo, text: str, named: tuple[str, ...], unknown: str
+) -> None:
+    verdict = await said(repo, sums(text, *named))
+    note = f"the lead's summary names {unknown}, which is no finding of this review"
+    assert (verdict.lead_summary, verdict.usage.notes) == (text, (note,))
 
 
 async def test_its_words_pass_the_guards_of_all_reports(repo: Repo) -> None:

@@ -52,6 +52,8 @@ their ids, such as F1, and only those below. The outcome is decided; your words 
 do not change it. Say of no check that it passed unless it is listed as passed. No links, no markup.
 """
 
+MISSING = "there is no summary by the lead, only the counts: "
+
 _ID = re.compile(r"\b[FR]\d+\b")
 
 
@@ -83,8 +85,9 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
-    """The lead's summary of a review; or nothing, and why there is none.
+    """The lead's summary of a review, and a note where it is missing or names unknown findings.
 
+    The id of a merged finding becomes the id of the finding that it was merged into.
     A review without findings and gaps has its plan's sentence on the change, which costs no call.
     """
     planned = state.rounds[0].plan.summary.strip()
@@ -93,20 +96,27 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     task = build_summary_task(state, verdict)
     result = await run_task(task, state.runtime, state.budget)
     if result.status != "ok":
-        return "", f"the lead's call ended as {result.status}: {result.detail}"
+        return "", f"{MISSING}the lead's call ended as {result.status}: {result.detail}"
     form = as_form(Summary, result.report)
+    if not form.summary.strip():
+        return "", f"{MISSING}it says nothing"
+    if len(form.summary) > LONGEST:
+        return "", f"{MISSING}it has {len(form.summary):,} characters, of at most {LONGEST:,}"
     findings = (*verdict.findings, *(entry.finding for entry in verdict.rejected))
     known = {finding.id for finding in findings}
     # What looks like an id in its words may be a linter's code that a finding speaks of.
     words = set(_ID.findall(form.summary)) - set(_ID.findall(task.brief))
-    invented = sorted((set(form.findings) | words) - known)
-    if invented:
-        return "", f"it names {', '.join(invented[:5])}, which is no finding of this review"
-    if not form.summary.strip():
-        return "", "it says nothing"
-    if len(form.summary) > LONGEST:
-        return "", f"it has {len(form.summary):,} characters, of at most {LONGEST:,}"
-    return _qualify_check_claims(form.summary.strip(), verdict), ""
+    others = (set(form.findings) | words) - known
+    merged = {name: kept for name in others if (kept := _current_id(state, name)) in known}
+    text = _ID.sub(lambda found: merged.get(found[0], found[0]), form.summary.strip())
+    unknown = ", ".join(sorted(others - merged.keys())[:5])
+    note = f"the lead's summary names {unknown}, which is no finding of this review"
+    return _qualify_check_claims(text, verdict), note if unknown else ""
+
+
+def _current_id(state: ReviewState, name: str) -> str:
+    """The id that a finding has now which was shown under this one."""
+    return state.synthesis.ids.get(state.focus.shown.get(name, ""), "")
 
 
 def _is_clean(verdict: Verdict) -> bool:
