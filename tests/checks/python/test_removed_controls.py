@@ -190,3 +190,8 @@ def test_a_guard_clause_in_another_language(codes: Codes, path: str) -> None:
     assert codes(check, {path: before + after}, {path: was}) == []
     moved = before + guard.replace("remove", "delete") + after
     assert codes(check, {path: was}, {path: before + after, f"lib/{path}": moved}) == []
+
+
+def test_a_list_of_protected_things_is_no_deny_list(codes: Codes) -> None:
+    was = "_PROTECTED_TYPES = (int, float, type(None))\n"
+    assert codes(check, {"app.py": was}, {"app.py": "_PROTECTED_TYPES = (int, float)\n"}) == []
