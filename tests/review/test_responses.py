@@ -268,6 +268,7 @@ async def test_code_acts_on_the_judges_marks_of_single_findings(
         (shown,) = facts(request)["findings"]
         assert shown["fix_suggestion"] == "Drop it."
         assert "+3: NAME" in shown["lines"]
+        assert not [name for name, value in shown.items() if value in (None, "", [])]
         (said,) = scores().blocks
         assert isinstance(said, Text)
         return text_reply(json.dumps({**json.loads(said.text), "marks": [marked]}))

@@ -212,14 +212,18 @@ _SHOWN = {
 
 
 def _shown(finding: Finding) -> dict[str, Any]:
-    """A finding for the judge; a report's words that are the finding's are not repeated."""
+    """A finding for the judge without empty fields and words that its reports repeat."""
     known = {finding.title, finding.detail}
     fields: dict[str, Any] = to_builtins(finding)
     for report in fields["reports"]:
         for name in ("title", "detail"):
             if report[name] in known:
                 del report[name]
-    return {name: value for name, value in fields.items() if name in _SHOWN}
+    return {
+        name: value
+        for name, value in fields.items()
+        if name in _SHOWN and value not in (None, "", [], ())
+    }
 
 
 async def _cited_lines(state: ReviewState, finding: Finding) -> str:
