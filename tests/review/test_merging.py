@@ -154,13 +154,14 @@ def test_a_fingerprint_is_not_believed_where_the_lines_differ() -> None:
 
 
 def test_an_agent_that_takes_a_finding_up_words_it_and_its_confidence_counts() -> None:
-    name = tool(confidence=0.4).finding.fingerprint
+    known = tool(confidence=0.4, detail="Starting a process with a shell")
     words = {
         "title": "A file name reaches the shell",
         "detail": "The caller.",
         "fix_suggestion": "x",
     }
-    (found,) = merged(tool(confidence=0.4), agent(refers_to=name, confidence=0.99, cwe=(), **words))
+    explained = agent(refers_to=known.finding.fingerprint, confidence=0.99, cwe=(), **words)
+    (found,) = merged(known, explained)
     assert (found.title, found.detail, found.fix_suggestion) == tuple(words.values())
     assert (found.rule, found.severity, found.confidence) == (
         "security.subprocess-shell",
