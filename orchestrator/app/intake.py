@@ -40,7 +40,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             if options.diff is not None and not _has_repository(options):
                 limit.set(read_minutes([read_shipped_layer()], options))
             found = await _find_change(options, scratch, limit.read_policy)
-            found = limit_to_paths(found, paths)
+            found = await limit_to_paths(found, paths)
             found = replace(found, notes=(*_note_subdirectory(options), *found.notes))
             said = describe_change(options.title, options.description, os.environ)
             notes = (*found.notes, *said.notes)

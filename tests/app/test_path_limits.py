@@ -54,6 +54,18 @@ def test_a_path_outside_the_repository_is_refused(path: str) -> None:
         normalize_path(path)
 
 
+def test_a_path_that_is_on_neither_side_is_refused(monorepo: Repo) -> None:
+    with pytest.raises(InputError, match="--path apo: neither base nor head"):
+        review(monorepo.path, paths=["api", "apo"])
+
+
+def test_a_directory_without_changes_has_nothing_to_review(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {"docs/a.md": "# A\n"}, {"b.py": BROKEN})
+    verdict = review(repo.path, paths=["docs"])
+    assert (verdict.verdict, verdict.findings) == ("merge", ())
+    assert "limited to docs: 0 of 1 changed files are reviewed" in verdict.change.notes
+
+
 def test_a_review_of_a_subdirectory_says_that_all_is_reviewed(monorepo: Repo) -> None:
     verdict = review(monorepo.path / "api")
     assert len(verdict.checked) == 4

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.contents import SIDES, Contents
+from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 
 
@@ -24,19 +25,41 @@ def normalize_path(path: str) -> str:
     return normal
 
 
-def limit_to_paths(change: Change, paths: Sequence[str]) -> Change:
+async def limit_to_paths(change: Change, paths: Sequence[str]) -> Change:
     """The change with the files at or below these paths, and a note that says so.
 
     A file that was moved into or out of them counts. Without paths it is the whole change.
+
+    Raises:
+        InputError: neither side of the change has such a path.
     """
     if not paths or "." in paths:
         return change
-    files = tuple(file for file in change.files if _is_below(file, paths))
+    names = {name for file in change.files for name in (file.path, file.old_path) if name}
+    unchanged = [path for path in paths if not any(_is_below(name, path) for name in names)]
+    if unchanged:
+        await _check_existence(change, unchanged)
+    files = tuple(
+        file
+        for file in change.files
+        if any(_is_below(name, path) for name in (file.path, file.old_path) for path in paths)
+    )
     places = ", ".join(sorted(paths))
     note = f"limited to {places}: {len(files)} of {len(change.files)} changed files are reviewed"
     return replace(change, files=files, notes=(*change.notes, note))
 
 
-def _is_below(file: ChangedFile, paths: Sequence[str]) -> bool:
-    names = {file.path, file.old_path or file.path}
-    return any(name == path or name.startswith(f"{path}/") for name in names for path in paths)
+async def _check_existence(change: Change, paths: Sequence[str]) -> None:
+    """A misspelled path must not look like a part of the repository that did not change."""
+    async with Contents(change) as contents:
+        listed = [name for side in SIDES for name in await contents.paths(side)]
+    for path in paths:
+        if not any(_is_below(name, path) for name in listed):
+            raise InputError(
+                f"--path {path}: neither base nor head has such a directory or file; give it "
+                "relative to the top of the repository"
+            )
+
+
+def _is_below(name: str | None, path: str) -> bool:
+    return name is not None and (name == path or name.startswith(f"{path}/"))
