@@ -61,7 +61,7 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
             monkeypatch.delenv(name)
-        if name == "GITHUB_EVENT_PATH" or name.startswith("CI_MERGE_REQUEST_"):
+        if name.startswith(("GITHUB_", "CI_MERGE_REQUEST_")):
             monkeypatch.delenv(name)  # of the pull request that runs the suite
     monkeypatch.delenv("CI", raising=False)  # CI may run tests and spend
     monkeypatch.setenv("HOME", str(home))

@@ -16,6 +16,8 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
+    "app/verdict_files.py": "a verdict that the user names",
+    "cli/verdict_outputs.py": "files that the CI runner names",
     "code_review/tools/program_output_files.py": "lists the outputs in the run's own directory",
     "app/audit/signing_keys.py": "the key that a person names",
     "app/audit/verification.py": "the verdict that a person names",

@@ -35,6 +35,11 @@ def list_rules(repo: Path | None) -> list[Rule]:
     return list(load_rules(read_layers_on_disk(repo)).rules.values())
 
 
+def shipped_rules() -> dict[str, Rule]:
+    """The rules that come with the program, by id."""
+    return load_rules(read_layers_on_disk(None)[:1]).rules
+
+
 def list_readers(repo: Path | None) -> Readers:
     """What reads which language as code, with the patterns of the repository's ``.diffcourt/``.
 

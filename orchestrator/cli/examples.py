@@ -12,6 +12,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt runs export": ("latest ./run", "20261122-101500-4f2a ./run"),
     "diffcourt runs import": ("./run", "./run/journal.jsonl"),
     "diffcourt show": ("", "20261122-101500-4f2a --json"),
+    "diffcourt export": (
+        "--to sarif=results.sarif",
+        "verdict.json --to markdown --to junit=junit.xml",
+    ),
     "diffcourt audit": ("verify latest --verdict verdict.json", "show latest"),
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),

@@ -26,6 +26,7 @@ COMMANDS = {
     "rollback": ("rollback", "restore the files that a run's tools changed"),
     "runs": ("runs", "list, prune, export or import runs"),
     "show": ("show", "print a run's report and timeline"),
+    "export": ("export", "write a verdict in the formats of other programs"),
     "audit": ("audit", "verify a run's journal, or list who did what in it"),
     "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
     "label": ("label", "label runs or items by hand, for rubric tuning"),

@@ -1,14 +1,13 @@
 """Write results to standard output, standard error, or atomically to a file."""
 
 import errno
-import json
 import os
 import secrets
 import shutil
 import stat
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from orchestrator.errors import InputError, OutputError
 from orchestrator.report.terminal_escaping import neutralize_ci_commands, quote_path
@@ -16,15 +15,13 @@ from orchestrator.report.terminal_escaping import neutralize_ci_commands, quote_
 MAX_WIDTH = 100
 
 
-def as_json(document: Any) -> str:
-    """A document as indented JSON in ASCII, which every terminal and encoding can show."""
-    return neutralize_ci_commands(json.dumps(document, indent=2, allow_nan=False)) + "\n"
-
-
-def emit(text: str, stream: TextIO | None) -> None:
+def emit(text: str, stream: TextIO | None, *, commands: bool = False) -> None:
     """Print text; a closed pipe is no error, since the exit code gives the outcome.
 
     Commands to a CI runner are escaped, since the text may quote the change.
+
+    Args:
+        commands: leave them, since the text was made to hold them.
 
     Raises:
         OutputError: it cannot be written, for example because the disk is full.
@@ -32,7 +29,7 @@ def emit(text: str, stream: TextIO | None) -> None:
     if stream is None:  # closed by the parent process
         return
     try:
-        stream.write(neutralize_ci_commands(text))
+        stream.write(text if commands else neutralize_ci_commands(text))
         stream.flush()
     except BrokenPipeError:
         discard(stream)
@@ -77,30 +74,32 @@ def _leaves_checkout(path: Path) -> bool:
     return not plain and (not real.is_relative_to(root) or real.is_relative_to(root / ".git"))
 
 
-class JsonTarget:
-    """Where ``--json`` goes; the constructor checks that it can be written, before any work.
+class OutputTarget:
+    """Where a result goes; the constructor checks that it can be written, before any work.
 
     Args:
         name: a file, or ``-`` for standard output.
+        option: that named it, for errors.
 
     Raises:
         InputError: the file cannot be written.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, option: str = "--json") -> None:
         self.to_stdout = name in {"-", "/dev/stdout"}
-        self._name = name
+        self._name, self._option = name, option
         if self.to_stdout:
+            self.place = "-"
             return
         if not name:
             raise InputError(
-                "--json: the file name is empty; name a file, or - for standard output"
+                f"{option}: the file name is empty; name a file, or - for standard output"
             )
         self._path = Path(name)
         try:
             if _leaves_checkout(self._path):
                 raise InputError(
-                    f"--json: {quote_path(name)} leads out of the checkout through a symbolic "
+                    f"{option}: {quote_path(name)} leads out of the checkout through a symbolic "
                     "link, which a change may have added; remove the link, or name another file"
                 )
             self._special = self._is_special()
@@ -108,22 +107,25 @@ class JsonTarget:
                 # Of a symbolic link, the file behind it is replaced and the link stays.
                 self._path = Path(os.path.realpath(name))
                 self._temporary().unlink()
+            self.place = str(self._path)
         except (OSError, ValueError) as error:
-            raise InputError(f"--json: {self._message(error)}") from None
+            raise InputError(f"{option}: {self._message(error)}") from None
 
-    def write(self, document: Any) -> None:
-        """Write the document completely or not at all.
+    def write(self, text: str, *, commands: bool = False) -> None:
+        """Write the text in UTF-8, completely or not at all.
+
+        Args:
+            commands: the text's commands to a CI runner are ours, so they are printed unchanged.
 
         Raises:
             OutputError: it cannot be written.
         """
-        text = as_json(document)
         if self.to_stdout:
-            emit(text, sys.stdout)
+            emit(text, sys.stdout, commands=commands)
             return
         try:
             if self._special:
-                self._path.write_text(text, encoding="ascii")
+                self._path.write_text(text, encoding="utf-8")
             else:
                 self._replace(text)
         except BrokenPipeError:
@@ -156,7 +158,7 @@ class JsonTarget:
     def _replace(self, text: str) -> None:
         temporary = self._temporary()
         try:
-            with temporary.open("w", encoding="ascii") as file:
+            with temporary.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
-from orchestrator.cli.output import JsonTarget, emit, use_color, width_of
+from orchestrator.cli.output import emit, use_color, width_of
+from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_job_files
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -25,6 +26,9 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--json", metavar="FILE", help="write the verdict as JSON; - is standard output"
     )
+    add_format_option(
+        group, "--format", purpose="write the verdict in another format, beside the report"
+    )
     group.add_argument(
         "--fail-on",
         choices=(*OUTCOMES, "never"),
@@ -34,6 +38,11 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     )
     amount = group.add_mutually_exclusive_group()
     amount.add_argument(
+        "--short",
+        action="store_true",
+        help="print the outcome and one line for each open finding, as for a git hook",
+    )
+    amount.add_argument(
         "--full", action="store_true", help="print every finding whole, not at most 100 lines"
     )
     amount.add_argument(
@@ -42,14 +51,23 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         help="print also agents, criteria, guards, passed checks and usage, as diffcourt show does",
     )
     group.add_argument(
-        "--quiet", action="store_true", help="print no progress; with --json -, no report either"
+        "--quiet",
+        action="store_true",
+        help="print no progress; with a format on standard output, no report either",
     )
 
 
+def open_outputs(args: argparse.Namespace) -> Outputs:
+    """Where the result options send the verdict.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    return Outputs(args.formats, "--format", args.json)
+
+
 def deliver(
-    args: argparse.Namespace,
-    target: JsonTarget | None,
-    work: Callable[[Observer, WorkerPool], Verdict],
+    args: argparse.Namespace, outputs: Outputs, work: Callable[[Observer, WorkerPool], Verdict]
 ) -> int:
     """Run a review with a progress view, write its verdict, and return the exit code.
 
@@ -69,19 +87,25 @@ def deliver(
     from orchestrator.code_review.verdict.decision import exit_code
 
     code = exit_code(verdict.verdict, verdict.status, args.fail_on or verdict.fail_on)
-    if target is not None:
-        target.write(to_builtins(replace(verdict, exit_code=code)))
-    from orchestrator.report.verdict_text import render_verdict
-
-    on_stdout = target is not None and target.to_stdout
-    if not (on_stdout and args.quiet):
-        stream = sys.stderr if on_stdout else sys.stdout
-        text = render_verdict(
-            replace(verdict, exit_code=code),
-            width=width_of(stream),
-            color=use_color(stream),
-            repo=args.repo,
-            detail="verbose" if args.verbose else "full" if args.full else "brief",
-        )
-        emit(text, stream)
+    verdict = replace(verdict, exit_code=code)
+    outputs.write(verdict)
+    _print_report(args, outputs, verdict)
+    write_job_files(verdict, os.environ)
     return code
+
+
+def _print_report(args: argparse.Namespace, outputs: Outputs, verdict: Verdict) -> None:
+    """Print the report where no other format is printed; with ``--quiet``, not beside one."""
+    if outputs.to_stdout and args.quiet:
+        return
+    from orchestrator.report.verdict_text import DETAILS, render_verdict
+
+    stream = sys.stderr if outputs.to_stdout else sys.stdout
+    text = render_verdict(
+        verdict,
+        width=width_of(stream),
+        color=use_color(stream),
+        repo=args.repo,
+        detail=next((detail for detail in DETAILS if getattr(args, detail, False)), "brief"),
+    )
+    emit(text, stream)

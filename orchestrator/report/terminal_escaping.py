@@ -1,6 +1,8 @@
 """Escape external text: printed, it can neither move the cursor nor forge a line of a report."""
 
+import json
 import re
+from typing import Any
 
 _COMMAND_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
 _COMMAND_AT_LINE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
@@ -54,3 +56,8 @@ def neutralize_ci_commands(text: str) -> str:
     if "##" in text:
         text = _COMMAND_ANYWHERE.sub(r"#\\u0023", text)
     return _COMMAND_AT_LINE_START.sub(r"\1:\\u003a", text) if "::" in text else text
+
+
+def as_json(document: Any) -> str:
+    """A document as indented JSON in ASCII, which every terminal and encoding can show."""
+    return neutralize_ci_commands(json.dumps(document, indent=2, allow_nan=False)) + "\n"

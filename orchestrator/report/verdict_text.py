@@ -3,7 +3,7 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec.structs import replace
 from rich.cells import cell_len
@@ -23,8 +23,9 @@ from orchestrator.report.text_layout import (
     truncate,
 )
 
-Detail = Literal["brief", "full", "verbose"]
-"""At most 100 lines; all that concerns the change; also how the review went."""
+Detail = Literal["short", "brief", "full", "verbose"]
+"""One line a finding; at most 100 lines; all that concerns the change; also how the review went."""
+DETAILS: tuple[Detail, ...] = get_args(Detail)
 
 MAX_LINES = 100
 ROOM_FOR_FINDINGS = 45
@@ -55,6 +56,8 @@ def render_verdict(
     where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
     show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
     page = Page(max(width, MIN_WIDTH), color, None, show)
+    if detail == "short":
+        return _join([_render_short(page, verdict)])
     if detail != "brief":
         top, bottom = _sections(page, verdict, repo)
         findings = findings_text.render_open(page, verdict)
@@ -117,6 +120,16 @@ def _is_clean(verdict: Verdict) -> bool:
         and all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks)
         and all(agent.status == "ok" and not agent.gaps for agent in verdict.agents)
     )
+
+
+def _render_short(page: Page, verdict: Verdict) -> list[str]:
+    """The outcome, the open findings in one line each, and how to see more."""
+    lines = _render_outcome(page, verdict)
+    for finding in findings_text.sort_open_findings(verdict):
+        text = f"{finding.severity}: {finding.title} [{finding.id}]"
+        place = findings_text.format_location(finding)
+        lines += page.wrap(escape_line(text), first=f"{place}: ", limit=1)
+    return lines + page.wrap(page.more, first="More: ")
 
 
 def _render_clean(page: Page, verdict: Verdict) -> list[str]:

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.cli.main import main
-from orchestrator.cli.output import JsonTarget
+from orchestrator.cli.output import OutputTarget
 from orchestrator.cli.review_output import add_result_options, deliver
+from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Provenance,
@@ -26,6 +27,7 @@ from orchestrator.code_review.verdict.model import (
 )
 from orchestrator.engine.observer_events import Observer
 from orchestrator.errors import InputError, OutputError
+from orchestrator.report.terminal_escaping import as_json
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 
@@ -71,7 +73,7 @@ def test_a_write_protected_target_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "v.json"
     target.touch(0o444)
     with pytest.raises(InputError, match="Permission denied"):
-        JsonTarget(str(target))
+        OutputTarget(str(target))
 
 
 def test_json_is_replaced_whole_and_keeps_its_mode_and_link(tmp_path: Path) -> None:
@@ -79,9 +81,9 @@ def test_json_is_replaced_whole_and_keeps_its_mode_and_link(tmp_path: Path) -> N
     real.write_text("old")
     real.chmod(0o640)
     link.symlink_to(real)
-    target = JsonTarget(str(link))
+    target = OutputTarget(str(link))
     assert real.read_text() == "old"
-    target.write({"name": "\udcff é", "n": 1})
+    target.write(as_json({"name": "\udcff é", "n": 1}))
     assert link.is_symlink()
     assert json.loads(real.read_text("ascii")) == {"name": "\udcff é", "n": 1}
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -98,34 +100,34 @@ def test_no_link_of_a_checkout_leads_the_verdict_out_of_it(tmp_path: Path, name:
     (repo / "out").symlink_to(home)
     (repo / "hook.json").symlink_to(".git/hooks/pre-push")
     with pytest.raises(InputError, match="leads out of the checkout through a symbolic link"):
-        JsonTarget(str(repo / name))
+        OutputTarget(str(repo / name))
     assert [path.read_text() for path in home.iterdir()] == ["mine"]
     (repo / "real.json").write_text("old")
     (repo / "link.json").symlink_to("real.json")
-    JsonTarget(str(repo / "link.json")).write([])
+    OutputTarget(str(repo / "link.json")).write("[]")
     assert json.loads((repo / "real.json").read_text()) == []
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
     path = tmp_path / "v.json"
     path.write_text("old")
-    target = JsonTarget(str(path))
-    with pytest.raises(ValueError, match="JSON"):
-        target.write({"n": float("nan")})
+    target = OutputTarget(str(path))
+    with pytest.raises(ValueError, match="surrogates"):
+        target.write("\udcff")
     assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
 
 
 def test_a_full_disk_is_an_error_of_its_own() -> None:
-    target = JsonTarget("/dev/full")
+    target = OutputTarget("/dev/full")
     with pytest.raises(OutputError, match="No space left"):
-        target.write({})
+        target.write("{}")
 
 
 def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
-        JsonTarget(str(pipe)).write({"a": 1})
+        OutputTarget(str(pipe)).write('{"a": 1}')
         assert json.loads(reader.communicate(timeout=20)[0]) == {"a": 1}
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
@@ -147,7 +149,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
         observer(Event("state", 0.0, detail="act"))
         return verdict("block", base="n\udcffme")
 
-    assert deliver(result_args("--json", str(path)), JsonTarget(str(path)), work) == 1
+    assert deliver(result_args("--json", str(path)), Outputs([], "--format", str(path)), work) == 1
     captured = capsys.readouterr()
     assert captured.out.startswith("BLOCK")
     assert "act" in captured.err
@@ -156,7 +158,9 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
 
 
 def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert deliver(result_args("--json", "-"), JsonTarget("-"), lambda *_: verdict()) == 0
+    assert (
+        deliver(result_args("--json", "-"), Outputs([], "--format", "-"), lambda *_: verdict()) == 0
+    )
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert "MERGE" in captured.err
@@ -164,21 +168,24 @@ def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture
 
 def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
     args = result_args("--json", "-", "--quiet")
-    assert deliver(args, JsonTarget("-"), lambda *_: verdict()) == 0
+    assert deliver(args, Outputs([], "--format", "-"), lambda *_: verdict()) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert captured.err == ""
 
 
 def test_how_a_review_went_is_printed_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
-    assert deliver(result_args("--quiet"), None, lambda *_: verdict()) == 0
+    assert deliver(result_args("--quiet"), Outputs([], "--format"), lambda *_: verdict()) == 0
     assert capsys.readouterr().out == (
         "MERGE   review complete   no findings   analyzers only\n"
         "Change   a..b   0 files   +0 -0\n"
         "Finished: d.\n"
         "Agents, checks and usage: diffcourt show r1\n"
     )
-    assert deliver(result_args("--quiet", "--verbose"), None, lambda *_: verdict()) == 0
+    assert (
+        deliver(result_args("--quiet", "--verbose"), Outputs([], "--format"), lambda *_: verdict())
+        == 0
+    )
     assert "\nUsed     time 0 ms   iterations 0   playbook steps 0" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         result_args("--full", "--verbose")
@@ -188,7 +195,7 @@ def test_the_last_line_names_the_exit_code_of_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     args = result_args("--quiet", "--fail-on", "never")
-    assert deliver(args, None, lambda *_: verdict("block")) == 0
+    assert deliver(args, Outputs([], "--format"), lambda *_: verdict("block")) == 0
     assert capsys.readouterr().out.endswith("\nBLOCK  no findings · exit 0 · diffcourt show r1\n")
 
 
@@ -196,5 +203,7 @@ def test_a_patch_without_a_repository_is_named_once(capsys: pytest.CaptureFixtur
     patch = ChangeRef(
         base="before ../p.diff", head="../p.diff", files=0, added_lines=0, removed_lines=0
     )
-    deliver(result_args("--quiet"), None, lambda *_: replace(verdict(), change=patch))
+    deliver(
+        result_args("--quiet"), Outputs([], "--format"), lambda *_: replace(verdict(), change=patch)
+    )
     assert capsys.readouterr().out.splitlines()[1] == "Change   ../p.diff   0 files   +0 -0"

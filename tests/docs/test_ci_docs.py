@@ -11,17 +11,11 @@ import pytest
 import yaml
 
 from orchestrator.cli.main import main
+from orchestrator.report.formats import FORMATS
 from tests.review.review_kit import Repo
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = (ROOT / "docs/ci.md").read_text()
-
-
-def first_match(pattern: str) -> str:
-    """The first example of the page that has this form."""
-    found = re.search(pattern, CI, re.DOTALL)
-    assert found is not None
-    return found[1]
 
 
 HOSTILE = "a,b::%\n.py"
@@ -74,15 +68,27 @@ def test_the_readme_shows_todays_output_and_jq_reads_its_verdict(example: tuple[
     assert json.loads(said[2]) == {"critical": 0, "high": 0, "medium": 1, "low": 0, "info": 0}
     assert (said[3], said[5]) == ("", "true\n")
 
-    (step,) = yaml.safe_load(first_match(r"```yaml\n( +- if.*?)```"))
-    assert told(step["run"], folder) == (
-        "::warning file=a%2Cb%3A%3A%25%0A.py,line=4,endLine=4,title=security.subprocess-shell"
-        "::100%25 ::sure::%0Aor not: Pass a list of arguments and leave shell=True out.\n"
-    )
-    told(first_match(r"```sh\n(jq.*?)```"), folder)
+
+def test_the_commands_of_the_formats_page_write_their_files(
+    example: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = example
+    page = (ROOT / "docs/formats.md").read_text()
+    block = re.search(r"```sh\n(diffcourt.*?)```", page, re.DOTALL)
+    assert block is not None
+    commands = [line.split()[1:] for line in block[1].splitlines()]
+    assert len(commands) == 3
+    # The example is not committed, so its review takes the work tree.
+    codes = [
+        main([*words, *(["--worktree"] if words[0] == "review" else [])]) for words in commands
+    ]
+    assert codes == [1, 0, 0]
+    assert "### Diffcourt: NEEDS CHANGES" in capsys.readouterr().out
     (entry,) = json.loads((folder / "quality.json").read_text())
     assert entry["severity"] == "major"
-    assert entry["location"] == {"path": HOSTILE, "lines": {"begin": 4}}
+    assert entry["location"] == {"path": "a.py", "lines": {"begin": 4}}
+    named = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert set(named) == set(FORMATS)
 
 
 def test_the_jobs_are_yaml() -> None:

@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_json_flag, add_repo
-from orchestrator.cli.output import as_json, emit, width_of
+from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.terminal_escaping import as_json, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.types import CatalogListing

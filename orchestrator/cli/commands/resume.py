@@ -11,8 +11,7 @@ from orchestrator.cli.arguments import (
     count,
     name_of,
 )
-from orchestrator.cli.output import JsonTarget
-from orchestrator.cli.review_output import add_result_options, deliver
+from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
 from orchestrator.errors import InputError
 
 
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Resume the review and return the exit code."""
     if args.to is not None and args.answer is None:
         raise InputError("--to requires --answer TEXT")
-    target = JsonTarget(args.json) if args.json is not None else None
+    outputs = open_outputs(args)
 
     from orchestrator.app.run_review import resume_review
     from orchestrator.app.types import Answer
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
     return deliver(
         args,
-        target,
+        outputs,
         lambda view, pool: resume_review(
             args.repo,
             args.run_id,

@@ -17,10 +17,10 @@ from orchestrator.cli.arguments import (
     name_of,
     ref,
 )
-from orchestrator.cli.output import JsonTarget, emit, width_of
-from orchestrator.cli.review_output import add_result_options, deliver
+from orchestrator.cli.output import OutputTarget, emit, width_of
+from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import quote_path
+from orchestrator.report.terminal_escaping import as_json, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.code_review.cost_estimate import Estimate
@@ -171,7 +171,7 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Review the change and return the exit code."""
     _apply_range(args)
-    target = JsonTarget(args.json) if args.json is not None else None
+    outputs = open_outputs(args)
     description = _read_description(args)
     diff = None if args.diff is None else _read("--diff", args.diff)
 
@@ -188,9 +188,11 @@ def run(args: argparse.Namespace) -> int:
         **{name: getattr(args, name) for name in GIVEN},
     )
     if args.estimate:
-        return _estimate(args, target, estimate_cost(options, args.backend))
+        if args.formats:
+            raise InputError("--estimate has no verdict to write with --format; use --json")
+        return _estimate(args, estimate_cost(options, args.backend))
     return deliver(
-        args, target, lambda view, pool: run_review(options, view, pool=pool, backend=args.backend)
+        args, outputs, lambda view, pool: run_review(options, view, pool=pool, backend=args.backend)
     )
 
 
@@ -222,12 +224,13 @@ def _apply_range(args: argparse.Namespace) -> None:
         args.head = head.removeprefix(".") or "HEAD"
 
 
-def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:
+def _estimate(args: argparse.Namespace, found: Estimate) -> int:
     """Print an estimate; with ``--json`` it is written in place of the verdict."""
     from orchestrator.report.cost_estimate_text import render_cost_estimate, to_document
 
+    target = None if args.json is None else OutputTarget(args.json)
     if target is not None:
-        target.write(to_document(found))
+        target.write(as_json(to_document(found)))
     if target is None or not target.to_stdout:
         emit(render_cost_estimate(found, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK

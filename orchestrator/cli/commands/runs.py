@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, amount, count
-from orchestrator.cli.output import as_json, emit, width_of
+from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import quote_path
+from orchestrator.report.terminal_escaping import as_json, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo

@@ -3,8 +3,9 @@
 import argparse
 import sys
 
-from orchestrator.cli.output import as_json, emit
+from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import as_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

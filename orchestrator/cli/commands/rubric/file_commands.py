@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, write_text
-from orchestrator.cli.output import as_json, emit
+from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.terminal_escaping import as_json, escape_line, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Criterion, Group, Rubric

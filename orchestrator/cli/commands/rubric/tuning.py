@@ -12,8 +12,9 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
     write_text,
 )
-from orchestrator.cli.output import JsonTarget, as_json, emit, use_color, width_of
+from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
     from orchestrator.tuning.rubric_decisions import Objective
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the agreement of a rubric with people."""
-    target = JsonTarget(args.json) if args.json else None
+    target = OutputTarget(args.json) if args.json else None
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_evaluation
     from orchestrator.tuning.evaluation import evaluate_rubric as measure
@@ -31,7 +32,7 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     if target is None or not target.to_stdout:
         emit(render_evaluation(found, width_of(out), use_color(out)), out)
     if target is not None:
-        target.write(to_json_data(found))
+        target.write(as_json(to_json_data(found)))
     return EXIT_OK
 
 
@@ -48,7 +49,7 @@ def _read_objective(args: argparse.Namespace) -> Objective:
 
 def tune(args: argparse.Namespace, out: TextIO) -> int:
     """Tune a rubric; write it only when the gain is proven."""
-    target = JsonTarget(args.json) if args.json else None
+    target = OutputTarget(args.json) if args.json else None
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_tuning
     from orchestrator.tuning import tune as tuning
@@ -71,7 +72,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
 
         write_text(args.report, render_tuning_page(found, f"Tuning of {read.rubric.name}"))
     if target is not None:
-        target.write(to_json_data(found))
+        target.write(as_json(to_json_data(found)))
     if not found.proven:
         return EXIT_GATED
     write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))

@@ -1,0 +1,140 @@
+"""Where a verdict is written besides the report: files and standard output, in several formats."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator.cli.arguments import did_you_mean
+from orchestrator.cli.output import OutputTarget
+from orchestrator.errors import InputError, OutputError
+from orchestrator.report.terminal_escaping import escape_line, quote_path
+
+if TYPE_CHECKING:
+    from orchestrator.code_review.verdict.model import Verdict
+
+FORMAT_NAMES = ("json", "sarif", "github", "gitlab", "rdjson", "junit", "checkstyle", "markdown")
+"""Those of ``orchestrator.report.formats``, which a start of the command need not import."""
+
+
+def add_format_option(parser: argparse._ActionsContainer, *names: str, purpose: str) -> None:
+    """Add an option that names formats and files.
+
+    Args:
+        names: of the option.
+        purpose: what it does; the formats follow it in the help.
+    """
+    parser.add_argument(
+        *names,
+        dest="formats",
+        metavar="FORMAT[=FILE]",
+        action="append",
+        default=[],
+        help=f"{purpose}: {', '.join(FORMAT_NAMES)}; without a file, or with -, to standard "
+        "output; may be repeated",
+    )
+
+
+class Output(NamedTuple):
+    """A format, and where it goes."""
+
+    format: str
+    target: OutputTarget
+
+
+class Outputs:
+    """All that a verdict is written to; checked before any work that they can be written.
+
+    Args:
+        formats: ``FORMAT`` or ``FORMAT=FILE``, as the user gave them.
+        option: that gave them, for errors.
+        json: the file of ``--json``, None without that option.
+
+    Raises:
+        InputError: there is no such format, a file cannot be written, or is given twice.
+    """
+
+    def __init__(self, formats: Sequence[str], option: str, json: str | None = None) -> None:
+        self._outputs = [] if json is None else [Output("json", OutputTarget(json))]
+        for given in formats:
+            name, _, file = given.partition("=")
+            if name not in FORMAT_NAMES:
+                hint = did_you_mean(name, FORMAT_NAMES) or f"; use {', '.join(FORMAT_NAMES)}"
+                raise InputError(f"{option}: there is no format {name!r}{hint}")
+            if "=" in given and not file:
+                raise InputError(f"{option} {name}=: name a file after the equals sign")
+            target = OutputTarget(file or "-", f"{option} {name}")
+            self._outputs.append(Output(name, target))
+        places = [output.target.place for output in self._outputs]
+        for place in places:
+            if places.count(place) > 1:
+                where = "standard output" if place == "-" else quote_path(place)
+                raise InputError(f"{option}: two formats go to {where}; name a file for each")
+
+    def __bool__(self) -> bool:
+        return bool(self._outputs)
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether one of them is standard output, so that the report must not be."""
+        return any(output.target.to_stdout for output in self._outputs)
+
+    def write(self, verdict: Verdict) -> None:
+        """Write every format; one that cannot be written does not keep the others from it.
+
+        Raises:
+            OutputError: one or more could not be written.
+        """
+        if not self._outputs:
+            return
+        from orchestrator.report.formats import FORMATS, Sources, render_format
+
+        sources = Sources()
+        if any(output.format == "sarif" for output in self._outputs):
+            from orchestrator.app.catalog_listing import shipped_rules
+
+            sources = Sources(rules=shipped_rules())
+        errors: list[OutputError] = []
+        for name, target in self._outputs:
+            try:
+                text = render_format(name, verdict, sources)
+                target.write(text, commands=FORMATS[name].holds_commands)
+            except OutputError as error:
+                errors.append(error)
+        if errors:
+            raise OutputError("; ".join(map(str, errors)))
+
+
+def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
+    """Append to the files that a step of GitHub Actions names: its summary and its outputs.
+
+    Raises:
+        OutputError: one of them cannot be written.
+    """
+    from orchestrator.report.formats import Sources, render_format
+
+    if summary := environment.get("GITHUB_STEP_SUMMARY"):
+        _append(summary, "GITHUB_STEP_SUMMARY", render_format("markdown", verdict, Sources()))
+    if outputs := environment.get("GITHUB_OUTPUT"):
+        values = {
+            "verdict": verdict.verdict,
+            "status": verdict.status,
+            "exit-code": str(verdict.exit_code),
+            "findings": str(sum(finding.state == "open" for finding in verdict.findings)),
+            "run-id": escape_line(verdict.run_id),
+        }
+        lines = [f"{name}={value}\n" for name, value in values.items()]
+        _append(outputs, "GITHUB_OUTPUT", "".join(lines))
+
+
+def _append(name: str, variable: str, text: str) -> None:
+    """Append to a file that the runner made; one that is missing is not ours to make."""
+    try:
+        with open(os.open(Path(name), os.O_WRONLY | os.O_APPEND), "w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise OutputError(f"cannot write {quote_path(name)} of {variable}: {why}") from None

@@ -1,0 +1,51 @@
+"""GitLab's Code Quality report.
+
+Source: https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
+"""
+
+from typing import Any
+
+from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
+from orchestrator.report.formats import Sources
+from orchestrator.report.formats.open_findings import (
+    counted_findings,
+    describe_skip,
+    gaps,
+    place_in_head,
+)
+from orchestrator.report.terminal_escaping import as_json, escape_line, escape_unprintable
+
+_SEVERITY = {
+    "critical": "blocker",
+    "high": "critical",
+    "medium": "major",
+    "low": "minor",
+    "info": "info",
+}
+
+
+def render_code_quality(verdict: Verdict, _: Sources) -> str:
+    """Open findings, then gaps, each under a fingerprint of its own."""
+    findings = map(_describe_finding, counted_findings(verdict))
+    return as_json([*findings, *map(_describe_gap, gaps(verdict))])
+
+
+def _describe_finding(finding: Finding) -> dict[str, Any]:
+    place = place_in_head(finding)
+    return {
+        "description": escape_line(finding.title),
+        "check_name": finding.rule,
+        "fingerprint": finding.fingerprint,
+        "severity": _SEVERITY[finding.severity],
+        "location": {"path": place.path, "lines": {"begin": place.start or 1}},
+    }
+
+
+def _describe_gap(gap: Skipped) -> dict[str, Any]:
+    return {
+        "description": describe_skip(gap),
+        "check_name": "diffcourt.not-reviewed",
+        "fingerprint": escape_unprintable(f"not-reviewed/{gap.tool}/{gap.path}"),
+        "severity": "major",
+        "location": {"path": escape_unprintable(gap.path), "lines": {"begin": 1}},
+    }

@@ -1,0 +1,12 @@
+"""The verdict as JSON."""
+
+from msgspec import to_builtins
+
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.formats import Sources
+from orchestrator.report.terminal_escaping import as_json
+
+
+def render_json(verdict: Verdict, _: Sources) -> str:
+    """The verdict document (``diffcourt schema verdict``)."""
+    return as_json(to_builtins(verdict))

@@ -1,0 +1,108 @@
+"""A summary of the verdict in Markdown, for a comment of a forge or the page of a CI job."""
+
+from collections.abc import Iterator
+
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.report import review_gaps_text
+from orchestrator.report.findings_text import count_by_severity, format_location
+from orchestrator.report.formats import Sources
+from orchestrator.report.formats.markdown_text import code, code_block, plain
+from orchestrator.report.formats.open_findings import counted_findings, describe_skip, gaps
+from orchestrator.report.terminal_escaping import escape_code_lines
+from orchestrator.report.text_layout import count_noun
+
+MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 characters in a comment and 1 MiB on a job's page."""
+LISTED = 20
+"""Entries of a list other than that of the findings."""
+QUOTED = 12
+"""Lines of a quotation."""
+
+
+def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -> str:
+    """The outcome, open findings with their evidence, and what was not reviewed.
+
+    Args:
+        most: characters; findings that do not fit are counted.
+    """
+    bottom = [*_describe_gaps(verdict), *_describe_waived(verdict)]
+    parts = _describe_outcome(verdict)
+    room = most - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
+    findings = counted_findings(verdict)
+    shown = 0
+    for text in map(_describe_finding, findings):
+        room -= len(text) + 2
+        if room < 0:
+            break
+        parts.append(text)
+        shown += 1
+    if shown < len(findings):
+        parts.append(f"{count_noun(len(findings) - shown, 'further finding')} in the verdict.")
+    return "\n\n".join([*parts, *bottom]) + "\n"
+
+
+def _describe_outcome(verdict: Verdict) -> list[str]:
+    outcome = verdict.verdict.replace("_", " ").upper()
+    status = "review complete" if verdict.status == "complete" else "**REVIEW INCOMPLETE**"
+    found = count_by_severity(verdict.findings) or "no findings"
+    parts = [f"### Diffcourt: {outcome}", f"{status} · {found} · {_describe_reliance(verdict)}"]
+    if verdict.reasons:
+        parts.append(plain(f"Why: {'; '.join(verdict.reasons)}."))
+    if depth := review_gaps_text.describe_depth(verdict):
+        parts.append(plain(f"Read: {depth}."))
+    if verdict.lead_summary:
+        parts.append(f"> {plain(verdict.lead_summary)}")
+    questions = review_gaps_text.questions_to_author(verdict)
+    return parts + _list("Questions to the author", map(plain, questions))
+
+
+def _describe_reliance(verdict: Verdict) -> str:
+    if not verdict.used_model:
+        return "analyzers only"
+    if verdict.confidence is None:
+        return "not judged"
+    return f"confidence {verdict.confidence:.2f}"
+
+
+def _describe_finding(finding: Finding) -> str:
+    where = code(format_location(finding))
+    lines = [f"**{finding.severity}: {plain(finding.title)}** {where} ({code(finding.rule)})"]
+    if finding.standing in {"unconfirmed", "refuted"}:
+        lines[0] += f", {finding.standing}"
+    if finding.detail:
+        lines.append("  \n".join(map(plain, finding.detail.splitlines())))
+    quote = escape_code_lines(finding.evidence.quote)[:QUOTED]
+    if any(quote):
+        lines.append(code_block(quote))
+    if finding.fix_suggestion:
+        lines.append(f"Fix: {plain(finding.fix_suggestion)}")
+    return "\n\n".join(lines)
+
+
+def _describe_gaps(verdict: Verdict) -> list[str]:
+    entries = (f"{code(gap.path)}: {plain(describe_skip(gap))}" for gap in gaps(verdict))
+    failed = (
+        f"{code(check.name)}: {plain(check.detail or check.status)}"
+        for check in verdict.required_checks
+        if not check.is_satisfied
+    )
+    return [*_list("Not reviewed", entries), *_list("Required checks", failed)]
+
+
+def _describe_waived(verdict: Verdict) -> list[str]:
+    waived = (
+        f"{code(format_location(finding))} {plain(finding.title)}: {plain(finding.waiver)}"
+        for finding in verdict.findings
+        if finding.state == "waived"
+    )
+    return _list("Waived: accepted, not counted", waived)
+
+
+def _list(heading: str, entries: Iterator[str]) -> list[str]:
+    """A heading and a list as one part; nothing without entries."""
+    found = list(entries)
+    if not found:
+        return []
+    more = len(found) - LISTED
+    rest = [f"- and {more:,} more"] if more > 0 else []
+    return [f"#### {heading}", "\n".join([*(f"- {entry}" for entry in found[:LISTED]), *rest])]

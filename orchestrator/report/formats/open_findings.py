@@ -1,0 +1,69 @@
+"""What several formats say of a finding: its order, its place in head, and its message."""
+
+from msgspec import Struct
+
+from orchestrator.catalog.shared_literals import Severity
+from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
+from orchestrator.report.findings_text import count_by_severity, sort_open_findings
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+
+ERRORS: frozenset[Severity] = frozenset({"critical", "high"})
+"""Severities that formats with two levels call an error."""
+
+
+class Place(Struct, frozen=True):
+    """Where a finding stands in head.
+
+    Attributes:
+        path: escaped, on one line.
+        start, end: 1-based lines; 0: the finding is about lines that the change removes.
+        column: 1-based, in characters; 0: not known.
+    """
+
+    path: str
+    start: int
+    end: int
+    column: int
+
+
+def place_in_head(finding: Finding) -> Place:
+    """Where a finding stands in head; of removed lines, only the file."""
+    path = escape_unprintable(finding.path)
+    if finding.evidence.side == "base":
+        return Place(path, 0, 0, 0)
+    return Place(path, finding.start_line, finding.end_line, finding.start_column or 0)
+
+
+def counted_findings(verdict: Verdict) -> list[Finding]:
+    """The open findings, gravest first."""
+    return sort_open_findings(verdict)
+
+
+def describe_finding(finding: Finding) -> str:
+    """Title, detail and advice in lines of plain text, with unprintable characters escaped."""
+    parts = [finding.title.rstrip(".") + "."]
+    if finding.evidence.side == "base":
+        parts.append(f"Removed: line {finding.start_line} of base.")
+    if finding.detail:
+        parts.append(finding.detail)
+    if finding.fix_suggestion:
+        parts.append(f"Fix: {finding.fix_suggestion}")
+    lines = "\n".join(parts).splitlines()
+    return "\n".join(escape_unprintable(line.expandtabs(4)) for line in lines)
+
+
+def describe_skip(entry: Skipped) -> str:
+    """``not reviewed by mypy: it timed out``, on one line."""
+    by = f" by {entry.tool}" if entry.tool else ""
+    return escape_line(f"not reviewed{by}: {entry.why}")
+
+
+def gaps(verdict: Verdict) -> list[Skipped]:
+    """What makes the review incomplete."""
+    return [entry for entry in verdict.skipped if entry.gap]
+
+
+def headline(verdict: Verdict) -> str:
+    """``needs_changes, review incomplete: 2 high, 1 low``, on one line."""
+    found = count_by_severity(verdict.findings) or "no findings"
+    return f"{verdict.verdict}, review {verdict.status}: {found}"

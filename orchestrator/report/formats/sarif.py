@@ -1,0 +1,217 @@
+"""SARIF 2.1.0, within the limits of GitHub's code scanning.
+
+Sources: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html and
+https://docs.github.com/code-security/code-scanning/integrating-with-code-scanning
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from orchestrator import __version__
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.code_review.rule_table import Rule
+from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
+from orchestrator.report.formats import Sources
+from orchestrator.report.formats.open_findings import (
+    ERRORS,
+    counted_findings,
+    describe_finding,
+    describe_skip,
+    gaps,
+    headline,
+    place_in_head,
+)
+from orchestrator.report.terminal_escaping import as_json
+
+MOST_RESULTS = 5_000
+"""Results that code scanning keeps of one run; it takes 25,000 and drops the rest."""
+MOST_BYTES = 9_000_000
+"""Bytes of the document: code scanning refuses more than ten million after compression."""
+MOST_TAGS = 20
+
+_SCORES: Mapping[Severity, str] = {
+    "critical": "9.5",
+    "high": "8.0",
+    "medium": "5.5",
+    "low": "3.0",
+    "info": "0.0",
+}
+"""What code scanning shows as the severity of a security rule, on the scale of CVSS."""
+_PRECISIONS = ((0.9, "very-high"), (0.7, "high"), (0.4, "medium"), (0.0, "low"))
+_LINK = re.compile(r"(?=[\[\]])")
+
+
+def render_sarif(verdict: Verdict, sources: Sources) -> str:
+    """One run: rules, open and waived findings, and gaps as notifications.
+
+    What exceeds the limits is left out from the least grave on, and a notification says so.
+    """
+    findings = counted_findings(verdict)
+    findings += [finding for finding in verdict.findings if finding.state == "waived"]
+    kept = findings[:MOST_RESULTS]
+    while len(text := _document(verdict, sources, kept, len(findings) - len(kept))) > MOST_BYTES:
+        kept = kept[: len(kept) * MOST_BYTES // len(text) - 1]
+    return text
+
+
+def _document(verdict: Verdict, sources: Sources, kept: list[Finding], left_out: int) -> str:
+    rules = _describe_rules(kept, sources.rules)
+    numbers = {rule["id"]: number for number, rule in enumerate(rules)}
+    run = {
+        "tool": {
+            "driver": {
+                "name": "Diffcourt",
+                "semanticVersion": __version__,
+                "version": __version__,
+                "rules": rules,
+            }
+        },
+        "invocations": [_describe_invocation(verdict, left_out)],
+        "automationDetails": {"id": "diffcourt/"},
+        "columnKind": "unicodeCodePoints",
+        "results": [_describe_result(finding, numbers[finding.rule]) for finding in kept],
+        "properties": {"verdict": verdict.verdict, "runId": verdict.run_id},
+    }
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return as_json({"$schema": schema, "version": "2.1.0", "runs": [run]})
+
+
+def _describe_invocation(verdict: Verdict, left_out: int) -> dict[str, Any]:
+    notifications = [_notify("not-reviewed", describe_skip(gap), gap) for gap in gaps(verdict)]
+    if left_out:
+        text = f"{left_out:,} results are left out here, the least grave; the verdict has them all"
+        notifications.append(_notify("results-left-out", text))
+    return {
+        "executionSuccessful": verdict.status == "complete",
+        "exitCode": verdict.exit_code,
+        "exitCodeDescription": headline(verdict),
+        "toolExecutionNotifications": notifications,
+    }
+
+
+def _notify(name: str, text: str, gap: Skipped | None = None) -> dict[str, Any]:
+    notification: dict[str, Any] = {
+        "level": "warning",
+        "descriptor": {"id": f"diffcourt.{name}"},
+        "message": {"text": _message(text)},
+    }
+    if gap is not None and gap.path != "*":
+        notification["locations"] = [{"physicalLocation": _locate(gap.path)}]
+    return notification
+
+
+def _describe_rules(findings: Iterable[Finding], known: Mapping[str, Rule]) -> list[dict[str, Any]]:
+    """The rules of the findings by id, each with the gravest severity that it has here."""
+    found: dict[str, Finding] = {}
+    for finding in findings:
+        gravest = found.setdefault(finding.rule, finding)
+        if SEVERITIES.index(finding.severity) < SEVERITIES.index(gravest.severity):
+            found[finding.rule] = finding
+    return [_describe_rule(found[name], known.get(name)) for name in sorted(found)]
+
+
+def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
+    title = rule.title if rule else finding.title
+    why = rule.why if rule else ""
+    fix = rule.fix if rule else finding.fix_suggestion
+    cwe = rule.cwe if rule and rule.cwe else finding.cwe
+    properties: dict[str, Any] = {
+        "tags": [finding.category, *(f"external/cwe/cwe-{number:03}" for number in cwe)],
+        "precision": next(name for least, name in _PRECISIONS if finding.confidence >= least),
+    }
+    properties["tags"] = properties["tags"][:MOST_TAGS]
+    if finding.category == "security":
+        properties["security-severity"] = _SCORES[finding.severity]
+    else:
+        properties["problem.severity"] = _problem_severity(finding.severity)
+    text = "\n\n".join(filter(None, (why, fix and f"Fix: {fix}"))) or f"{title}."
+    return {
+        "id": finding.rule,
+        "shortDescription": {"text": _sentence(title)},
+        "fullDescription": {"text": _sentence(why or title)},
+        "help": {"text": _message(text), "markdown": _markdown_help(text, rule)},
+        "defaultConfiguration": {"level": _level(finding.severity)},
+        "properties": properties,
+    }
+
+
+def _markdown_help(text: str, rule: Rule | None) -> str:
+    """The help with the rule's example; of a rule that is not ours, the text as code."""
+    if rule is None:
+        return "\n".join(f"    {line}" for line in text.splitlines())
+    if rule.example is None:
+        return text
+    examples = (("Instead of", rule.example.bad), ("write", rule.example.good))
+    return "\n\n".join([text, *(f"{word}\n\n```\n{code}\n```" for word, code in examples)])
+
+
+def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
+    location: dict[str, Any] = {"physicalLocation": _locate_finding(finding)}
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": number,
+        "level": _level(finding.severity),
+        "message": {"text": _message(describe_finding(finding))},
+        "locations": [location],
+        "partialFingerprints": {
+            "diffcourt/v1": finding.fingerprint,
+            "primaryLocationLineHash": finding.fingerprint,
+        },
+        "rank": round(finding.confidence * 100, 1),
+        "properties": {
+            "severity": finding.severity,
+            "standing": finding.standing,
+            "reportedBy": list(finding.reported_by),
+        },
+    }
+    if finding.because_of is not None:
+        result["relatedLocations"] = [_describe_cause(finding.because_of)]
+    if finding.state == "waived":
+        result["suppressions"] = [
+            {"kind": "external", "status": "accepted", "justification": _message(finding.waiver)}
+        ]
+    return result
+
+
+def _describe_cause(cause: Cause) -> dict[str, Any]:
+    where = _locate(cause.path)
+    text = "The removed line that causes it" if cause.removed else "The line that causes it"
+    if not cause.removed:
+        where["region"] = {"startLine": cause.line}
+    return {"id": 1, "physicalLocation": where, "message": {"text": f"{text}."}}
+
+
+def _locate_finding(finding: Finding) -> dict[str, Any]:
+    where, place = _locate(finding.path), place_in_head(finding)
+    if place.start:
+        where["region"] = {"startLine": place.start, "endLine": place.end}
+        if place.column:
+            where["region"]["startColumn"] = place.column
+    return where
+
+
+def _locate(path: str) -> dict[str, Any]:
+    """A path of the repository as a relative URI, also where it is not UTF-8."""
+    return {"artifactLocation": {"uri": quote(os.fsencode(path)), "uriBaseId": "%SRCROOT%"}}
+
+
+def _level(severity: Severity) -> str:
+    if severity in ERRORS:
+        return "error"
+    return "warning" if severity == "medium" else "note"
+
+
+def _problem_severity(severity: Severity) -> str:
+    return {"error": "error", "warning": "warning", "note": "recommendation"}[_level(severity)]
+
+
+def _sentence(text: str) -> str:
+    return _message(text.rstrip(".") + ".")
+
+
+def _message(text: str) -> str:
+    """Plain text in which square brackets make no link (section 3.11.6)."""
+    return _LINK.sub(r"\\", text)

@@ -1,0 +1,131 @@
+"""``--format``, ``--short``, ``diffcourt export`` and the files of a GitHub step."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import main
+from tests.review.review_kit import Repo, change
+
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    made = change(tmp_path / "repo", {"app.py": "X = 1\n"}, {"app.py": SHELL})
+    monkeypatch.chdir(made.path)
+    return made
+
+
+REVIEW = ("review", "--base", "HEAD~1", "--quiet")
+
+
+def test_formats_go_to_files_and_to_standard_output_beside_the_report(
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = {name: tmp_path / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    for name, file in step.items():
+        file.write_text("before\n")
+        monkeypatch.setenv(name, str(file))
+    out = tmp_path / "out"
+    out.mkdir()
+    code = main(
+        [
+            *REVIEW[:-1],
+            *(f"--format={name}={out / name}" for name in ("sarif", "json", "junit")),
+            "--format",
+            "github",
+        ]
+    )
+    printed = capsys.readouterr()
+    assert code == 1
+    assert printed.out.startswith("::warning file=app.py,line=5,")
+    assert "NEEDS CHANGES" in printed.err
+    assert json.loads((out / "json").read_text())["exit_code"] == 1
+    written = json.loads((out / "sarif").read_text())["runs"][0]
+    assert written["results"][0]["ruleId"] == "security.subprocess-shell"
+    assert "shell" in written["tool"]["driver"]["rules"][0]["help"]["markdown"]
+    assert (
+        step["GITHUB_STEP_SUMMARY"].read_text().startswith("before\n### Diffcourt: NEEDS CHANGES")
+    )
+    outputs = dict(line.split("=") for line in step["GITHUB_OUTPUT"].read_text().splitlines()[1:])
+    assert outputs | {"run-id": ""} == {
+        "verdict": "needs_changes",
+        "status": "complete",
+        "exit-code": "1",
+        "findings": str(len(written["results"])),
+        "run-id": "",
+    }
+    assert main(["export", "--to", f"sarif={out / 'again'}"]) == 0
+    assert main(["export", str(out / "json"), "--to", f"junit={out / 'junit2'}"]) == 0
+    assert (out / "again").read_text() == (out / "sarif").read_text()
+    assert (out / "junit2").read_text() == (out / "junit").read_text()
+
+
+def test_short_is_a_line_for_each_finding(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*REVIEW, "--short"]) == 1
+    first, *findings, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("NEEDS CHANGES")
+    assert findings
+    assert all(line.startswith("app.py:") for line in findings)
+    assert last.startswith("More: diffcourt show ")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--format", "sarfi"), "there is no format 'sarfi'; did you mean sarif?"),
+        (("--format", "sarif="), "--format sarif=: name a file after the equals sign"),
+        (("--format", "junit", "--format", "sarif=-"), "two formats go to standard output"),
+        (("--json", "v", "--format", "sarif=./v"), "two formats go to "),
+        (("--format", "sarif=no/such/v"), "--format sarif: cannot write no/such/v"),
+        (("--format", "sarif", "--estimate"), "--estimate has no verdict to write"),
+    ],
+)
+def test_a_wrong_format_is_one_line_before_any_work(
+    words: tuple[str, ...], error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*REVIEW, *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert error in line
+    assert not (repo.path / ".diffcourt").exists()
+
+
+def test_one_format_that_cannot_be_written_keeps_no_other_from_it(
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "verdict.json"
+    words = ["--format", "sarif=/dev/full", "--format", f"json={out}"]
+    assert main([*REVIEW, *words]) == 3
+    assert "cannot write /dev/full: No space left" in capsys.readouterr().err
+    assert json.loads(out.read_text())["verdict"] == "needs_changes"
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "is no verdict"),
+        ('{"schema_version": "7.3"}', "is a verdict of schema version 7.3"),
+        ('{"schema_version": "1.0", "run_id": 3}', "is no valid verdict: Expected `str`"),
+    ],
+)
+def test_a_file_that_is_no_verdict_is_one_line(
+    content: str, error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repo.path / "v.json").write_text(content)
+    assert main(["export", "v.json", "--to", "sarif"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert error in line
+
+
+def test_export_asks_for_a_format_and_for_a_run_that_is_there(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "latest"]) == 2
+    assert main(["export", "nothing", "--to", "sarif"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert "name a format with --to" in first
+    assert "nothing" in second

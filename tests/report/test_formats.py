@@ -1,0 +1,192 @@
+"""The verdict in the formats of other programs, with findings whose text is hostile."""
+
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from markdown_it import MarkdownIt
+
+from orchestrator.cli.verdict_outputs import FORMAT_NAMES
+from orchestrator.code_review.verdict.model import Cause, Evidence, RequiredCheck, Skipped, Verdict
+from orchestrator.report.formats import FORMATS, Sources, render_format
+from tests.report.verdict_samples import finding, verdict
+
+HOSTILE = "</failure>\n::error::x ![a](http://evil.example) <img src=x> @team #1 `` ``` \x1b[31m"
+
+
+def hostile() -> Verdict:
+    """Findings of every kind, with text that would act on whoever shows it unescaped."""
+    return verdict(
+        verdict="block",
+        status="incomplete",
+        exit_code=3,
+        lead_summary=HOSTILE,
+        findings=(
+            finding(1, severity="critical", title=HOSTILE, detail=HOSTILE, start_column=5),
+            finding(
+                2,
+                severity="medium",
+                path="a\udcff:b,c%\n::error::.py",
+                evidence=Evidence(quote=HOSTILE, tool_calls=()),
+            ),
+            finding(3, evidence=Evidence(quote="check(x)", tool_calls=(), side="base")),
+            finding(4, severity="info", because_of=Cause(path="src/other.py", line=7)),
+            finding(5, state="waived", waiver=HOSTILE),
+        ),
+        skipped=(
+            Skipped(path="b.lua", why=HOSTILE, tool="lua", gap=True),
+            Skipped(path="*", why="the time is over", gap=True),
+            Skipped(path="c.bin", why="binary", gap=False),
+        ),
+        required_checks=(
+            RequiredCheck(name="no-secrets", status="passed"),
+            RequiredCheck(name="tests", status="not_run", detail=HOSTILE),
+        ),
+    )
+
+
+def render(name: str, given: Verdict | None = None) -> str:
+    return render_format(name, given or hostile(), Sources())
+
+
+def test_the_command_line_names_every_format() -> None:
+    assert set(FORMAT_NAMES) == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_every_format_is_utf8_and_holds_no_control_characters(name: str) -> None:
+    text = render(name)
+    text.encode()
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", text)
+    assert text.endswith("\n")
+    assert render(name) == text
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMAT_NAMES) - {"json", "markdown"}))
+def test_open_findings_and_gaps_are_told_and_what_is_no_gap_is_not(name: str) -> None:
+    text = render(name)
+    assert "src/upload.py" in text
+    assert "b.lua" in text
+    assert "the time is over" in text
+    assert "c.bin" not in text
+
+
+def test_annotations_are_one_command_a_line_and_none_that_the_change_wrote() -> None:
+    lines = render("github").splitlines()
+    assert [line.split(" ")[0] for line in lines] == [
+        *["::error"] * 2,
+        *["::warning"] * 3,
+        *["::notice"] * 2,
+    ]
+    assert all(re.fullmatch(r"::\w+ (\w+=[^,:]*)(,\w+=[^,:]*)*::.*", line) for line in lines)
+    assert "file=a\\xff%3Ab%2Cc%25\\n%3A%3Aerror%3A%3A.py," in lines[2]
+    assert lines[0].startswith("::error file=src/upload.py,line=42,endLine=42,col=5,")
+    assert lines[1].startswith("::error file=src/upload.py,title=")
+
+
+def test_a_step_gets_at_most_ten_annotations_of_a_level_and_is_told_of_the_rest() -> None:
+    findings = tuple(finding(number) for number in range(1, 31))
+    lines = render("github", verdict(findings=findings)).splitlines()
+    assert [line.split(" ")[0] for line in lines] == [*["::error"] * 10, "::notice"]
+    assert "20 more than a step can show" in lines[-1]
+
+
+def test_sarif_names_rules_results_and_gaps() -> None:
+    run = json.loads(render("sarif"))["runs"][0]
+    results = run["results"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["ruff:S602"]
+    assert [result["level"] for result in results] == ["error", "error", "warning", "note", "error"]
+    assert [bool(result.get("suppressions")) for result in results] == [*[False] * 4, True]
+    assert results[0]["partialFingerprints"]["diffcourt/v1"] == f"{1:064x}"
+    places = [result["locations"][0]["physicalLocation"] for result in results]
+    assert places[0]["region"] == {"startLine": 42, "endLine": 42, "startColumn": 5}
+    assert "region" not in places[1]
+    assert places[2]["artifactLocation"]["uri"] == "a%FF%3Ab%2Cc%25%0A%3A%3Aerror%3A%3A.py"
+    related = results[3]["relatedLocations"][0]["physicalLocation"]
+    assert related["artifactLocation"]["uri"] == "src/other.py"
+    invocation = run["invocations"][0]
+    assert invocation["executionSuccessful"] is False
+    assert len(invocation["toolExecutionNotifications"]) == 2
+    assert r"!\[a\](http" in results[0]["message"]["text"]
+
+
+def test_sarif_leaves_out_the_least_grave_and_says_so() -> None:
+    findings = (
+        *(finding(number, severity="low", detail="x" * 3000) for number in range(2, 6002)),
+        finding(1, severity="critical"),
+    )
+    text = render("sarif", verdict(findings=findings))
+    assert len(text) <= 9_000_000
+    run = json.loads(text)["runs"][0]
+    assert run["results"][0]["properties"]["severity"] == "critical"
+    notice = run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert notice.startswith(f"{6001 - len(run['results']):,} results are left out")
+    assert len(run["results"]) > 1000
+
+
+def test_gitlab_gets_a_fingerprint_of_its_own_for_each_entry() -> None:
+    entries = json.loads(render("gitlab"))
+    assert [entry["severity"] for entry in entries] == [
+        "blocker",
+        "critical",
+        "major",
+        "info",
+        "major",
+        "major",
+    ]
+    assert len({entry["fingerprint"] for entry in entries}) == len(entries)
+
+
+def test_rdjson_has_lines_only_where_head_has_them() -> None:
+    diagnostics = json.loads(render("rdjson"))["diagnostics"]
+    assert ["range" in entry["location"] for entry in diagnostics] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert {entry["severity"] for entry in diagnostics} == {"ERROR", "WARNING", "INFO"}
+
+
+def test_junit_counts_failures_errors_and_skips() -> None:
+    root = ET.fromstring(render("junit"))
+    assert {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "9",
+        "failures": "4",
+        "errors": "3",
+        "skipped": "1",
+    }
+    failure = root.find(".//failure")
+    assert failure is not None
+    assert failure.text is not None
+    assert "</failure>" in failure.text
+
+
+def test_checkstyle_groups_by_file() -> None:
+    files = ET.fromstring(render("checkstyle")).findall("file")
+    assert [file.get("name") for file in files] == [
+        "*",
+        r"a\xff:b,c%\n::error::.py",
+        "b.lua",
+        "src/upload.py",
+    ]
+    assert [len(file) for file in files] == [1, 1, 1, 3]
+
+
+def test_markdown_shows_text_of_others_as_text() -> None:
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(render("markdown"))
+    assert not re.search(r"<(img|a|/failure)\b", html)
+    assert "@team" not in render("markdown").replace("`` ``` ", "").split("```")[0]
+    assert "![a](http://evil.example)" in html
+    assert html.count("<pre>") == 4
+
+
+def test_markdown_counts_the_findings_that_do_not_fit() -> None:
+    findings = tuple(finding(number, detail="x " * 500) for number in range(1, 201))
+    text = render("markdown", verdict(findings=findings))
+    assert len(text) < 60_000
+    shown = text.count("**high: ")
+    assert f"{200 - shown} further findings in the verdict." in text
