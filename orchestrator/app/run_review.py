@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,14 +23,18 @@ from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit
 from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
+from orchestrator.app.previous_reviews import find_previous
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
-from orchestrator.catalog.data_file_layers import Layer
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.previous_review import (
+    RememberedReview,
+    compare_with_previous,
+)
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
@@ -222,10 +226,9 @@ async def _review(
         change = await resolve_change(run.options, run.scratch, journal)
         for note in change.notes:
             observer(Event("note", journal.elapsed(), detail=note))
+        named = await find_previous(run.options, change, run.store, journal, os.environ)
         try:
-            verdict = await _review_change(
-                run, change, await read_layers(change), journal, observer, grant
-            )
+            verdict = await _review_change(run, change, named.previous, journal, observer, grant)
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
         verdict_recording.record_verdict(journal, verdict)
@@ -237,12 +240,13 @@ async def _review(
 async def _review_change(
     run: Run,
     change: Change,
-    layers: Sequence[Layer],
+    previous: RememberedReview | None,
     journal: Journal,
     observer: Observer,
     grant: Mapping[str, float],
 ) -> Verdict:
     """Load the policy, open what the review needs, and run the flow to its verdict."""
+    layers = await read_layers(change)
     options = with_grants(run.options, journal)
     if grant:
         await record_grant(journal, load_policy(layers, options).settings.bounds, grant)
@@ -283,7 +287,10 @@ async def _review_change(
             ):
                 reporter.account = state.budget
                 await state_machine.run(FLOW, state, journal, reporter)
-                return await conclude_review(state)
+                verdict = await conclude_review(state)
+                if previous is None:
+                    return verdict
+                return await compare_with_previous(verdict, previous, state.workspace.read_head)
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

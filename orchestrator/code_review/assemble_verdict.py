@@ -42,7 +42,7 @@ from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds
 from orchestrator.errors import answer_command, approve_command, resume_command
 
-VOLATILE = ("run_id", "usage", "artifacts", "exit_code", "digest")
+VOLATILE = ("run_id", "usage", "previous", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
@@ -164,6 +164,8 @@ def digest_of(verdict: Verdict) -> str:
     plain = to_builtins(verdict)
     for name in VOLATILE:
         del plain[name]
+    for finding in (*plain["findings"], *(entry["finding"] for entry in plain["rejected"])):
+        del finding["since_previous"]
     # Notes speak of the checkout as well as of the change (files that are not committed).
     del plain["change"]["notes"]
     for name in VOLATILE_PROVENANCE:

@@ -113,6 +113,11 @@ class ReviewWorkspace:
         tree = await self.contents.paths(name)
         return {path: tree[path][1] for path in paths if path in tree}
 
+    async def read_head(self, path: str) -> list[str]:
+        """The lines of a file of head; empty where it is not there or cannot be written out."""
+        side, _ = await self.side("head", [path])
+        return self.read(side, path)
+
     def read(self, side: Side, path: str) -> list[str]:
         """The lines of an exported file; empty when it does not stand there."""
         try:

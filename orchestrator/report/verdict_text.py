@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -192,8 +193,28 @@ def _render_change(page: Page, verdict: Verdict) -> list[str]:
         sides = _format_revision(change.head)
     lines = f"+{change.added_lines:,} -{change.removed_lines:,}"
     shown = page.inline_list((sides, files, lines), first="Change   ")
-    depth = review_gaps_text.describe_depth(verdict)
-    return shown + (page.wrap(depth, first="Read     ", limit=UNBOUNDED) if depth else [])
+    if depth := review_gaps_text.describe_depth(verdict):
+        shown += page.wrap(depth, first="Read     ", limit=UNBOUNDED)
+    if since := describe_since_previous(verdict):
+        shown += page.wrap(escape_line(since), first="Since    ", limit=2)
+    return shown
+
+
+def describe_since_previous(verdict: Verdict) -> str:
+    """``the review of 3f2a1bc0d1e2: 1 new, 2 open, 3 fixed``; empty without a previous review."""
+    previous = verdict.previous
+    if previous is None:
+        return ""
+    states = Counter(one.since_previous for one in verdict.findings if one.state == "open")
+    counts = {
+        "new": states["new"],
+        "reopened": states["reopened"],
+        "open as before": states["open"],
+        "fixed": len(previous.fixed),
+        "not reported again": len(previous.not_reported),
+    }
+    found = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+    return f"the review of {_format_revision(previous.head)}: {found or 'no findings'}"
 
 
 def _render_notes(page: Page, verdict: Verdict, rows: int = 2) -> list[str]:

@@ -94,6 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the change's description, which agents are shown; - is standard input; default: that "
         "of the CI's pull request",
     )
+    what.add_argument(
+        "--previous",
+        metavar="FILE",
+        help="say what is new, open and fixed since this verdict; default: since the newest one "
+        "of the same pull request or branch in the store",
+    )
     add_result_options(parser)
     _add_reports(what)
     _add_how(parser.add_argument_group("how to review"))
@@ -184,6 +190,7 @@ def run(args: argparse.Namespace) -> int:
         diff_name="stdin" if args.diff == "-" else args.diff or "",
         description=description,
         coverage=[os.path.abspath(name) for name in args.coverage],
+        previous=None if args.previous is None else os.path.abspath(args.previous),
         imports=[_absolute_import(given) for given in args.imports],
         **{name: getattr(args, name) for name in GIVEN},
     )

@@ -13,6 +13,7 @@ from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
+from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 from orchestrator.errors import EXIT_OK
@@ -176,6 +177,9 @@ class Finding(Strict, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="who besides its first reporter confirms it at this severity"),
     ] = ()
+    since_previous: Annotated[
+        SincePrevious, Meta(description="compared with the previous review; empty without one")
+    ] = ""
 
     @property
     def contested(self) -> bool:
@@ -420,6 +424,10 @@ class Verdict(Strict, frozen=True, kw_only=True):
         Meta(description="what the guards ruled; none of it decides the outcome"),
     ] = ()
     usage: Usage
+    previous: Annotated[
+        PreviousReview | None,
+        Meta(description="the previous review of this change, and what of it is fixed"),
+    ] = None
     artifacts: tuple[Artifact, ...] = ()
     guidance: Annotated[
         tuple[GuidanceFile, ...],

@@ -10,6 +10,7 @@ from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.formats.open_findings import counted_findings, describe_skip, gaps
 from orchestrator.report.terminal_escaping import escape_code_lines
 from orchestrator.report.text_layout import count_noun
+from orchestrator.report.verdict_text import describe_since_previous
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment and 1 MiB on a job's page."""
@@ -50,6 +51,8 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
         parts.append(plain(f"Why: {'; '.join(verdict.reasons)}."))
     if depth := review_gaps_text.describe_depth(verdict):
         parts.append(plain(f"Read: {depth}."))
+    if since := describe_since_previous(verdict):
+        parts.append(plain(f"Since {since}."))
     if verdict.lead_summary:
         parts.append(f"> {plain(verdict.lead_summary)}")
     questions = review_gaps_text.questions_to_author(verdict)
@@ -67,8 +70,12 @@ def _describe_reliance(verdict: Verdict) -> str:
 def _describe_finding(finding: Finding) -> str:
     where = code(format_location(finding))
     lines = [f"**{finding.severity}: {plain(finding.title)}** {where} ({code(finding.rule)})"]
+    marks: list[str] = (
+        [finding.since_previous] if finding.since_previous in {"new", "reopened"} else []
+    )
     if finding.standing in {"unconfirmed", "refuted"}:
-        lines[0] += f", {finding.standing}"
+        marks.append(finding.standing)
+    lines[0] += "".join(f", {mark}" for mark in marks)
     if finding.detail:
         lines.append("  \n".join(map(plain, finding.detail.splitlines())))
     quote = escape_code_lines(finding.evidence.quote)[:QUOTED]

@@ -167,6 +167,8 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
             "reportedBy": list(finding.reported_by),
         },
     }
+    if finding.since_previous:
+        result["baselineState"] = "unchanged" if finding.since_previous == "open" else "new"
     if finding.because_of is not None:
         result["relatedLocations"] = [_describe_cause(finding.because_of)]
     if finding.state == "waived":

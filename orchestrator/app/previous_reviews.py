@@ -1,0 +1,109 @@
+"""Find the previous review of the same change, in the store or in a file that a person names."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from msgspec import Struct, convert, to_builtins
+
+from orchestrator.app.types import ReviewOptions
+from orchestrator.app.verdict_files import read_verdict
+from orchestrator.app.verdict_recording import VERDICT
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.previous_review import RememberedReview, remember_review
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.errors import InputError
+from orchestrator.sandbox.safe_paths import read_safely
+from orchestrator.stores.base import RunStore
+
+KEY = "intake/previous"
+NAME_KEY = "intake/change-name"
+LATEST_RUNS = 50
+"""Runs among which the previous review is looked for."""
+
+_PULL_REQUEST = re.compile(r"refs/(pull/\d+)/\w+")
+_OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
+_BRANCH = re.compile(r"ref: refs/heads/([^\n]+)\n?")
+
+
+class KnownChange(Struct, frozen=True):
+    """What a run knows of the change beside its contents.
+
+    Attributes:
+        name: of the pull request or branch, equal for all pushes of it; empty where it has none.
+        previous: the review before this one; None where there is none.
+    """
+
+    name: str = ""
+    previous: RememberedReview | None = None
+
+
+async def find_previous(
+    options: ReviewOptions,
+    change: Change,
+    store: RunStore,
+    journal: Journal,
+    environment: Mapping[str, str],
+) -> KnownChange:
+    """Name the change and find its previous review, once: a resumed run compares with the same.
+
+    Raises:
+        InputError: the verdict that the options name cannot be used.
+    """
+
+    async def perform() -> EffectResult:
+        name = await anyio.to_thread.run_sync(name_change, options, change, environment)
+        if options.previous is not None:
+            verdict = await anyio.to_thread.run_sync(read_verdict, Path(options.previous))
+            if verdict.change.head == change.head:
+                raise InputError(
+                    f"--previous: {options.previous} is of the head under review; name the verdict "
+                    "of an earlier one"
+                )
+            return EffectResult(to_builtins(KnownChange(name, remember_review(verdict))))
+        found = await _look_up(store, name, change.head) if name else None
+        return EffectResult(to_builtins(KnownChange(name, found)))
+
+    # Not durable: after a crash, another look finds the same or a newer review.
+    kept: Any = await journal.effect(KEY, {"file": options.previous}, perform, durable=False)
+    known = convert(kept, KnownChange)
+    journal.note(NAME_KEY, {"name": known.name})
+    return known
+
+
+async def _look_up(store: RunStore, name: str, head: str) -> RememberedReview | None:
+    """The newest finished review of a change with that name and another head."""
+    for run in (await store.runs())[:LATEST_RUNS]:
+        noted = await store.find(run.run_id, NAME_KEY)
+        if noted is None or json.loads(noted.body)["name"] != name:
+            continue
+        row = await store.find(run.run_id, VERDICT)
+        if row is None:
+            continue
+        verdict = convert(json.loads(row.body), Verdict)
+        if verdict.change.head != head:
+            return remember_review(verdict)
+    return None
+
+
+def name_change(options: ReviewOptions, change: Change, environment: Mapping[str, str]) -> str:
+    """The pull request of the CI's variables, else the branch under review, else nothing."""
+    if found := _PULL_REQUEST.fullmatch(environment.get("GITHUB_REF", "")):
+        return found[1]
+    if number := environment.get("CI_MERGE_REQUEST_IID"):
+        return f"merge_request/{number}"
+    if options.diff is not None:
+        return ""
+    if options.head not in {None, "HEAD"}:
+        head = options.head or ""
+        return "" if _OBJECT_ID.fullmatch(head) else f"branch/{head.removeprefix('origin/')}"
+    try:
+        text = read_safely(Path(change.git_dir), "HEAD").decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    branch = _BRANCH.fullmatch(text)
+    return f"branch/{branch[1]}" if branch else ""

@@ -1,0 +1,138 @@
+"""Compare a verdict with the previous one of the same change: new, open, reopened, fixed.
+
+A finding is the same when its fingerprint is, or, where its file was renamed or an equal line came
+before it, when rule and cited text are. None of this decides the outcome or enters the digest: the
+same change has the same verdict whatever was reviewed before.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from orchestrator.code_review.findings.new_findings import remove_white_space
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.previous import PreviousFinding, PreviousReview, SincePrevious
+from orchestrator.engine.field_types import Strict
+
+ReadHead = Callable[[str], Awaitable[Sequence[str]]]
+"""Path → its lines in head; none where it is not there or cannot be read."""
+
+
+class RememberedFinding(Strict, frozen=True):
+    """A finding of the previous review.
+
+    Attributes:
+        text: what it cited, without white space; empty where it was withheld or of base.
+        open: whether it counted.
+    """
+
+    finding: PreviousFinding
+    text: str
+    open: bool
+
+
+class RememberedReview(Strict, frozen=True):
+    """What a run remembers of the previous review."""
+
+    review: PreviousReview
+    findings: tuple[RememberedFinding, ...]
+
+
+def remember_review(verdict: Verdict) -> RememberedReview:
+    """What a later review has to know of this verdict."""
+    before = verdict.previous
+    fixed = () if before is None else before.fixed_before
+    review = PreviousReview(
+        run_id=verdict.run_id, head=verdict.change.head, status=verdict.status, fixed_before=fixed
+    )
+    # What it did not report again may come back in the next review, and is not new then.
+    silent = () if before is None else before.not_reported
+    return RememberedReview(
+        review,
+        (
+            *map(_remember, verdict.findings),
+            *(RememberedFinding(finding, "", open=False) for finding in silent),
+        ),
+    )
+
+
+def _remember(finding: Finding) -> RememberedFinding:
+    kept = PreviousFinding(
+        finding.fingerprint,
+        finding.severity,
+        finding.rule,
+        finding.title,
+        finding.path,
+        finding.start_line,
+    )
+    return RememberedFinding(kept, _cited(finding), open=finding.state == "open")
+
+
+def _cited(finding: Finding) -> str:
+    """What a finding cites of head, without white space."""
+    if finding.evidence.side == "base":
+        return ""
+    return remove_white_space([finding.evidence.quote])
+
+
+async def compare_with_previous(
+    verdict: Verdict, known: RememberedReview, read_head: ReadHead
+) -> Verdict:
+    """The verdict with what is new, open or reopened in it, and what was fixed."""
+    findings, gone = _match(verdict.findings, known)
+    fixed: list[PreviousFinding] = []
+    silent: list[PreviousFinding] = []
+    rejected = {entry.finding.fingerprint for entry in verdict.rejected}
+    for earlier in gone:
+        if not earlier.open or earlier.finding.fingerprint in rejected:
+            continue
+        there = await _still_there(earlier, verdict, read_head)
+        (silent if there else fixed).append(earlier.finding)
+    now = {finding.fingerprint for finding in findings}
+    fixed_before = {*known.review.fixed_before, *(finding.fingerprint for finding in fixed)} - now
+    previous = replace(
+        known.review,
+        fixed=tuple(fixed),
+        not_reported=tuple(silent),
+        fixed_before=tuple(sorted(fixed_before)),
+    )
+    return replace(verdict, findings=findings, previous=previous)
+
+
+def _match(
+    findings: Sequence[Finding], known: RememberedReview
+) -> tuple[tuple[Finding, ...], list[RememberedFinding]]:
+    """The findings with their state, and what of the previous review none of them is."""
+    fingerprints = {finding.fingerprint for finding in findings}
+    known_fingerprints = {earlier.finding.fingerprint for earlier in known.findings}
+    rest = [one for one in known.findings if one.finding.fingerprint not in fingerprints]
+    moved = Counter((one.finding.rule, one.text) for one in rest if one.text)
+    marked: list[Finding] = []
+    for finding in findings:
+        same = finding.rule, _cited(finding)
+        since: SincePrevious = "new"
+        if finding.fingerprint in known_fingerprints:
+            since = "open"
+        elif moved[same]:
+            since = "open"
+            moved[same] -= 1
+            rest.remove(_first(rest, same))
+        elif finding.fingerprint in known.review.fixed_before:
+            since = "reopened"
+        marked.append(replace(finding, since_previous=since))
+    return tuple(marked), rest
+
+
+def _first(rest: Iterable[RememberedFinding], same: tuple[str, str]) -> RememberedFinding:
+    return next(one for one in rest if (one.finding.rule, one.text) == same)
+
+
+async def _still_there(earlier: RememberedFinding, verdict: Verdict, read_head: ReadHead) -> bool:
+    """Whether head still has what a finding cited, or nobody looked."""
+    path = earlier.finding.path
+    if any(skip.gap and skip.path in {path, "*"} for skip in verdict.skipped):
+        return True
+    if not earlier.text:
+        return False
+    return earlier.text in remove_white_space(await read_head(path))

@@ -1,0 +1,131 @@
+"""What a review says of the previous one of the same change: new, open, reopened, fixed."""
+
+from pathlib import Path
+
+import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from orchestrator.app.previous_reviews import name_change
+from orchestrator.app.run_review import run_review
+from orchestrator.app.types import ReviewOptions
+from orchestrator.code_review.assemble_verdict import digest_of
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import InputError
+from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.verdict_text import render_verdict
+from tests.review.review_kit import Repo
+
+CALL = "    subprocess.run(x, shell=True)\n"
+SHELL = f"import subprocess\n\n\ndef run(x):\n{CALL}"
+RULE = "security.subprocess-shell"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A branch whose one commit starts a shell."""
+    made = Repo(tmp_path / "repo")
+    made.commit({"README.md": "# A project\n"})
+    made.git("checkout", "-q", "-b", "feature")
+    made.commit({"app.py": SHELL})
+    return made
+
+
+def review(repo: Repo, **given: object) -> Verdict:
+    options = ReviewOptions(repo=repo.path, base="main", no_cache=True, **given)  # type: ignore[arg-type]
+    return run_review(options, lambda event: None)
+
+
+def states(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(one.rule, one.since_previous) for one in verdict.findings if one.rule == RULE]
+
+
+def test_the_first_review_has_no_previous_one_and_a_second_of_the_same_head_neither(
+    repo: Repo,
+) -> None:
+    first, second = review(repo), review(repo)
+    assert first.previous is None
+    assert second.previous is None
+    assert states(first) == [(RULE, "")]
+    assert second.digest == first.digest
+
+
+def test_a_push_says_what_is_open_new_and_fixed_and_a_later_one_what_is_back(repo: Repo) -> None:
+    first = review(repo)
+    repo.git("mv", "app.py", "moved.py")
+    indented = SHELL.replace(CALL, f"    if x:\n    {CALL}") + f"\n\ndef again(y):\n{CALL}"
+    repo.commit({"moved.py": f"# moved\n{indented}"})
+    second = review(repo)
+    assert second.previous is not None
+    assert (second.previous.run_id, second.previous.head) == (first.run_id, first.change.head)
+    assert states(second) == [(RULE, "open"), (RULE, "new")]
+    assert second.previous.fixed == ()
+    assert "Since    the review of" in render_verdict(second)
+
+    repo.commit({"moved.py": SHELL.replace("shell=True", "shell=False")})
+    third = review(repo)
+    assert third.previous is not None
+    assert states(third) == []
+    fixed = [one for one in third.previous.fixed if one.rule == RULE]
+    assert [(one.path, one.severity) for one in fixed] == [("moved.py", "medium")] * 2
+    assert f": {len(third.previous.fixed)} fixed\n" in render_verdict(third)
+
+    repo.commit({"moved.py": f"# moved\n{indented}"})
+    fourth = review(repo)
+    assert states(fourth) == [(RULE, "reopened"), (RULE, "reopened")]
+    assert fourth.previous is not None
+    assert not set(fourth.previous.fixed_before) & {one.fingerprint for one in fourth.findings}
+
+
+def test_a_finding_whose_file_is_not_examined_again_is_not_fixed(repo: Repo) -> None:
+    review(repo)
+    repo.commit({"app.py": SHELL + "def broken(:\n"})
+    second = review(repo)
+    assert second.previous is not None
+    assert states(second) == []
+    assert RULE in [one.rule for one in second.previous.not_reported]
+    assert RULE not in [one.rule for one in second.previous.fixed]
+    repo.commit({"app.py": SHELL + "X = 1\n"})
+    assert states(review(repo)) == [(RULE, "open")]
+
+
+def test_another_branch_is_another_change(repo: Repo) -> None:
+    review(repo)
+    repo.git("checkout", "-q", "-b", "other")
+    repo.commit({"app.py": SHELL + "X = 1\n"})
+    assert review(repo).previous is None
+
+
+def test_a_verdict_that_a_person_names_is_compared_with(repo: Repo, tmp_path: Path) -> None:
+    file = tmp_path / "verdict.json"
+    first = review(repo)
+    file.write_text(as_json(to_builtins(first)))
+    with pytest.raises(InputError, match="is of the head under review"):
+        review(repo, previous=str(file))
+    repo.git("checkout", "-q", "--detach")
+    repo.commit({"app.py": SHELL + "X = 1\n"})
+    named = review(repo, previous=str(file))
+    assert states(named) == [(RULE, "open")]
+    alone = review(repo)
+    assert alone.previous is None
+    assert alone.digest == named.digest == digest_of(replace(named, previous=None))
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "name"),
+    [
+        ({"GITHUB_REF": "refs/pull/12/merge"}, {}, "pull/12"),
+        ({"CI_MERGE_REQUEST_IID": "7"}, {}, "merge_request/7"),
+        ({"GITHUB_REF": "refs/heads/main"}, {}, "branch/feature"),
+        ({}, {"head": "HEAD"}, "branch/feature"),
+        ({}, {"head": "origin/fix"}, "branch/fix"),
+        ({}, {"head": "0123456789abcdef"}, ""),
+        ({}, {"diff": b""}, ""),
+    ],
+)
+def test_a_change_has_the_name_of_its_pull_request_or_branch(
+    environment: dict[str, str], given: dict[str, str], name: str, repo: Repo
+) -> None:
+    change = Change(base="", head="", base_tree="", head_tree="", git_dir=str(repo.path / ".git"))
+    assert name_change(ReviewOptions(**given), change, environment) == name  # type: ignore[arg-type]
