@@ -165,7 +165,7 @@ def digest_of(verdict: Verdict) -> str:
     for name in VOLATILE:
         del plain[name]
     for finding in (*plain["findings"], *(entry["finding"] for entry in plain["rejected"])):
-        del finding["since_previous"]
+        del finding["since_previous"], finding["first_fingerprint"]
     # Notes speak of the checkout as well as of the change (files that are not committed).
     del plain["change"]["notes"]
     for name in VOLATILE_PROVENANCE:

@@ -60,6 +60,8 @@ def test_a_push_says_what_is_open_new_and_fixed_and_a_later_one_what_is_back(rep
     assert second.previous is not None
     assert (second.previous.run_id, second.previous.head) == (first.run_id, first.change.head)
     assert states(second) == [(RULE, "open"), (RULE, "new")]
+    known = [one.identity for one in first.findings if one.rule == RULE]
+    assert [one.identity for one in second.findings if one.rule == RULE][:1] == known
     assert second.previous.fixed == ()
     assert "Since    the review of" in render_verdict(second)
 

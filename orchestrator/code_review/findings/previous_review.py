@@ -25,11 +25,13 @@ class RememberedFinding(Strict, frozen=True):
     Attributes:
         text: what it cited, without white space; empty where it was withheld or of base.
         open: whether it counted.
+        first_fingerprint: that of the first review that had it; empty: its fingerprint.
     """
 
     finding: PreviousFinding
     text: str
     open: bool
+    first_fingerprint: str = ""
 
 
 class RememberedReview(Strict, frozen=True):
@@ -66,7 +68,12 @@ def _remember(finding: Finding) -> RememberedFinding:
         finding.path,
         finding.start_line,
     )
-    return RememberedFinding(kept, _cited(finding), open=finding.state == "open")
+    return RememberedFinding(
+        kept,
+        _cited(finding),
+        open=finding.state == "open",
+        first_fingerprint=finding.first_fingerprint,
+    )
 
 
 def _cited(finding: Finding) -> str:
@@ -105,22 +112,24 @@ def _match(
 ) -> tuple[tuple[Finding, ...], list[RememberedFinding]]:
     """The findings with their state, and what of the previous review none of them is."""
     fingerprints = {finding.fingerprint for finding in findings}
-    known_fingerprints = {earlier.finding.fingerprint for earlier in known.findings}
+    earlier = {one.finding.fingerprint: one for one in known.findings}
     rest = [one for one in known.findings if one.finding.fingerprint not in fingerprints]
     moved = Counter((one.finding.rule, one.text) for one in rest if one.text)
     marked: list[Finding] = []
     for finding in findings:
         same = finding.rule, _cited(finding)
         since: SincePrevious = "new"
-        if finding.fingerprint in known_fingerprints:
-            since = "open"
+        first = ""
+        if finding.fingerprint in earlier:
+            since, first = "open", earlier[finding.fingerprint].first_fingerprint
         elif moved[same]:
-            since = "open"
+            found = _first(rest, same)
+            since, first = "open", found.first_fingerprint or found.finding.fingerprint
             moved[same] -= 1
-            rest.remove(_first(rest, same))
+            rest.remove(found)
         elif finding.fingerprint in known.review.fixed_before:
             since = "reopened"
-        marked.append(replace(finding, since_previous=since))
+        marked.append(replace(finding, since_previous=since, first_fingerprint=first))
     return tuple(marked), rest
 
 

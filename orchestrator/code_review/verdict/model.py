@@ -180,6 +180,18 @@ class Finding(Strict, frozen=True, kw_only=True):
     since_previous: Annotated[
         SincePrevious, Meta(description="compared with the previous review; empty without one")
     ] = ""
+    first_fingerprint: Annotated[
+        str,
+        Meta(
+            description="the fingerprint that it had in an earlier review of this change, where a "
+            "rename of its file has changed it since; empty: fingerprint"
+        ),
+    ] = ""
+
+    @property
+    def identity(self) -> str:
+        """Equal for the same finding in all reviews of one change."""
+        return self.first_fingerprint or self.fingerprint
 
     @property
     def contested(self) -> bool:
