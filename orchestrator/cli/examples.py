@@ -16,6 +16,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--to sarif=results.sarif",
         "verdict.json --to markdown --to junit=junit.xml",
     ),
+    "diffcourt post": (
+        "verdict.json --to github",
+        "verdict.json --to gitlab --project group/shop --request 12",
+    ),
     "diffcourt audit": ("verify latest --verdict verdict.json", "show latest"),
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),

@@ -27,6 +27,7 @@ COMMANDS = {
     "runs": ("runs", "list, prune, export or import runs"),
     "show": ("show", "print a run's report and timeline"),
     "export": ("export", "write a verdict in the formats of other programs"),
+    "post": ("post", "post a verdict to a pull or merge request"),
     "audit": ("audit", "verify a run's journal, or list who did what in it"),
     "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
     "label": ("label", "label runs or items by hand, for rubric tuning"),

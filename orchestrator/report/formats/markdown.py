@@ -31,7 +31,7 @@ def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -
     room = most - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
     findings = counted_findings(verdict)
     shown = 0
-    for text in map(_describe_finding, findings):
+    for text in map(describe_finding, findings):
         room -= len(text) + 2
         if room < 0:
             break
@@ -67,7 +67,12 @@ def _describe_reliance(verdict: Verdict) -> str:
     return f"confidence {verdict.confidence:.2f}"
 
 
-def _describe_finding(finding: Finding) -> str:
+def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
+    """A finding with its place, reason and advice.
+
+    Args:
+        quoted: with the lines that it cites.
+    """
     where = code(format_location(finding))
     lines = [f"**{finding.severity}: {plain(finding.title)}** {where} ({code(finding.rule)})"]
     marks: list[str] = (
@@ -79,7 +84,7 @@ def _describe_finding(finding: Finding) -> str:
     if finding.detail:
         lines.append("  \n".join(map(plain, finding.detail.splitlines())))
     quote = escape_code_lines(finding.evidence.quote)[:QUOTED]
-    if any(quote):
+    if quoted and any(quote):
         lines.append(code_block(quote))
     if finding.fix_suggestion:
         lines.append(f"Fix: {plain(finding.fix_suggestion)}")

@@ -1,0 +1,93 @@
+"""``diffcourt post``: post a verdict to a pull or merge request."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import count, name_of
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from orchestrator.posting.post_verdict import Receipt
+
+FORGES = ("github", "gitlab", "forgejo")
+"""Each is a module of ``orchestrator.posting`` with ``open_forge(Target)``."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Post a verdict to a pull or merge request: a check, one summary comment, and comments at\n"
+        "the lines. No model is called and nothing of the change is run. Posting again changes\n"
+        "nothing. The token comes from GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN."
+    )
+    parser.add_argument("verdict", metavar="FILE", help="a verdict that review --json wrote")
+    parser.add_argument(
+        "--to", choices=FORGES, required=True, metavar="FORGE", help=" or ".join(FORGES)
+    )
+    parser.add_argument(
+        "--project",
+        type=name_of("a project"),
+        metavar="OWNER/NAME",
+        help="default: that of the CI's variables",
+    )
+    parser.add_argument(
+        "--request",
+        type=count,
+        metavar="N",
+        help="number of the pull or merge request; default: that of the CI's variables",
+    )
+    parser.add_argument(
+        "--url",
+        type=name_of("an address"),
+        metavar="URL",
+        help="address of the forge's API; default: that of the CI's variables",
+    )
+    parser.add_argument(
+        "--max-inline",
+        type=count,
+        metavar="N",
+        help="most comments at lines, gravest first; the summary has the rest; default: 5",
+    )
+    parser.add_argument(
+        "--always-comment",
+        action="store_true",
+        help="write the summary comment also where there is nothing to say",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Post the verdict and print what was read back."""
+    from pathlib import Path
+
+    from orchestrator.app.verdict_files import read_verdict
+    from orchestrator.posting.post_verdict import post_verdict
+    from orchestrator.posting.posted_text import make_cleaner
+    from orchestrator.posting.posting_plan import INLINE
+    from orchestrator.posting.targets import Target
+
+    verdict = read_verdict(Path(args.verdict))
+    target = Target(args.project or "", args.request or 0, args.url or "", os.environ)
+    adapter = import_module(f"orchestrator.posting.{args.to}")
+    receipt = post_verdict(
+        verdict,
+        adapter.open_forge(target),
+        make_cleaner(os.environ),
+        inline=args.max_inline or INLINE,
+        always_comment=args.always_comment,
+    )
+    emit(f"{_describe(receipt)}\n", sys.stdout)
+    return EXIT_OK
+
+
+def _describe(receipt: Receipt) -> str:
+    summary = "the summary" if receipt.summary else "no summary"
+    return (
+        f"Posted: the check, {summary}, {receipt.found} of {receipt.wanted} new comments, "
+        f"{receipt.resolved} resolved"
+    )

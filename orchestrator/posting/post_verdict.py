@@ -1,0 +1,112 @@
+"""Post a verdict to a pull request so that posting it again, or after a crash, changes nothing."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.posting.forge import Forge, ForgeError, HeadMoved, PullRequest
+from orchestrator.posting.posting_plan import INLINE, Plan, plan_posting
+
+
+class Receipt(Struct, frozen=True):
+    """What of a plan the request has, as read back.
+
+    Attributes:
+        wanted, found: number of new comments at lines that should be, and that are there.
+        resolved: number of threads that were resolved.
+        summary: whether the request has the summary comment of this verdict.
+    """
+
+    wanted: int
+    found: int
+    resolved: int
+    summary: bool
+
+
+def post_verdict(
+    verdict: Verdict,
+    forge: Forge,
+    clean: Callable[[str], str],
+    *,
+    inline: int = INLINE,
+    always_comment: bool = False,
+) -> Receipt:
+    """Write what is missing, bring the summary up to date, and read back what is there.
+
+    Args:
+        clean: replaces secrets in a text; everything that is written passes it.
+
+    Raises:
+        HeadMoved: the request has another head, or is closed; nothing was written.
+        ForgeError: a call failed, or something that was written is not there.
+    """
+    request = forge.read_pull_request()
+    check_head(verdict, request)
+    posted = forge.read_posted()
+    plan = _cleaned(
+        plan_posting(verdict, request, posted, inline=inline, always_comment=always_comment), clean
+    )
+    if plan.comments:
+        forge.write_comments(request.head, plan.comments)
+    if plan.resolve:
+        forge.resolve(plan.resolve)
+    if plan.summary is not None and not _equal(plan.summary, posted.summary):
+        forge.write_summary(plan.summary, posted.summary_id)
+    # Last: who waits for the check finds the comments there.
+    forge.write_check(request.head, plan.check)
+    return _read_back(forge, plan)
+
+
+def check_head(verdict: Verdict, request: PullRequest) -> None:
+    """Check that the verdict is of what the request is now.
+
+    Raises:
+        HeadMoved: it is not.
+    """
+    if not request.is_open:
+        raise HeadMoved("the request is closed; nothing was posted")
+    if request.head != verdict.change.head:
+        raise HeadMoved(
+            f"the request's head is {request.head[:12]} and the verdict is of "
+            f"{verdict.change.head[:12]}; nothing was posted: review the new head"
+        )
+
+
+def _cleaned(plan: Plan, clean: Callable[[str], str]) -> Plan:
+    return replace(
+        plan,
+        check=replace(plan.check, title=clean(plan.check.title), summary=clean(plan.check.summary)),
+        summary=None if plan.summary is None else clean(plan.summary),
+        comments=[replace(comment, body=clean(comment.body)) for comment in plan.comments],
+    )
+
+
+def _read_back(forge: Forge, plan: Plan) -> Receipt:
+    """Read what is there now.
+
+    Raises:
+        ForgeError: something of the plan is not.
+    """
+    posted = forge.read_posted()
+    there = {thread.identity for thread in posted.threads}
+    open_now = {thread.id for thread in posted.threads if not thread.is_resolved}
+    receipt = Receipt(
+        wanted=len(plan.comments),
+        found=sum(comment.identity in there for comment in plan.comments),
+        resolved=sum(thread.id not in open_now for thread in plan.resolve),
+        summary=plan.summary is not None and _equal(posted.summary, plan.summary),
+    )
+    lost = plan.summary is not None and not receipt.summary
+    if receipt.found < receipt.wanted or lost:
+        missing = ", and the summary is not as written" if lost else ""
+        raise ForgeError(
+            f"{receipt.found} of {receipt.wanted} comments are there{missing}; post again"
+        )
+    return receipt
+
+
+def _equal(one: str, other: str) -> bool:
+    """Whether two texts are the same but for white space, which forges change."""
+    return one.split() == other.split()

@@ -1,0 +1,21 @@
+"""The last look at a text before it is posted: no secret of ours and none that was found leaves."""
+
+from collections.abc import Callable, Mapping
+
+from orchestrator.app.process_secrets import make_redactor
+from orchestrator.checks.secrets.private_keys import find_private_keys
+from orchestrator.checks.secrets.secret_scan import find_tokens
+
+
+def make_cleaner(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that replaces the process's secrets and everything in the format of a token."""
+    redact = make_redactor(environment)
+
+    def clean(text: str) -> str:
+        text = redact(text)
+        hits = [*find_tokens(text), *find_private_keys(text, example=False)]
+        for secret in {text[hit.start : hit.end] for hit in hits}:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    return clean

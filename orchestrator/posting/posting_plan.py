@@ -1,0 +1,156 @@
+"""What to post of a verdict: decided here, in plain code, from the verdict and the request."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.posting.forge import Check, Comment, Conclusion, Posted, PullRequest, Thread
+from orchestrator.report.formats import Sources
+from orchestrator.report.formats.markdown import describe_finding, render_markdown
+from orchestrator.report.formats.open_findings import counted_findings, headline
+from orchestrator.report.review_gaps_text import describe_depth
+from orchestrator.report.terminal_escaping import escape_line
+
+MARKER = "<!-- diffcourt:"
+SUMMARY_MARKER = f"{MARKER}summary -->"
+_LAST_MARKER = re.compile(rf"{re.escape(MARKER)}finding ([0-9A-Za-z]+) -->\s*\Z")
+INLINE = 5
+"""Comments at lines that one verdict may add; the summary has the rest."""
+GRAVE_ENOUGH = frozenset({"critical", "high", "medium"})
+"""Severities that get a comment of their own: what is below is a matter of taste."""
+
+
+class Plan(Struct, frozen=True):
+    """What is to be written.
+
+    Attributes:
+        summary: None: no summary comment is written.
+        comments: not posted yet.
+        resolve: threads of ours whose finding is fixed, waived or rejected.
+    """
+
+    check: Check
+    summary: str | None
+    comments: Sequence[Comment]
+    resolve: Sequence[Thread]
+
+
+def plan_posting(
+    verdict: Verdict,
+    request: PullRequest,
+    posted: Posted,
+    *,
+    inline: int = INLINE,
+    always_comment: bool = False,
+) -> Plan:
+    """Decide what to write.
+
+    A clean change gets no summary comment, unless one is there to be brought up to date.
+
+    Args:
+        inline: most comments at lines.
+        always_comment: write the summary also where there is nothing to say.
+    """
+    findings = counted_findings(verdict)
+    quiet = not findings and verdict.status == "complete" and not posted.summary_id
+    summary = None if quiet and not always_comment else render_summary(verdict)
+    open_now = {finding.identity for finding in findings}
+    return Plan(
+        check=describe_check(verdict),
+        summary=summary,
+        comments=_new_comments(findings, request.lines, posted, inline),
+        resolve=[
+            thread
+            for thread in posted.threads
+            if not thread.is_resolved and thread.identity not in open_now
+            if _is_settled(verdict, thread.identity)
+        ],
+    )
+
+
+def _is_settled(verdict: Verdict, identity: str) -> bool:
+    """Whether the review says what became of a finding that is not open any more."""
+    if verdict.status == "complete":
+        return True
+    gone = [*verdict.findings, *(entry.finding for entry in verdict.rejected)]
+    fixed = verdict.previous.fixed if verdict.previous else ()
+    known = {finding.identity for finding in gone} | {one.fingerprint for one in fixed}
+    return identity in known
+
+
+def _new_comments(
+    findings: Sequence[Finding], lines: Mapping[str, frozenset[int]], posted: Posted, most: int
+) -> list[Comment]:
+    """Comments for the weightiest findings that have none, at lines that the diff shows.
+
+    A thread that a person has resolved is a dismissal, so its finding gets no second one.
+    """
+    known = {thread.identity for thread in posted.threads}
+    chosen: list[Comment] = []
+    for finding in sorted(findings, key=_weight):
+        place = lines.get(finding.path, frozenset())
+        if (
+            finding.identity in known
+            or finding.severity not in GRAVE_ENOUGH
+            or finding.category == "docs"
+            or finding.evidence.side == "base"
+            or finding.end_line not in place
+        ):
+            continue
+        known.add(finding.identity)
+        chosen.append(_comment(finding, place))
+    return chosen[: max(most - _unresolved(posted, findings), 0)]
+
+
+def _unresolved(posted: Posted, findings: Sequence[Finding]) -> int:
+    """Our open threads of findings that are open still: they use up the room."""
+    open_now = {finding.identity for finding in findings}
+    return sum(not one.is_resolved and one.identity in open_now for one in posted.threads)
+
+
+def _weight(finding: Finding) -> tuple[float, str]:
+    """By severity and confidence together, the weightiest first."""
+    grave = len(SEVERITIES) - SEVERITIES.index(finding.severity)
+    return -grave * finding.confidence, finding.id
+
+
+def _comment(finding: Finding, lines: frozenset[int]) -> Comment:
+    """A comment at the finding's lines, as far as the diff shows them without a break."""
+    start = finding.end_line
+    while start > finding.start_line and start - 1 in lines:
+        start -= 1
+    body = f"{describe_finding(finding, quoted=False)}\n\n{marker(finding.identity)}"
+    return Comment(finding.identity, finding.path, start, finding.end_line, body)
+
+
+def marker(identity: str) -> str:
+    """The hidden line by which a comment is found again."""
+    return f"{MARKER}finding {''.join(filter(str.isalnum, identity))} -->"
+
+
+def identity_of(body: str) -> str:
+    """The finding of a comment of ours; empty where it is none."""
+    found = _LAST_MARKER.search(body)
+    return found[1] if found else ""
+
+
+def render_summary(verdict: Verdict) -> str:
+    """The summary comment."""
+    return f"{render_markdown(verdict, Sources())}\n{SUMMARY_MARKER}"
+
+
+def describe_check(verdict: Verdict) -> Check:
+    """The state at the commit; incomplete is never a success."""
+    conclusion: Conclusion = "failure" if verdict.exit_code else "success"
+    if verdict.status == "incomplete":
+        conclusion = "incomplete"
+    elif conclusion == "success" and verdict.verdict != "merge":
+        conclusion = "neutral"
+    title = escape_line(headline(verdict))
+    if verdict.status == "incomplete":
+        read = describe_depth(verdict) or "see what was not reviewed"
+        title = escape_line(f"incomplete: {read}")
+    return Check(conclusion, title[:140], render_markdown(verdict, Sources()))

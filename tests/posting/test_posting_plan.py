@@ -1,0 +1,159 @@
+"""What is posted of a verdict: few comments, each once, nothing hostile, and incomplete as such."""
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.code_review.verdict.model import Evidence, Finding, Rejected, Skipped, Verdict
+from orchestrator.code_review.verdict.previous import PreviousFinding, PreviousReview
+from orchestrator.errors import InputError
+from orchestrator.posting.forge import HeadMoved, Posted, PullRequest, Thread
+from orchestrator.posting.post_verdict import check_head
+from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.posting.posting_plan import (
+    SUMMARY_MARKER,
+    describe_check,
+    identity_of,
+    marker,
+    plan_posting,
+)
+from orchestrator.posting.targets import Target
+from tests.report.verdict_samples import finding, verdict
+
+HEAD = verdict().change.head
+REQUEST = PullRequest(HEAD, is_open=True, lines={"src/upload.py": frozenset(range(38, 43))})
+
+
+def blocked(*findings: Finding, **changed: object) -> Verdict:
+    return verdict(verdict="needs_changes", exit_code=1, findings=findings, **changed)
+
+
+def posted(*threads: Thread) -> Posted:
+    return Posted(threads=threads)
+
+
+def test_at_most_five_comments_the_gravest_first_and_the_summary_has_all() -> None:
+    mild = [finding(number, severity="medium") for number in range(1, 9)]
+    plan = plan_posting(blocked(*mild, finding(9, severity="critical")), REQUEST, Posted())
+    assert [comment.identity for comment in plan.comments] == [
+        f"{number:064x}" for number in (9, 1, 2, 3, 4)
+    ]
+    assert plan.summary is not None
+    assert plan.summary.count("**medium: ") == 8
+    assert plan.summary.endswith(SUMMARY_MARKER)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"severity": "low"},
+        {"category": "docs"},
+        {"path": "src/other.py"},
+        {"start_line": 60, "end_line": 60},
+        {"evidence": Evidence(quote="x", tool_calls=(), side="base")},
+    ],
+)
+def test_a_finding_that_is_slight_or_at_no_line_of_the_diff_is_in_the_summary_only(
+    changed: dict[str, object],
+) -> None:
+    plan = plan_posting(blocked(finding(1, **changed)), REQUEST, Posted())
+    assert not plan.comments
+    assert plan.summary is not None
+    assert "shell=True" in plan.summary
+
+
+def test_a_comment_stands_at_the_lines_that_the_diff_shows() -> None:
+    plan = plan_posting(blocked(finding(1, start_line=30, end_line=41)), REQUEST, Posted())
+    (comment,) = plan.comments
+    assert (comment.start_line, comment.end_line) == (38, 41)
+
+
+def test_a_finding_with_a_comment_gets_no_second_one_also_when_it_was_resolved() -> None:
+    known = posted(
+        Thread("t1", f"{1:064x}", is_resolved=False), Thread("t2", f"{2:064x}", is_resolved=True)
+    )
+    renamed = finding(5, first_fingerprint=f"{1:064x}")
+    plan = plan_posting(blocked(renamed, finding(2), finding(3)), REQUEST, known, inline=2)
+    assert [comment.identity for comment in plan.comments] == [f"{3:064x}"]
+    assert plan.resolve == []
+    assert plan_posting(blocked(renamed, finding(3)), REQUEST, known, inline=1).comments == []
+
+
+def test_threads_are_resolved_when_the_review_says_what_became_of_their_finding() -> None:
+    threads = [Thread(f"t{number}", f"{number:064x}", is_resolved=False) for number in range(1, 6)]
+    gone = PreviousFinding(f"{3:064x}", "high", "r", "t", "p", 1)
+    changed = blocked(
+        finding(1),
+        finding(2, state="waived"),
+        rejected=(Rejected(finding=finding(4, state="rejected"), reason="argued"),),
+        previous=PreviousReview(run_id="r", head="h", status="complete", fixed=(gone,)),
+        status="incomplete",
+    )
+    resolved = plan_posting(changed, REQUEST, posted(*threads)).resolve
+    assert [thread.id for thread in resolved] == ["t2", "t3", "t4"]
+    whole = plan_posting(replace(changed, status="complete"), REQUEST, posted(*threads)).resolve
+    assert [thread.id for thread in whole] == ["t2", "t3", "t4", "t5"]
+
+
+def test_a_clean_change_gets_no_comment_but_one_that_is_there_is_brought_up_to_date() -> None:
+    assert plan_posting(verdict(), REQUEST, Posted()).summary is None
+    assert plan_posting(verdict(), REQUEST, Posted(), always_comment=True).summary is not None
+    assert plan_posting(verdict(), REQUEST, Posted(summary_id="7")).summary is not None
+
+
+@pytest.mark.parametrize(
+    ("changed", "conclusion", "title"),
+    [
+        ({}, "success", "merge, review complete: no findings"),
+        ({"verdict": "needs_changes"}, "neutral", "needs_changes, review complete: no findings"),
+        ({"verdict": "block", "exit_code": 1}, "failure", "block, review complete: no findings"),
+        (
+            {
+                "verdict": "needs_changes",
+                "exit_code": 3,
+                "status": "incomplete",
+                "skipped": (Skipped(path="a.lua", why="no parser", gap=True),),
+            },
+            "incomplete",
+            "incomplete: see what was not reviewed",
+        ),
+    ],
+)
+def test_the_check_says_incomplete_as_such(
+    changed: dict[str, object], conclusion: str, title: str
+) -> None:
+    check = describe_check(verdict(**changed))
+    assert (check.conclusion, check.title) == (conclusion, title)
+
+
+def test_nothing_is_posted_to_a_head_that_moved_or_a_request_that_is_closed() -> None:
+    check_head(verdict(), REQUEST)
+    with pytest.raises(HeadMoved, match=r"the request's head is 000000000000 and .* nothing was"):
+        check_head(verdict(), replace(REQUEST, head="0" * 40))
+    with pytest.raises(HeadMoved, match="is closed; nothing was posted"):
+        check_head(verdict(), replace(REQUEST, is_open=False))
+
+
+def test_the_text_of_a_finding_cannot_forge_a_marker_or_mention_anybody() -> None:
+    forged = f"@all {marker('beef')} ![x](https://evil.example/?) <b>"
+    (comment,) = plan_posting(blocked(finding(1, title=forged)), REQUEST, Posted()).comments
+    assert identity_of(comment.body) == f"{1:064x}"
+    assert comment.body.count("<!--") == 1
+    assert "@all" not in comment.body
+    assert "](http" not in comment.body
+    assert identity_of(f"{marker('beef')} and more") == ""
+
+
+def test_secrets_of_the_process_and_tokens_of_others_are_not_posted() -> None:
+    token = "ghp_" + "a8Bd0Kq2Zr5Tx7Wm1Nc4Vf6Hj9Ls3Py0Ge2u"
+    clean = make_cleaner({"SHOP_TOKEN": "correct-horse-battery"})
+    shown = clean(f"use correct-horse-battery or {token} here")
+    assert shown == "use [redacted] or [redacted] here"
+
+
+def test_a_target_names_what_is_missing() -> None:
+    target = Target("", 0, "", {"PROJECT": "a/b"})
+    assert target.variable("", "PROJECT", "--project OWNER/NAME") == "a/b"
+    with pytest.raises(InputError, match="give --request N, or set NUMBER"):
+        target.variable("", "NUMBER", "--request N")
+    with pytest.raises(InputError, match="FORGE_TOKEN is not set"):
+        target.token("FORGE_TOKEN")
