@@ -1,0 +1,269 @@
+"""Pull requests of GitHub, by PyGithub.
+
+Sources: https://docs.github.com/rest and https://docs.github.com/graphql
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from orchestrator.errors import InputError
+from orchestrator.optional_dependencies import install_command
+from orchestrator.posting.diff_lines import lines_of_patch
+from orchestrator.posting.forge import (
+    Check,
+    Comment,
+    Conclusion,
+    ForgeError,
+    Posted,
+    PullRequest,
+    Thread,
+)
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of
+from orchestrator.posting.targets import Target
+
+try:
+    import github
+except ImportError:
+    raise InputError(
+        f"posting to GitHub needs PyGithub; run: {install_command('github')}"
+    ) from None
+
+T = TypeVar("T")
+
+CHECK = "Diffcourt"
+"""Name of the check run."""
+SECONDS_BETWEEN_WRITES = 0.75
+"""GitHub allows 80 creations a minute."""
+UNPROCESSABLE = 422
+MOST_WAIT = 15 * 60.0
+"""Seconds to wait at most for a rate limit."""
+
+_CONCLUSIONS: Mapping[Conclusion, str] = {
+    "success": "success",
+    "failure": "failure",
+    "neutral": "neutral",
+    # It keeps a required check from passing, and does not look like a failed one.
+    "incomplete": "action_required",
+}
+_PULL_REQUEST = re.compile(r"refs/pull/(\d+)/\w+")
+
+_THREADS = """
+query($owner: String!, $name: String!, $number: Int!, $after: String) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    page: reviewThreads(first: 100, after: $after) {
+      pageInfo { hasNextPage endCursor }
+      nodes { id isResolved comments(first: 1) { nodes { body viewerDidAuthor } } }
+    }
+  } }
+}"""
+_COMMENTS = """
+query($owner: String!, $name: String!, $number: Int!, $after: String) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    page: comments(first: 100, after: $after) {
+      pageInfo { hasNextPage endCursor }
+      nodes { databaseId body viewerDidAuthor }
+    }
+  } }
+}"""
+
+
+def open_forge(target: Target) -> "GitHub":
+    """The pull request of a target; no call is made yet.
+
+    Raises:
+        InputError: the token, the project or the number is missing.
+    """
+    token = target.token("GITHUB_TOKEN")
+    project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
+        raise InputError(f"--project: {project} is not OWNER/NAME")
+    number = target.request
+    if not number:
+        found = _PULL_REQUEST.fullmatch(target.environment.get("GITHUB_REF", ""))
+        if not found:
+            raise InputError("give --request N; GITHUB_REF names no pull request")
+        number = int(found[1])
+    url = target.url or target.environment.get("GITHUB_API_URL") or "https://api.github.com"
+    return GitHub(token, url, project, number)
+
+
+class GitHub:
+    """One pull request.
+
+    Args:
+        url: address of the REST API.
+        project: ``OWNER/NAME``.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        url: str,
+        project: str,
+        number: int,
+        *,
+        seconds_between_writes: float | None = None,
+    ) -> None:
+        # A call whose reply was lost may have been performed, so it is never sent again.
+        retry = github.GithubRetry(
+            total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MOST_WAIT
+        )
+        self._client = github.Github(
+            auth=github.Auth.Token(token),
+            base_url=url.rstrip("/"),
+            retry=retry,
+            seconds_between_requests=None,
+            seconds_between_writes=(
+                SECONDS_BETWEEN_WRITES if seconds_between_writes is None else seconds_between_writes
+            ),
+            per_page=100,
+            lazy=True,
+        )
+        self._project, self._number = project, number
+        self._repo = self._client.get_repo(project)
+
+    def read_pull_request(self) -> PullRequest:
+        """Head, state and the lines of all files of the diff."""
+
+        def read() -> PullRequest:
+            pull = self._repo.get_pull(self._number)
+            pull.complete()
+            lines = {
+                file.filename: lines_of_patch(file.patch) for file in pull.get_files() if file.patch
+            }
+            return PullRequest(pull.head.sha, pull.state == "open", lines)
+
+        return _call("read the pull request", read)
+
+    def read_posted(self) -> Posted:
+        """The summary comment and the review threads of this token's user."""
+
+        def read() -> Posted:
+            summaries = [
+                node
+                for node in self._pages(_COMMENTS)
+                if node["viewerDidAuthor"] and node["body"].rstrip().endswith(SUMMARY_MARKER)
+            ]
+            threads = [
+                Thread(node["id"], identity, bool(node["isResolved"]))
+                for node in self._pages(_THREADS)
+                for first in node["comments"]["nodes"]
+                if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))
+            ]
+            if not summaries:
+                return Posted(threads=threads)
+            return Posted(str(summaries[0]["databaseId"]), summaries[0]["body"], threads)
+
+        return _call("read the comments", read)
+
+    def _pages(self, query: str) -> Iterator[dict[str, Any]]:
+        """The nodes of all pages of a connection named ``page``."""
+        owner, name = self._project.split("/")
+        after = None
+        while True:
+            variables = {"owner": owner, "name": name, "number": self._number, "after": after}
+            _, data = self._repo.requester.graphql_query(query, variables)
+            page = data["data"]["repository"]["pullRequest"]["page"]
+            yield from page["nodes"]
+            if not page["pageInfo"]["hasNextPage"]:
+                return
+            after = page["pageInfo"]["endCursor"]
+
+    def write_check(self, head: str, check: Check) -> None:
+        """Make the check run of a commit, or change the one that is there."""
+
+        def write() -> None:
+            output: dict[str, Any] = {"title": check.title, "summary": check.summary}
+            conclusion = _CONCLUSIONS[check.conclusion]
+            known = self._repo.get_commit(head).get_check_runs(check_name=CHECK)
+            for run in known:
+                run.edit(status="completed", conclusion=conclusion, output=output)
+                return
+            self._repo.create_check_run(
+                CHECK, head, status="completed", conclusion=conclusion, output=output
+            )
+
+        _call("write the check run (the token needs checks: write)", write)
+
+    def write_summary(self, body: str, summary_id: str) -> None:
+        """Write the summary as a comment of the conversation."""
+
+        def write() -> None:
+            pull = self._repo.get_pull(self._number)
+            if summary_id:
+                pull.get_issue_comment(int(summary_id)).edit(body)
+            else:
+                pull.create_issue_comment(body)
+
+        _call("write the summary (the token needs pull-requests: write)", write)
+
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
+        """Post the comments as one review; where a line is refused, those of the other lines.
+
+        A comment that is refused is in the summary, and missing when it is read back.
+        """
+        try:
+            self._write_review(head, comments)
+        except ForgeError as error:
+            if not _is_refused_line(error):
+                raise
+            if len(comments) > 1:
+                for comment in comments:
+                    self.write_comments(head, [comment])
+
+    def _write_review(self, head: str, comments: Sequence[Comment]) -> None:
+        def write() -> None:
+            self._repo.get_pull(self._number).create_review(
+                commit=self._repo.get_commit(head),
+                event="COMMENT",
+                comments=[_review_comment(comment) for comment in comments],
+            )
+
+        _call("write the comments (the token needs pull-requests: write)", write)
+
+    def resolve(self, threads: Sequence[Thread]) -> None:
+        """Resolve review threads, one call each."""
+
+        def write(thread: Thread) -> Callable[[], object]:
+            return lambda: self._repo.requester.graphql_named_mutation(
+                "resolveReviewThread", {"threadId": thread.id}, "thread { isResolved }"
+            )
+
+        for thread in threads:
+            _call("resolve a thread", write(thread))
+
+
+def _review_comment(comment: Comment) -> Any:
+    given: dict[str, Any] = {
+        "path": comment.path,
+        "body": comment.body,
+        "line": comment.end_line,
+        "side": "RIGHT",
+    }
+    if comment.start_line < comment.end_line:
+        given |= {"start_line": comment.start_line, "start_side": "RIGHT"}
+    return given
+
+
+def _is_refused_line(error: ForgeError) -> bool:
+    """Whether GitHub says that a comment cannot stand where it should."""
+    cause = error.__cause__
+    return isinstance(cause, github.GithubException) and cause.status == UNPROCESSABLE
+
+
+def _call(what: str, call: Callable[[], T]) -> T:
+    """Make a call; what goes wrong is one line.
+
+    Raises:
+        ForgeError: GitHub refused it, or could not be reached.
+    """
+    try:
+        return call()
+    except github.GithubException as error:
+        data = error.data if isinstance(error.data, dict) else {}
+        why = str(data.get("message") or "no reason given")[:200]
+        raise ForgeError(f"GitHub did not {what}: {error.status} {why}") from error
+    except (OSError, AssertionError, KeyError, TypeError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise ForgeError(f"GitHub did not {what}: {why}") from error
