@@ -33,6 +33,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     PYTHON,
     PYTHON_MODULES,
     REFERENCING_FILES,
+    SCRIPTS,
     SOURCE_CODE,
     TESTABLE_CODE,
 )
@@ -232,6 +233,14 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
     "patterns": _patterns(
         "security",
         "Dangerous calls in other languages than Python, and unsafe configuration in Python.",
+    ),
+    "regular_expressions": _check(
+        "regular_expressions",
+        "regular_expressions",
+        (*PYTHON_MODULES, *SCRIPTS),
+        "file",
+        "Regular expressions in Python and JavaScript that take exponential time.",
+        reads=NOTHING,
     ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))

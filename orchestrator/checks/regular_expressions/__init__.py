@@ -1,0 +1,135 @@
+"""Written-out regular expressions that take exponential time, in Python and JavaScript."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.checks.check_io import (
+    CheckReply,
+    Gap,
+    NotApplicable,
+    RawFinding,
+    Source,
+    check_files,
+)
+from orchestrator.checks.python import syntax_tree_cache
+from orchestrator.checks.regular_expressions.backtracking import LARGEST, is_exponential
+
+_MESSAGE = "This regular expression takes exponential time on some texts"
+
+# A repeated group is needed to be exponential; files without one are not parsed.
+_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d{0,9},?)")
+
+_CALLS = frozenset(
+    "compile match search fullmatch split findall finditer sub subn".split()  # noqa: SIM905
+)
+_VALIDATORS = frozenset(
+    {"RegexValidator", "RegexField", "Regexp", "re_path"}  # of Django and WTForms
+)
+_GRAMMARS = {".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx"}
+_NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?![=!])")
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Check the files of a job (see ``check_io``)."""
+    return check_files(job, find_exponential)
+
+
+def find_exponential(source: Source) -> Iterator[RawFinding]:
+    """Regular expressions of a file that backtrack exponentially."""
+    if not _REPEATED_GROUP.search(source.text):
+        raise NotApplicable
+    found = _in_python if source.suffix in {".py", ".pyi", ".pyw"} else _in_javascript
+    for line, column in found(source):
+        yield RawFinding("exponential", source.path, line, _MESSAGE, column=column)
+
+
+def _in_python(source: Source) -> Iterator[tuple[int, int]]:
+    try:
+        tree = syntax_tree_cache.parse(source.data, source.path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Gap("it is no Python that can be parsed") from error
+    modules, functions = _imported_names(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = _called(node, modules, functions)
+        literal = _pattern_of(node)
+        if called is None or literal is None or not isinstance(literal.value, str | bytes):
+            continue
+        if not _has_repeated_group(literal.value):
+            continue
+        whole = called == "fullmatch"
+        if is_exponential(literal.value, _flags(node), whole=whole):
+            yield literal.lineno, literal.col_offset + 1
+
+
+def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
+    """Names of the module ``re`` in a file, and of its functions."""
+    modules: set[str] = set()
+    functions: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {each.asname or each.name for each in node.names if each.name == "re"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "re":
+            functions |= {each.asname or each.name: each.name for each in node.names}
+    return modules, functions
+
+
+def _called(node: ast.Call, modules: set[str], functions: dict[str, str]) -> str | None:
+    """The function that a call gives a regular expression to, if it is one of those."""
+    function = node.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    if name in _VALIDATORS:
+        return name
+    if isinstance(function, ast.Attribute):
+        owner = function.value
+        known = isinstance(owner, ast.Name) and owner.id in modules
+    else:
+        name, known = functions.get(name, ""), True
+    return name if known and name in _CALLS else None
+
+
+def _pattern_of(node: ast.Call) -> ast.Constant | None:
+    named = [each.value for each in node.keywords if each.arg in ("pattern", "regex")]
+    values = [*named, *node.args[:1]]
+    return values[0] if values and isinstance(values[0], ast.Constant) else None
+
+
+def _flags(node: ast.Call) -> int:
+    """The flags of the module ``re`` that a call names."""
+    flags = 0
+    for argument in (*node.args[1:], *(each.value for each in node.keywords)):
+        for part in ast.walk(argument):
+            name = part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")
+            if name.isupper() and isinstance(flag := getattr(re, name, None), re.RegexFlag):
+                flags |= flag
+    return flags
+
+
+def _has_repeated_group(expression: str | bytes) -> bool:
+    text = expression.decode("latin-1") if isinstance(expression, bytes) else expression
+    return bool(_REPEATED_GROUP.search(text))
+
+
+def _in_javascript(source: Source) -> Iterator[tuple[int, int]]:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    text = source.text.encode("utf-8", "replace").decode()
+    grammar = _GRAMMARS.get(source.suffix, "tsx" if source.suffix == ".jsx" else "javascript")
+    for node in SgRoot(text, grammar).root().find_all(kind="regex"):
+        written = node.text()
+        body, _, letters = written[1:].rpartition("/")
+        if len(body) > LARGEST or not _REPEATED_GROUP.search(body):
+            continue
+        body = _NAMED_GROUP.sub("(?P<", body).replace("[^]", r"[\s\S]")
+        flags = re.ASCII
+        for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL), ("m", re.MULTILINE)):
+            if letter in letters:
+                flags |= flag
+        if is_exponential(body, flags):
+            start = node.range().start
+            yield start.line + 1, start.column + 1
