@@ -11,6 +11,7 @@ from orchestrator.checks.secrets.secret_plausibility import (
     is_set,
     looks_chosen,
     looks_generated,
+    looks_like_policy_password,
 )
 
 _WORDS = ("pass", "pwd", "pswd", "secret", "token", "credential", "key", "pepper")
@@ -119,6 +120,11 @@ _SAMPLE = re.compile(
 )
 
 
+def _is_key(value: str) -> bool:
+    """Whether it is a key or token, or a password that was chosen to be one."""
+    return looks_generated(value) or looks_like_policy_password(value)
+
+
 def _judge(path: str, word: str) -> Callable[[str], bool]:
     """How strict to be: by the file, and by whether people or machines make up such a value."""
     if not _SAMPLE.search(path):
@@ -126,7 +132,7 @@ def _judge(path: str, word: str) -> Callable[[str], bool]:
             return is_entered
         if _INSTALLATION.fullmatch(path):
             return is_set
-    return looks_chosen if word.lower().startswith(("pass", "pwd", "psw")) else looks_generated
+    return looks_chosen if word.lower().startswith(("pass", "pwd", "psw")) else _is_key
 
 
 def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:

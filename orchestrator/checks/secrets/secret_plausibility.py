@@ -84,6 +84,10 @@ _STAND_IN = re.compile(
     re.IGNORECASE,
 )
 
+# An address, or a name with its version; a format or an expression.
+_WORD_AND_EXTENSION = re.compile(
+    r"@[\w-]+\.\w|[%$]\w+[%$]?$|[()\[\]{}<>|=\\;,]|[*?]$|\w\.\w+$|^[*?^]"
+)
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,512}")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
@@ -161,6 +165,19 @@ def looks_chosen(value: str) -> bool:
     letter, digit = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
     symbol = any(c in "!@#$%^&*+~?=" for c in value[:-1]) and not value.endswith(("?", ":"))
     return letter and (digit or symbol) and len(set(value)) >= 5
+
+
+def looks_like_policy_password(value: str) -> bool:
+    """Whether it is what password policies ask for: both cases, a digit and a sign."""
+    return (
+        8 <= len(value) <= 40
+        and not _WORD_AND_EXTENSION.search(value)
+        and any(c.isupper() for c in value)
+        and any(c.islower() for c in value)
+        and any(c.isdigit() for c in value)
+        and any(c in "!@#$%^&*?" for c in value)
+        and looks_chosen(value)
+    )
 
 
 def _is_noise(value: str) -> bool:

@@ -13,6 +13,7 @@ from orchestrator.checks.secrets.secret_plausibility import (
     is_template,
     looks_chosen,
     looks_generated,
+    looks_like_policy_password,
     reads_as_example,
 )
 
@@ -25,6 +26,11 @@ _NOWHERE = re.compile(
     r"localhost|127\.|0\.0\.0\.0|host\.docker|[^.]*$|.*\.(?:local|localhost|test|invalid|example)$"
     r"|(?:.*\.)?(?:example|foo|bar|domain|host|server|acme|test)\.|myhost|.*your",
     re.IGNORECASE,
+)
+_QUERY = re.compile(
+    r"(?i)\bhttps?://(?P<host>[\w.-]{1,120})(?::\d{1,5})?(?:/[^\s?\"'<>`#]{0,300})?\?(?:[^\s\"'<>`#]{0,300}?&)?"
+    r"(?:(?:access|auth|api|bot|private|personal|refresh|client)?[_-]?(?:token|key|secret)|sig|password|passwd|pwd)="
+    r"(?P<a>[^\s\"'<>`#&]{8,300})"
 )
 _STAND_INS = frozenset({"pass", "passwd", "password", "passw0rd", "pwd", "secret", "token"})
 
@@ -83,10 +89,17 @@ def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
         user = match["user"].lower()
         if password.lower() in _STAND_INS or password.lower() == user or is_template(user):
             continue
-        if _NOWHERE.match(match["host"]) or is_template(password) or reads_as_example(password):
+        if is_template(password) or reads_as_example(password):
             continue
-        if is_entered(password):
+        # A password made up for one's own machine does not follow a policy.
+        nowhere = _NOWHERE.match(match["host"])
+        if looks_like_policy_password(password) if nowhere else is_entered(password):
             yield Hit("connection-string", "Password in a URL", start, end)
+    for match in searched.matches(("://",), _QUERY):
+        value, start, end = value_of(match)
+        chosen = looks_generated(value) or looks_like_policy_password(value)
+        if chosen and not _NOWHERE.match(match["host"]):
+            yield Hit("url-parameter", "Key or token in a URL", start, end)
     for match in searched.matches(_CONNECTION_WORDS, _CONNECTION):
         password, start, end = value_of(match)
         if looks_chosen(password):
