@@ -18,7 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt post": (
         "verdict.json --to github",
-        "verdict.json --to github --project acme/shop --request 12",
+        "verdict.json --to gitlab --project group/shop --request 12",
     ),
     "diffcourt audit": ("verify latest --verdict verdict.json", "show latest"),
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),

@@ -1,30 +1,23 @@
-"""GitHub's API on loopback, as far as posting uses it: pages, rate limits, refusals, lost replies."""
+"""GitHub's API on loopback, as far as posting uses it."""
 
-import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
-HEAD = "9d0e4f2a1b2c3d4e5f60718293a4b5c6d7e8f901"
+from tests.posting.forge_server import PAGE, ForgeServer, Refusal
+
 ME, OTHER = "diffcourt[bot]", "mallory"
-PAGE = 2
-"""Entries of a page, whatever is asked for."""
 
 
-class GitHubServer:
-    """A pull request, number 12 of ``acme/shop``; every call is listed.
+class GitHubServer(ForgeServer):
+    """A pull request, number 12 of ``acme/shop``.
 
     Attributes:
-        refuse: (method, part of the path) → what the next such calls are answered, as
-            (status, headers, message); what is performed first has "performed" in its headers.
         bad_lines: lines at which a comment is refused with 422.
     """
 
     def __init__(self) -> None:
-        self.head, self.state = HEAD, "open"
+        super().__init__()
+        self.state = "open"
         self.files = [{"filename": f"src/f{n}.py", "patch": "@@ -1 +1,2 @@\n a\n+b"} for n in "123"]
         self.files.append(
             {
@@ -36,17 +29,10 @@ class GitHubServer:
         self.comments: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
         self.checks: list[dict[str, Any]] = []
-        self.calls: list[str] = []
-        self.refuse: dict[tuple[str, str], list[tuple[int, dict[str, str], str]]] = {}
         self.bad_lines: set[int] = set()
-        self.url = ""
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
-        """The document that a call is answered with.
-
-        Raises:
-            Refusal: it is refused.
-        """
+        """Answer the calls of posting."""
         if path == "/graphql":
             return self.graphql(body["query"], body["variables"])
         if path.endswith("/pulls/12"):
@@ -118,83 +104,3 @@ class GitHubServer:
         info = {"hasNextPage": end < len(nodes), "endCursor": str(end)}
         page = {"pageInfo": info, "nodes": nodes[start:end]}
         return {"data": {"repository": {"pullRequest": {"page": page}}}}
-
-
-class Refusal(Exception):
-    """An answer that is no success."""
-
-    def __init__(self, status: int, headers: dict[str, str], message: str) -> None:
-        super().__init__(message)
-        self.status, self.headers, self.message = status, headers, message
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers calls from a ``GitHubServer``."""
-
-    github: GitHubServer
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-    def handle_call(self) -> None:
-        """Answer one call."""
-        path, _, raw = self.path.partition("?")
-        query = dict(part.split("=", 1) for part in raw.split("&") if part)
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
-        self.github.calls.append(f"{self.command} {path}")
-        assert self.headers["Authorization"] == "token s3cret-t0ken"
-        try:
-            self.refuse(path, query, body)
-            document = self.github.answer(self.command, path, query, body)
-        except Refusal as refusal:
-            self.send(refusal.status, refusal.headers, {"message": refusal.message})
-            return
-        self.send(200, *self.page(path, query, document))
-
-    def refuse(self, path: str, query: dict[str, str], body: Any) -> None:
-        """Refuse the call where the test says so."""
-        for (method, part), answers in self.github.refuse.items():
-            if method == self.command and part in path and answers:
-                status, headers, message = answers.pop(0)
-                if headers.pop("performed", ""):
-                    self.github.answer(self.command, path, query, body)
-                raise Refusal(status, headers, message)
-
-    def page(self, path: str, query: dict[str, str], document: Any) -> tuple[dict[str, str], Any]:
-        """One page of a list, with the address of the next one."""
-        if not isinstance(document, list):
-            return {}, document
-        start = (int(query.get("page", "1")) - 1) * PAGE
-        headers = {}
-        if start + PAGE < len(document):
-            following = f"{self.github.url}{path}?page={start // PAGE + 2}"
-            headers["Link"] = f'<{following}>; rel="next"'
-        return headers, document[start : start + PAGE]
-
-    def send(self, status: int, headers: dict[str, str], document: Any) -> None:
-        """Send a document."""
-        data = json.dumps(document).encode()
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(data))}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(data)
-
-    do_GET = do_POST = do_PATCH = handle_call  # noqa: N815 - names of the standard library
-
-
-@contextmanager
-def serving(server: GitHubServer) -> Iterator[GitHubServer]:
-    """Serve on loopback; ``server.url`` is its address."""
-    handler = type("Bound", (Handler,), {"github": server})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
-        server.url = f"http://127.0.0.1:{http.server_port}"
-        thread = Thread(target=http.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            http.shutdown()
-            thread.join()

@@ -17,10 +17,9 @@ from orchestrator.posting.github import GitHub, open_forge
 from orchestrator.posting.post_verdict import Receipt, post_verdict
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of, marker
 from orchestrator.posting.targets import Target
-from tests.posting.github_server import ME, OTHER, GitHubServer, serving
+from tests.posting.forge_server import TOKEN, serving
+from tests.posting.github_server import ME, OTHER, GitHubServer
 from tests.report.verdict_samples import finding, verdict
-
-TOKEN = "s3cret-t0ken"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from orchestrator.errors import EXIT_OK
 if TYPE_CHECKING:
     from orchestrator.posting.post_verdict import Receipt
 
-FORGES = ("github",)
+FORGES = ("github", "gitlab", "forgejo")
 """Each is a module of ``orchestrator.posting`` with ``open_forge(Target)``."""
 
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Post a verdict to a pull or merge request: a check, one summary comment, and comments at\n"
         "the lines. No model is called and nothing of the change is run. Posting again changes\n"
-        "nothing. The token comes from GITHUB_TOKEN."
+        "nothing. The token comes from GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN."
     )
     parser.add_argument("verdict", metavar="FILE", help="a verdict that review --json wrote")
     parser.add_argument(

@@ -1,0 +1,195 @@
+"""Pull requests of Forgejo, and of Gitea, whose API is the same here.
+
+The API has no call that resolves a conversation, so what is fixed is named in the summary only.
+
+Source: https://codeberg.org/api/swagger
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import httpx2
+
+from orchestrator.errors import InputError
+from orchestrator.posting.diff_lines import lines_of_diff
+from orchestrator.posting.forge import (
+    Check,
+    Comment,
+    Conclusion,
+    ForgeError,
+    Posted,
+    PullRequest,
+    Thread,
+)
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of
+from orchestrator.posting.targets import Target
+
+STATUS = "Diffcourt"
+"""Context of the commit status."""
+TRIES = 5
+"""Of a call that is refused by a rate limit."""
+LONGEST_WAIT = 300.0
+"""Seconds that a rate limit may ask for at once."""
+TOO_MANY = 429
+ERROR = 400
+PAGE = 50
+
+_STATES: Mapping[Conclusion, str] = {
+    "success": "success",
+    "failure": "failure",
+    "neutral": "success",
+    # It keeps a required status from passing, and does not look like a failure.
+    "incomplete": "error",
+}
+
+
+def open_forge(target: Target) -> "Forgejo":
+    """The pull request of a target; no call is made yet.
+
+    Raises:
+        InputError: the token, the project, the number or the address is missing.
+    """
+    token = target.token("FORGEJO_TOKEN")
+    project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
+        raise InputError(f"--project: {project} is not OWNER/NAME")
+    number = target.request
+    if not number:
+        found = re.fullmatch(r"refs/pull/(\d+)/\w+", target.environment.get("GITHUB_REF", ""))
+        if not found:
+            raise InputError("give --request N; GITHUB_REF names no pull request")
+        number = int(found[1])
+    url = target.variable(target.url, "GITHUB_SERVER_URL", "--url URL")
+    return Forgejo(token, url, project, number)
+
+
+class Forgejo:
+    """One pull request.
+
+    Args:
+        url: address of the server, without ``/api``.
+        project: ``OWNER/NAME``.
+        sleep: waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        url: str,
+        project: str,
+        number: int,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api = f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1"
+        self._client = httpx2.Client(
+            base_url=f"{self._api}/repos/{project}/",
+            headers={"Authorization": f"token {token}"},
+            timeout=60,
+        )
+        self._number, self._sleep = number, sleep
+
+    def read_pull_request(self) -> PullRequest:
+        """Head, state and the lines of the diff."""
+        what = "read the pull request"
+        request = self._call(what, "GET", f"pulls/{self._number}").json()
+        diff = self._call(what, "GET", f"pulls/{self._number}.diff").text
+        return PullRequest(request["head"]["sha"], request["state"] == "open", lines_of_diff(diff))
+
+    def read_posted(self) -> Posted:
+        """The summary and the review comments of this token's user."""
+        me = self._call("read the token's user", "GET", f"{self._api}/user").json()["id"]
+        summaries = [
+            comment
+            for comment in self._pages(f"issues/{self._number}/comments")
+            if comment["user"]["id"] == me and comment["body"].rstrip().endswith(SUMMARY_MARKER)
+        ]
+        threads = [
+            Thread(str(comment["id"]), identity, comment.get("resolver") is not None)
+            for review in self._pages(f"pulls/{self._number}/reviews")
+            if review["user"]["id"] == me
+            for comment in self._pages(f"pulls/{self._number}/reviews/{review['id']}/comments")
+            if (identity := identity_of(comment["body"]))
+        ]
+        if not summaries:
+            return Posted(threads=threads)
+        return Posted(str(summaries[0]["id"]), summaries[0]["body"], threads)
+
+    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
+        """The entries of a list, which ends with a page that has none of its own."""
+        seen: set[int] = set()
+        page = 1
+        while True:
+            parameters = {"page": page, "limit": PAGE}
+            found = self._call("read the comments", "GET", path, params=parameters).json()
+            fresh = [entry for entry in found if entry["id"] not in seen]
+            if not fresh:  # some lists have one page, whatever is asked for
+                return
+            yield from fresh
+            seen |= {entry["id"] for entry in fresh}
+            page += 1
+
+    def write_check(self, head: str, check: Check) -> None:
+        """Set the status of the commit; one that says the same already is left."""
+        state, text = _STATES[check.conclusion], check.title
+        for known in self._pages(f"commits/{head}/statuses"):
+            if known["context"] == STATUS:
+                if (known["status"], known["description"]) == (state, text):
+                    return
+                break
+        given = {"context": STATUS, "state": state, "description": text}
+        self._call("write the commit status", "POST", f"statuses/{head}", json=given)
+
+    def write_summary(self, body: str, summary_id: str) -> None:
+        """Write the summary as a comment of the conversation."""
+        if summary_id:
+            place = f"issues/comments/{summary_id}"
+            self._call("write the summary", "PATCH", place, json={"body": body})
+        else:
+            place = f"issues/{self._number}/comments"
+            self._call("write the summary", "POST", place, json={"body": body})
+
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
+        """Post the comments as one review."""
+        given = {
+            "commit_id": head,
+            "event": "COMMENT",
+            "comments": [
+                {"path": one.path, "new_position": one.end_line, "body": one.body}
+                for one in comments
+            ],
+        }
+        self._call("write the comments", "POST", f"pulls/{self._number}/reviews", json=given)
+
+    def resolve(self, threads: Sequence[Thread]) -> None:
+        """Do nothing: the API has no such call."""
+
+    def _call(self, what: str, method: str, path: str, **given: Any) -> httpx2.Response:
+        """Make a call; a rate limit is waited out, and nothing else is repeated.
+
+        Raises:
+            ForgeError: the server refused it, or could not be reached.
+        """
+        for _ in range(TRIES):
+            try:
+                response = self._client.request(method, path, **given)
+            except httpx2.HTTPError as error:
+                why = f"{type(error).__name__}: {error}"[:200]
+                raise ForgeError(f"Forgejo did not {what}: {why}") from error
+            if response.status_code != TOO_MANY:
+                break
+            asked = response.headers.get("Retry-After", "")
+            self._sleep(min(float(asked) if asked.isdigit() else 10.0, LONGEST_WAIT))
+        if response.status_code >= ERROR or response.is_redirect:
+            why = _message(response)
+            raise ForgeError(f"Forgejo did not {what}: {response.status_code} {why}".rstrip())
+        return response
+
+
+def _message(response: httpx2.Response) -> str:
+    try:
+        return str(response.json()["message"])[:200]
+    except (ValueError, KeyError, TypeError):
+        return ""

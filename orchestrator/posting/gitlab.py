@@ -1,0 +1,199 @@
+"""Merge requests of GitLab, by python-gitlab.
+
+Sources: https://docs.gitlab.com/api/discussions/ and https://docs.gitlab.com/api/commits/
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from orchestrator.errors import InputError
+from orchestrator.optional_dependencies import install_command
+from orchestrator.posting.diff_lines import added_lines_of_patch
+from orchestrator.posting.forge import (
+    Check,
+    Comment,
+    Conclusion,
+    ForgeError,
+    Posted,
+    PullRequest,
+    Thread,
+)
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of
+from orchestrator.posting.targets import Target
+
+try:
+    import gitlab
+except ImportError:
+    raise InputError(
+        f"posting to GitLab needs python-gitlab; run: {install_command('gitlab')}"
+    ) from None
+
+T = TypeVar("T")
+
+STATUS = "Diffcourt"
+"""Name of the commit status."""
+MOST_DESCRIPTION = 255
+BAD_REQUEST = 400
+
+_STATES: Mapping[Conclusion, str] = {
+    "success": "success",
+    "failure": "failed",
+    "neutral": "success",
+    # It keeps a pipeline from succeeding, and does not look like a failure.
+    "incomplete": "canceled",
+}
+
+
+def open_forge(target: Target) -> "GitLab":
+    """The merge request of a target; no call is made yet.
+
+    Raises:
+        InputError: the token, the project, the number or the address is missing.
+    """
+    token = target.token("GITLAB_TOKEN")
+    project = target.variable(target.project, "CI_PROJECT_ID", "--project GROUP/NAME")
+    number = target.request or target.variable("", "CI_MERGE_REQUEST_IID", "--request N")
+    url = target.variable(target.url, "CI_SERVER_URL", "--url URL")
+    if not str(number).isdigit():
+        raise InputError(f"CI_MERGE_REQUEST_IID is {number}, which is no number; give --request N")
+    return GitLab(token, url, project, int(number))
+
+
+class GitLab:
+    """One merge request.
+
+    Args:
+        url: address of the server, without ``/api``.
+        project: its path or id.
+    """
+
+    def __init__(self, token: str, url: str, project: str, number: int) -> None:
+        # A rate limit is waited out; a call whose reply was lost is never sent again.
+        self._client = gitlab.Gitlab(url.removesuffix("/api/v4"), private_token=token, timeout=60)
+        self._project = self._client.projects.get(project, lazy=True)
+        self._number = number
+        self._old_paths: dict[str, str] = {}
+        self._refs: Mapping[str, str] = {}
+
+    def _request(self) -> Any:
+        return self._project.mergerequests.get(self._number)
+
+    def read_pull_request(self) -> PullRequest:
+        """Head, state and the added lines of all files: GitLab refuses some lines of context."""
+
+        def read() -> PullRequest:
+            request = self._request()
+            self._refs = request.diff_refs
+            diffs = self._client.http_list(
+                f"/projects/{self._project.encoded_id}/merge_requests/{self._number}/diffs",
+                iterator=True,
+            )
+            lines = {}
+            for diff in diffs:
+                path = diff["new_path"]
+                self._old_paths[path] = diff["old_path"]
+                lines[path] = added_lines_of_patch(diff["diff"])
+            return PullRequest(request.sha, request.state == "opened", lines)
+
+        return _call("read the merge request", read)
+
+    def read_posted(self) -> Posted:
+        """The summary and the discussions of this token's user."""
+
+        def read() -> Posted:
+            self._client.auth()
+            assert self._client.user is not None
+            me = self._client.user.id
+            posted = Posted()
+            threads: list[Thread] = []
+            request = self._project.mergerequests.get(self._number, lazy=True)
+            for discussion in request.discussions.list(iterator=True):
+                note = discussion.attributes["notes"][0]
+                if note["author"]["id"] != me:
+                    continue
+                if identity := identity_of(note["body"]):
+                    threads.append(
+                        Thread(discussion.id, identity, bool(note.get("resolved", False)))
+                    )
+                elif note["body"].rstrip().endswith(SUMMARY_MARKER) and not posted.summary_id:
+                    posted = Posted(str(note["id"]), note["body"])
+            return Posted(posted.summary_id, posted.summary, threads)
+
+        return _call("read the discussions", read)
+
+    def write_check(self, head: str, check: Check) -> None:
+        """Set the status of the commit; one that says the same already is left."""
+
+        def write() -> None:
+            commit = self._project.commits.get(head, lazy=True)
+            state, text = _STATES[check.conclusion], check.title[:MOST_DESCRIPTION]
+            for known in commit.statuses.list(iterator=True, name=STATUS):
+                if (known.status, known.description) == (state, text):
+                    return
+            commit.statuses.create({"state": state, "name": STATUS, "description": text})
+
+        _call("write the commit status (the token needs the scope api)", write)
+
+    def write_summary(self, body: str, summary_id: str) -> None:
+        """Write the summary as a note."""
+
+        def write() -> None:
+            request = self._project.mergerequests.get(self._number, lazy=True)
+            if summary_id:
+                request.notes.update(int(summary_id), {"body": body})
+            else:
+                request.notes.create({"body": body})
+
+        _call("write the summary (the token needs the scope api)", write)
+
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
+        """Start a discussion for each; one that is refused is missing when it is read back."""
+        for comment in comments:
+            try:
+                self._write_comment(head, comment)
+            except ForgeError as error:
+                cause = error.__cause__
+                if getattr(cause, "response_code", None) != BAD_REQUEST:
+                    raise
+
+    def _write_comment(self, head: str, comment: Comment) -> None:
+        position = {
+            "position_type": "text",
+            "base_sha": self._refs["base_sha"],
+            "start_sha": self._refs["start_sha"],
+            "head_sha": head,
+            "new_path": comment.path,
+            "old_path": self._old_paths[comment.path],
+            "new_line": comment.end_line,
+        }
+        request = self._project.mergerequests.get(self._number, lazy=True)
+        _call(
+            "write a comment (the token needs the scope api)",
+            lambda: request.discussions.create({"body": comment.body, "position": position}),
+        )
+
+    def resolve(self, threads: Sequence[Thread]) -> None:
+        """Resolve discussions, one call each."""
+        request = self._project.mergerequests.get(self._number, lazy=True)
+
+        def write(thread: Thread) -> Callable[[], object]:
+            return lambda: request.discussions.update(thread.id, {"resolved": True})
+
+        for thread in threads:
+            _call("resolve a discussion", write(thread))
+
+
+def _call(what: str, call: Callable[[], T]) -> T:
+    """Make a call; what goes wrong is one line.
+
+    Raises:
+        ForgeError: GitLab refused it, or could not be reached.
+    """
+    try:
+        return call()
+    except gitlab.GitlabError as error:
+        why = f"{error.response_code or ''} {error.error_message}".strip()[:200]
+        raise ForgeError(f"GitLab did not {what}: {why}") from error
+    except (OSError, AssertionError, KeyError, TypeError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise ForgeError(f"GitLab did not {what}: {why}") from error
