@@ -16,6 +16,8 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
+    "app/ci_files.py": "CI files that a person asks for, in their checkout",
+    "posting/github.py": "the event file of the CI runner",
     "app/verdict_files.py": "a verdict that the user names",
     "cli/verdict_outputs.py": "files that the CI runner names",
     "code_review/tools/program_output_files.py": "lists the outputs in the run's own directory",

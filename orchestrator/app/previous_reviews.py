@@ -16,7 +16,6 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.previous_review import RememberedReview, remember_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal import EffectResult, Journal
-from orchestrator.errors import InputError
 from orchestrator.sandbox.safe_paths import read_safely
 from orchestrator.stores.base import RunStore
 
@@ -59,12 +58,10 @@ async def find_previous(
         name = await anyio.to_thread.run_sync(name_change, options, change, environment)
         if options.previous is not None:
             verdict = await anyio.to_thread.run_sync(read_verdict, Path(options.previous))
-            if verdict.change.head == change.head:
-                raise InputError(
-                    f"--previous: {options.previous} is of the head under review; name the verdict "
-                    "of an earlier one"
-                )
-            return EffectResult(to_builtins(KnownChange(name, remember_review(verdict))))
+            # A job that is run again finds its own verdict, which is of no earlier push.
+            same = verdict.change.head == change.head
+            found = None if same else remember_review(verdict)
+            return EffectResult(to_builtins(KnownChange(name, found)))
         found = await _look_up(store, name, change.head) if name else None
         return EffectResult(to_builtins(KnownChange(name, found)))
 

@@ -5,7 +5,11 @@ Sources: https://docs.github.com/rest and https://docs.github.com/graphql
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
@@ -15,6 +19,7 @@ from orchestrator.posting.forge import (
     Comment,
     Conclusion,
     ForgeError,
+    HeadMoved,
     Posted,
     PullRequest,
     Thread,
@@ -36,6 +41,8 @@ CHECK = "Diffcourt"
 SECONDS_BETWEEN_WRITES = 0.75
 """GitHub allows 80 creations a minute."""
 UNPROCESSABLE = 422
+LARGEST_EVENT = 8 << 20
+"""Bytes of an event file."""
 MOST_WAIT = 15 * 60.0
 """Seconds to wait at most for a rate limit."""
 
@@ -78,14 +85,86 @@ def open_forge(target: Target) -> "GitHub":
     project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
         raise InputError(f"--project: {project} is not OWNER/NAME")
-    number = target.request
-    if not number:
-        found = _PULL_REQUEST.fullmatch(target.environment.get("GITHUB_REF", ""))
-        if not found:
-            raise InputError("give --request N; GITHUB_REF names no pull request")
-        number = int(found[1])
     url = target.url or target.environment.get("GITHUB_API_URL") or "https://api.github.com"
-    return GitHub(token, url, project, number)
+    number = target.request
+    if not number and (found := _PULL_REQUEST.fullmatch(target.environment.get("GITHUB_REF", ""))):
+        number = int(found[1])
+    if number:
+        return GitHub(token, url, project, number)
+    if run := _read_workflow_run(target.environment.get("GITHUB_EVENT_PATH", "")):
+        return GitHub(token, url, project, _find_request(connect(token, url), project, run))
+    raise InputError("give --request N; neither GITHUB_REF nor the event names a pull request")
+
+
+class _Owner(Struct, frozen=True):
+    login: str
+
+
+class _Repository(Struct, frozen=True):
+    owner: _Owner
+
+
+class WorkflowRun(Struct, frozen=True):
+    """What the event ``workflow_run`` says of the run whose verdict is posted."""
+
+    head_sha: str
+    head_branch: str
+    head_repository: _Repository
+
+
+class _Event(Struct, frozen=True):
+    workflow_run: WorkflowRun | None = None
+
+
+def _read_workflow_run(event: str) -> WorkflowRun | None:
+    """The run of an event file, None where it is of another kind or cannot be read."""
+    try:
+        with Path(event).open("rb") as file:  # the runner names it
+            return msgspec.json.decode(file.read(LARGEST_EVENT), type=_Event).workflow_run
+    except (OSError, ValueError):
+        return None
+
+
+def _find_request(client: "github.Github", project: str, run: WorkflowRun) -> int:
+    """The open pull request of a run's head: the event names none where it comes from a fork.
+
+    Raises:
+        HeadMoved: no open pull request has that head.
+    """
+
+    def find() -> int:
+        head = f"{run.head_repository.owner.login}:{run.head_branch}"
+        for pull in client.get_repo(project).get_pulls(state="open", head=head):
+            if pull.head.sha == run.head_sha:
+                return int(pull.number)
+        raise HeadMoved(
+            f"no open pull request has the head {run.head_sha[:12]}; nothing was posted"
+        )
+
+    return _call("find the pull request", find)
+
+
+def connect(token: str, url: str, seconds_between_writes: float | None = None) -> "github.Github":
+    """A client that waits out rate limits and repeats nothing else.
+
+    Args:
+        url: address of the REST API.
+    """
+    # A call whose reply was lost may have been performed, so it is never sent again.
+    retry = github.GithubRetry(
+        total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MOST_WAIT
+    )
+    if seconds_between_writes is None:
+        seconds_between_writes = SECONDS_BETWEEN_WRITES
+    return github.Github(
+        auth=github.Auth.Token(token),
+        base_url=url.rstrip("/"),
+        retry=retry,
+        seconds_between_requests=None,
+        seconds_between_writes=seconds_between_writes,
+        per_page=100,
+        lazy=True,
+    )
 
 
 class GitHub:
@@ -105,21 +184,7 @@ class GitHub:
         *,
         seconds_between_writes: float | None = None,
     ) -> None:
-        # A call whose reply was lost may have been performed, so it is never sent again.
-        retry = github.GithubRetry(
-            total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MOST_WAIT
-        )
-        self._client = github.Github(
-            auth=github.Auth.Token(token),
-            base_url=url.rstrip("/"),
-            retry=retry,
-            seconds_between_requests=None,
-            seconds_between_writes=(
-                SECONDS_BETWEEN_WRITES if seconds_between_writes is None else seconds_between_writes
-            ),
-            per_page=100,
-            lazy=True,
-        )
+        self._client = connect(token, url, seconds_between_writes)
         self._project, self._number = project, number
         self._repo = self._client.get_repo(project)
 

@@ -35,31 +35,47 @@ class GitHubServer(ForgeServer):
         """Answer the calls of posting."""
         if path == "/graphql":
             return self.graphql(body["query"], body["variables"])
-        if path.endswith("/pulls/12"):
-            return {"head": {"sha": self.head}, "state": self.state, "url": f"{self.url}{path}",
-                    "issue_url": f"{self.url}/repos/acme/shop/issues/12"}  # fmt: skip
-        if path.endswith("/pulls/12/files"):
-            return self.files
-        if path.endswith("/pulls/12/reviews"):
+        below = path.removeprefix("/repos/acme/shop")
+        if "/check-runs" in below:
+            return self.check_run(method, below, query, body)
+        if "/issues/" in below:
+            return self.conversation(below, body)
+        if below == "/pulls/12/reviews":
             return self.review(body)
-        if path.endswith("/check-runs"):
-            if method == "POST":
-                self.checks.append({**body, "id": len(self.checks) + 1})
-                return self.checks[-1]
-            runs = [run for run in self.checks if run["name"] == query["check_name"]]
-            url = f"{self.url}/repos/acme/shop/check-runs"
-            listed = [{**run, "url": f"{url}/{run['id']}"} for run in runs]
-            return {"total_count": len(listed), "check_runs": listed}
+        if below == "/pulls/12/files":
+            return self.files
+        issue = f"{self.url}/repos/acme/shop/issues/12"
+        pull = {"number": 12, "head": {"sha": self.head}, "state": self.state}
+        if below == "/pulls/12":
+            return {**pull, "url": f"{self.url}{path}", "issue_url": issue}
+        if below == "/pulls":
+            forked = query == {"state": "open", "head": "fork:topic", "per_page": "100"}
+            return [pull] if forked else []
+        raise Refusal(404, {}, f"no route {method} {path}")
+
+    def check_run(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        """Add, list or change check runs."""
         if found := re.search(r"/check-runs/(\d+)$", path):
             self.checks[int(found[1]) - 1].update(body)
             return self.checks[int(found[1]) - 1]
-        if path.endswith("/issues/12/comments"):
+        if method == "POST":
+            self.checks.append({**body, "id": len(self.checks) + 1})
+            return self.checks[-1]
+        url = f"{self.url}/repos/acme/shop/check-runs"
+        listed = [
+            {**run, "url": f"{url}/{run['id']}"}
+            for run in self.checks
+            if run["name"] == query["check_name"]
+        ]
+        return {"total_count": len(listed), "check_runs": listed}
+
+    def conversation(self, path: str, body: Any) -> Any:
+        """Add, read or change a comment of the conversation."""
+        if path == "/issues/12/comments":
             return self.comment(body["body"], ME)
-        if found := re.search(r"/issues/comments/(\d+)$", path):
-            comment = self.comments[int(found[1]) - 1]
-            comment.update(body or {})
-            return {**comment, "url": f"{self.url}{path}"}
-        raise Refusal(404, {}, f"no route {method} {path}")
+        comment = self.comments[int(path.rpartition("/")[2]) - 1]
+        comment.update(body or {})
+        return {**comment, "url": f"{self.url}/repos/acme/shop{path}"}
 
     def comment(self, body: str, author: str) -> dict[str, Any]:
         """Add a comment to the conversation."""

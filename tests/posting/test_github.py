@@ -179,6 +179,29 @@ def test_the_command_posts_with_the_variables_of_the_job(
     assert "nothing was posted: review the new head" in capsys.readouterr().err
 
 
+def test_the_request_of_a_fork_is_found_by_the_head_of_the_run(
+    server: GitHubServer, tmp_path: Path
+) -> None:
+    event = tmp_path / "event.json"
+    environment = {
+        "GITHUB_TOKEN": TOKEN,
+        "GITHUB_REPOSITORY": "acme/shop",
+        "GITHUB_REF": "refs/heads/main",
+        "GITHUB_API_URL": server.url,
+        "GITHUB_EVENT_PATH": str(event),
+    }
+    run = {"head_sha": server.head, "head_branch": "topic"}
+    owner = {"head_repository": {"owner": {"login": "fork"}}}
+    event.write_text(json.dumps({"workflow_run": {**run, **owner}}))
+    assert open_forge(Target("", 0, "", environment)).read_pull_request().head == server.head
+    event.write_text(json.dumps({"workflow_run": {**run, **owner, "head_sha": "0" * 40}}))
+    with pytest.raises(HeadMoved, match="no open pull request has the head 000000000000"):
+        open_forge(Target("", 0, "", environment))
+    event.write_text("{")
+    with pytest.raises(InputError, match="give --request N"):
+        open_forge(Target("", 0, "", environment))
+
+
 @pytest.mark.parametrize(
     ("environment", "project", "error"),
     [

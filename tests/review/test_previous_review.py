@@ -12,7 +12,6 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.assemble_verdict import digest_of
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.review_kit import Repo
@@ -103,8 +102,7 @@ def test_a_verdict_that_a_person_names_is_compared_with(repo: Repo, tmp_path: Pa
     file = tmp_path / "verdict.json"
     first = review(repo)
     file.write_text(as_json(to_builtins(first)))
-    with pytest.raises(InputError, match="is of the head under review"):
-        review(repo, previous=str(file))
+    assert review(repo, previous=str(file)).previous is None
     repo.git("checkout", "-q", "--detach")
     repo.commit({"app.py": SHELL + "X = 1\n"})
     named = review(repo, previous=str(file))

@@ -1,0 +1,137 @@
+"""The files that add Diffcourt to a CI system, made from the templates in ``config/ci``."""
+
+import json
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestrator.data_directories import data_root
+from orchestrator.errors import InputError
+
+PLACEHOLDER = "git+https://example.org/diffcourt@COMMIT"
+"""Where the templates install from, until it is known where this program came from."""
+_REPOSITORY = ("https://example.org/diffcourt", "COMMIT")
+
+
+class CiSystem(Struct, frozen=True):
+    """A CI system.
+
+    Attributes:
+        review, comments: templates; of several for one file, their text is joined.
+        marks: files or directories by which it is known; the first that is there decides.
+        next_step: what a person does after the files are written.
+        comments_step: what they do in addition where comments are posted.
+    """
+
+    title: str
+    review: Mapping[str, str]
+    comments: Mapping[str, str]
+    marks: tuple[str, ...]
+    next_step: str
+    comments_step: str = ""
+
+
+CI_SYSTEMS: Mapping[str, CiSystem] = {
+    "gitlab": CiSystem(
+        "GitLab CI",
+        {"gitlab-review.yml": ".gitlab/diffcourt.yml"},
+        {"gitlab-comments.yml": ".gitlab/diffcourt.yml"},
+        (".gitlab-ci.yml", ".gitlab"),
+        "add to .gitlab-ci.yml: include: [{local: .gitlab/diffcourt.yml}]",
+        "add a project token with the scope api as the protected, masked variable GITLAB_TOKEN",
+    ),
+    "forgejo": CiSystem(
+        "Forgejo Actions",
+        {"forgejo-review.yml": ".forgejo/workflows/diffcourt.yml"},
+        {"forgejo-comments.yml": ".forgejo/workflows/diffcourt.yml"},
+        (".forgejo", ".gitea"),
+        "commit the file, and open a pull request",
+        "add a token with write:issue and write:repository as the secret DIFFCOURT_TOKEN",
+    ),
+    "github": CiSystem(
+        "GitHub Actions",
+        {"github-review.yml": ".github/workflows/diffcourt.yml"},
+        {"github-comments.yml": ".github/workflows/diffcourt-comments.yml"},
+        (".github",),
+        "commit the files to the default branch, and open a pull request",
+    ),
+    "pre-commit": CiSystem(
+        "pre-commit",
+        {"pre-commit.yml": ".pre-commit-config.yaml"},
+        {},
+        (".pre-commit-config.yaml",),
+        "run: pre-commit install",
+    ),
+}
+
+
+def detect_ci(top: Path) -> str | None:
+    """The CI system whose files a checkout has; None where it has none of them."""
+    for name, system in CI_SYSTEMS.items():
+        if any((top / mark).exists() for mark in system.marks):
+            return name
+    return None
+
+
+def installed_from() -> str | None:
+    """``git+URL@COMMIT`` where this program was installed from a repository, else None."""
+    try:
+        text = distribution("diffcourt").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    found = json.loads(text) if text else {}
+    commit = found.get("vcs_info", {}).get("commit_id", "")
+    return f"git+{found['url']}@{commit}" if commit else None
+
+
+def make_ci_files(ci: str, *, comments: bool, source: str | None) -> dict[str, str]:
+    """The files of a CI system: path in the repository → content.
+
+    Args:
+        comments: with what posts comments.
+        source: where to install from, as ``git+URL@COMMIT``; None: a placeholder to replace.
+
+    Raises:
+        InputError: the source is of another form, or the system cannot post comments.
+    """
+    system = CI_SYSTEMS[ci]
+    if comments and not system.comments:
+        raise InputError(f"{system.title} reviews before a request is there; use --comments no")
+    wanted = {**system.review, **(system.comments if comments else {})}
+    files: dict[str, str] = {}
+    for template, path in wanted.items():
+        text = (data_root() / "config" / "ci" / template).read_text(encoding="utf-8")
+        files[path] = files.get(path, "") + text
+    if source is None:
+        return files
+    url, at, commit = source.removeprefix("git+").rpartition("@")
+    if not (at and re.fullmatch(r"[\w.-]+", commit) and re.fullmatch(r"[\w:/@.~+-]+", url)):
+        raise InputError(f"--from: {source} is not git+URL@COMMIT")
+    return {
+        path: text.replace(PLACEHOLDER, f"git+{url}@{commit}")
+        .replace(f"repo: {_REPOSITORY[0]}", f"repo: {url}")
+        .replace(f"rev: {_REPOSITORY[1]}", f"rev: {commit}")
+        for path, text in files.items()
+    }
+
+
+def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
+    """Write the files, all or none.
+
+    Raises:
+        InputError: one is there already, or cannot be written.
+    """
+    for name in files:
+        if (top / name).exists() and not force:
+            raise InputError(f"{name} is there already; look at it, or replace it with --force")
+        if not (top / name).resolve().is_relative_to(top.resolve()):
+            raise InputError(f"{name} leads out of the repository through a symbolic link")
+    for name, text in files.items():
+        try:
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {name}: {error.strerror}") from None

@@ -1,0 +1,98 @@
+"""``diffcourt init``: add Diffcourt to a repository's CI."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import add_repo
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAMES = ("github", "gitlab", "forgejo", "pre-commit")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Write the files that review every pull or merge request. On a terminal it asks what is\n"
+        "not given: which CI system, and whether findings are posted as comments."
+    )
+    parser.add_argument(
+        "--ci", choices=NAMES, metavar="NAME", help=f"the CI system: {', '.join(NAMES)}"
+    )
+    parser.add_argument(
+        "--comments",
+        choices=("yes", "no"),
+        metavar="YES|NO",
+        help="whether findings are posted as comments: yes or no",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="git+URL@COMMIT",
+        help="where CI installs Diffcourt from; default: where this program was installed from",
+    )
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    add_repo(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files and say what to do next."""
+    from pathlib import Path
+
+    from orchestrator.app.ci_files import (
+        CI_SYSTEMS,
+        PLACEHOLDER,
+        detect_ci,
+        installed_from,
+        make_ci_files,
+        write_ci_files,
+    )
+    from orchestrator.app.state_directory import inside_repository, repo_root
+
+    start = args.repo or Path()
+    if not inside_repository(start):
+        raise InputError(f"{start} is not in a git repository; name one with --repo")
+    top = repo_root(start)
+    ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
+    system = CI_SYSTEMS[ci]
+    answer = args.comments
+    if answer is None and not system.comments:
+        answer = "no"
+    if answer is None:
+        answer = _ask("Post findings as comments?", ("yes", "no"), "no", "--comments")
+    source = args.source or installed_from()
+    files = make_ci_files(ci, comments=answer == "yes", source=source)
+    write_ci_files(top, files, force=args.force)
+    lines = [f"Wrote {name}" for name in files]
+    if source is None:
+        lines.append(f"Replace {PLACEHOLDER} there by the address of your copy and a commit.")
+    lines.append(f"Next: {system.next_step}.")
+    if answer == "yes" and system.comments_step:
+        lines.append(f"And: {system.comments_step}.")
+    emit("".join(f"{line}\n" for line in lines), sys.stdout)
+    return EXIT_OK
+
+
+def _ask(question: str, answers: Sequence[str], default: str, option: str) -> str:
+    """What a person answers on the terminal.
+
+    Raises:
+        InputError: there is no terminal to ask on, or no answer.
+    """
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InputError(f"there is no terminal to ask on; give {option}")
+    while True:
+        emit(f"{question} {', '.join(answers)} [{default}] ", sys.stdout)
+        line = sys.stdin.readline()
+        if not line:
+            raise InputError(f"no answer; give {option}")
+        given = line.strip().lower() or default
+        found = [answer for answer in answers if answer.startswith(given)]
+        if len(found) == 1 or given in answers:
+            return given if given in answers else found[0]

@@ -1,0 +1,113 @@
+"""``diffcourt init`` and the files that add Diffcourt to a CI system."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.app.ci_files import CI_SYSTEMS, detect_ci, make_ci_files
+from orchestrator.cli.commands.init import NAMES
+from orchestrator.cli.main import main
+from orchestrator.data_directories import data_root
+from tests.review.review_kit import Repo
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMIT = "4bf2c0a"
+SOURCE = f"git+https://git.example.com/tools/diffcourt@{COMMIT}"
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    made = Repo(tmp_path / "repo")
+    monkeypatch.chdir(made.path)
+    return made
+
+
+def test_the_command_knows_every_system() -> None:
+    assert set(NAMES) == set(CI_SYSTEMS)
+    templates = {
+        name for system in CI_SYSTEMS.values() for name in [*system.review, *system.comments]
+    }
+    assert templates == set(os.listdir(data_root() / "config" / "ci"))
+
+
+@pytest.mark.parametrize(
+    ("ci", "comments", "written"),
+    [
+        ("github", "yes", [".github/workflows/diffcourt.yml", ".github/workflows/diffcourt-comments.yml"]),
+        ("github", "no", [".github/workflows/diffcourt.yml"]),
+        ("gitlab", "yes", [".gitlab/diffcourt.yml"]),
+        ("forgejo", "yes", [".forgejo/workflows/diffcourt.yml"]),
+        ("pre-commit", "no", [".pre-commit-config.yaml"]),
+    ],
+)  # fmt: skip
+def test_the_files_of_a_system_are_written_once_and_name_where_to_install_from(
+    ci: str, comments: str, written: list[str], repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["init", "--ci", ci, "--comments", comments, "--from", SOURCE]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[: len(written)] == [f"Wrote {name}" for name in written]
+    assert lines[len(written)].startswith("Next: ")
+    for name in written:
+        text = (repo.path / name).read_text()
+        assert yaml.safe_load(text)
+        assert COMMIT in text
+        assert "example.org" not in text
+    assert main(words) == 2
+    assert f"{written[0]} is there already" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--comments", "no"], "there is no terminal to ask on; give --ci"),
+        (["--ci", "github"], "there is no terminal to ask on; give --comments"),
+        (["--ci", "pre-commit", "--comments", "yes"], "use --comments no"),
+        (["--ci", "github", "--comments", "no", "--from", "here"], "here is not git+URL@COMMIT"),
+        (["--ci", "github", "--comments", "no", "--from", 'x"y@z'], "is not git+URL@COMMIT"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    words: list[str], error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", *words]) == 2
+    assert error in capsys.readouterr().err
+    assert os.listdir(repo.path) == [".git"]
+
+
+def test_a_link_out_of_the_repository_is_not_followed(
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (repo.path / ".github").symlink_to(tmp_path / "outside")
+    assert main(["init", "--ci", "github", "--comments", "no"]) == 2
+    assert "leads out of the repository" in capsys.readouterr().err
+    assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "ci"),
+    [(".gitlab-ci.yml", "gitlab"), (".gitea", "forgejo"), (".github", "github"), ("other", None)],
+)
+def test_a_checkout_says_which_system_it_uses(mark: str, ci: str | None, tmp_path: Path) -> None:
+    (tmp_path / mark).mkdir()
+    assert detect_ci(tmp_path) == ci
+
+
+def test_zizmor_finds_nothing_in_our_workflows(tmp_path: Path) -> None:
+    workflows = tmp_path / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    for path, text in make_ci_files("github", comments=True, source=SOURCE).items():
+        (tmp_path / path).write_text(text)
+    for name in ("action.yml", ".github/workflows/review.yml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    done = subprocess.run(
+        [Path(sys.executable).parent / "zizmor", "--offline", "--persona=pedantic", "."],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
