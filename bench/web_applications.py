@@ -1,4 +1,4 @@
-"""What the taint analysis finds in small web applications of our own: recall, precision, F1.
+"""What the checks of Python find in small web applications of our own: recall, precision, F1.
 
     python bench/web_applications.py [--misses]
 

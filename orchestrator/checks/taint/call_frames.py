@@ -98,6 +98,7 @@ class Run(Struct, eq=False):
         given_safe: functions that a request handler was seen to call with nothing from outside.
         handling: a request handler is being run.
         held: by class, the attributes that some method sets to what comes from a request.
+        constructed: by the definition of a class, the first call in a module's body that makes one.
         pending: by module, the objects that its body makes and whose constructors are yet to run.
 
     The callables are the machine's parts; they are set once, where the parts are put together,
@@ -120,6 +121,7 @@ class Run(Struct, eq=False):
     given_safe: set[Function] = field(default_factory=set)
     handling: bool = False
     held: dict[Class, dict[str, Value]] = field(default_factory=dict)
+    constructed: dict[ast.AST, Call] = field(default_factory=dict)
     pending: dict[str, list[tuple[Value, Call]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)
     sites: dict[tuple[int, int, str], int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """What a call gives: built in, a container's method, a function of the tree, or one outside."""
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 from orchestrator.checks.taint import (
@@ -247,6 +247,7 @@ def _announce(frame: Frame, call: Call) -> Value | None:
         obj = HeapObject("instance", _fields(call, cls), None, cls)
     value = frame.new(call.node, obj)
     frame.run.pending.setdefault(frame.module.path, []).append((value, call))
+    frame.run.constructed.setdefault(cls.node, call)
     return value
 
 
@@ -314,7 +315,7 @@ def run_function(frame: Frame, call: Call, function: Function, args: list[Value]
         return NORETURN
     frame.state.facts = inner.state.facts
     after = inner.state.objects
-    if all(after.get(loc) is obj for loc, obj in before.items()):
+    if not _changes(before, after, frame.run.heap.shared):
         made = {
             loc: obj for loc, obj in reachable_objects(value, inner.state).items() if loc in after
         }
@@ -324,6 +325,19 @@ def run_function(frame: Frame, call: Call, function: Function, args: list[Value]
     else:
         frame.state.objects = after
     return frame.at(value, call.node, f"{function.name}() returns it")
+
+
+def _changes(
+    before: Mapping[int, HeapObject],
+    after: Mapping[int, HeapObject],
+    shared: Mapping[int, HeapObject],
+) -> bool:
+    """Whether an activation changed an object of its caller or of a module."""
+    if any(after.get(loc) is not obj for loc, obj in before.items()):
+        return True
+    return any(
+        after[loc] is not shared[loc] for loc in after.keys() & shared.keys() - before.keys()
+    )
 
 
 def _affordable(frame: Frame, *, untainted: bool) -> bool:

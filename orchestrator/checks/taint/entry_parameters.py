@@ -328,7 +328,7 @@ def _known_parameters(frame: Frame, constructor: Function) -> dict[str, Value]:
 
 
 def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
-    """An object of a class as its constructor leaves it, whatever that is given."""
+    """An object of a class as its constructor leaves it, given what a module's body gives it."""
     value = frame.new(cls.node, HeapObject("instance", _given_fields(frame, cls, entry), None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
@@ -341,7 +341,10 @@ def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
                 if parameter.arg not in given and not _is_harmless(frame, parameter):
                     outside = _from_outside(frame, entry, parameter, None)
                     given.update({parameter.arg: outside} if outside else {})
-        call = Call(place, Value(target=Bound(made, value)), None, [], given)
+        construction = frame.run.constructed.get(cls.node)
+        args = [] if construction is None else construction.args
+        given.update({} if construction is None else construction.keywords)
+        call = Call(place, Value(target=Bound(made, value)), None, args, given)
         frame.run.invoke(frame, call)
         frame.state.live = True
     for name, held in frame.run.held.get(cls, {}).items():

@@ -4,9 +4,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.checks import patterns, regular_expressions
+from orchestrator.checks.patterns.pattern_loading import load
+from orchestrator.checks.secrets import secret_scan
+from orchestrator.data_directories import data_root
 from tests.checks.taint.taint_pairs import trace, variant
 
-_LABEL = re.compile(r"\s*#! ([\w-]+)$")
+_LABEL = re.compile(r"\s*#! ([\w -]+)$")
 
 
 @dataclass(frozen=True, order=True)
@@ -49,10 +53,11 @@ def _unlabeled(files: dict[str, str]) -> dict[str, str]:
 
 def _labels(files: dict[str, str]) -> frozenset[Place]:
     return frozenset(
-        Place(path, number, label[1])
+        Place(path, number, klass)
         for path, text in files.items()
         for number, line in enumerate(text.split("\n"), 1)
         if (label := _LABEL.search(line))
+        for klass in label[1].split()
     )
 
 
@@ -72,9 +77,18 @@ APPLICATIONS = _applications()
 
 
 def _places(root: Path, files: dict[str, str]) -> set[Place]:
-    reply = trace(root, files)
-    assert not reply.gaps, reply.gaps
-    return {Place(finding.path, finding.line, finding.code) for finding in reply.findings}
+    """What the checks that read Python say; ruff and other programs are not asked."""
+    replies = [trace(root, files)]
+    languages = (str(data_root() / "config" / "patterns" / "python.yaml"),)
+    codes = [pattern.code for language in load(languages) for pattern in language.patterns]
+    job = {"root": str(root), "paths": list(files), "languages": languages, "codes": codes}
+    replies += [check.run(job) for check in (patterns, regular_expressions, secret_scan)]
+    assert not any(reply.gaps for reply in replies), replies
+    return {
+        Place(finding.path, finding.line, finding.code.removeprefix("python-"))
+        for reply in replies
+        for finding in reply.findings
+    }
 
 
 def measure(application: Application, root: Path) -> Outcome:
