@@ -9,6 +9,9 @@ OVERLAY = ".diffcourt"
 
 STATE_DIRECTORY = "state"
 
+WAIVERS = "waivers.yaml"
+"""The file of accepted findings in a repository's directory."""
+
 DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 

@@ -21,12 +21,14 @@ from orchestrator.app.types import (
     is_program_run,
     review_options,
 )
+from orchestrator.app.verdict_files import read_verdict
 from orchestrator.app.verdict_recording import VERDICT, waiting_verdict
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.journal import error_from_json
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
 
 DAY = 24 * 3600.0
@@ -86,6 +88,21 @@ async def _prune(
     if not dry:
         await state_directory.remove_judgings(directory, {run.run_id for run in going})
     return infos
+
+
+def load_verdict(repo: Path | None, source: str) -> Verdict:
+    """The verdict of a file, where there is one of that name, else of a run.
+
+    Raises:
+        InputError: the file holds no verdict, or the run has none yet.
+        RunNotFound: there is neither a file nor a run of that name.
+    """
+    if source != "latest" and Path(source).is_file():
+        return read_verdict(Path(source))
+    verdict = show_run(repo, source).verdict
+    if verdict is None:
+        raise InputError(f"{source} has no verdict yet; finish it with diffcourt resume {source}")
+    return verdict
 
 
 def show_run(repo: Path | None, run_id: str) -> Shown:

@@ -9,7 +9,13 @@ from msgspec.structs import asdict, replace
 
 from orchestrator.catalog import plugins
 from orchestrator.catalog.agents import KnownNames, load_agent
-from orchestrator.catalog.data_file_layers import Layer, check_merged, find_files, find_unused_files
+from orchestrator.catalog.data_file_layers import (
+    Layer,
+    check_merged,
+    find_files,
+    find_unused_files,
+    find_versions,
+)
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.languages import LANGUAGES_FILE, LanguagesFile
 from orchestrator.catalog.mcp_servers import McpFile
@@ -26,7 +32,10 @@ from orchestrator.catalog.unknown_name_checks import (
     check_tiers,
     check_verdict,
 )
-from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.catalog.verdict_policy import VerdictPolicy, WaiverFile
+from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.data_directories import WAIVERS
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec
 from orchestrator.errors import ConfigError
@@ -111,7 +120,7 @@ def _load(
     agents = {file.stem: load_agent(file, known, errors) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, errors) for file in rubric_files.values()}
     settings = check_merged(layers, SETTINGS, Settings, errors)
-    verdict = check_merged(layers, VERDICT, VerdictPolicy, errors)
+    verdict = _check_verdict_policy(layers, own, errors)
     guards = check_merged(layers, GUARDS, GuardsFile, errors)
     languages = check_merged(layers, LANGUAGES_FILE, LanguagesFile, errors)
     errors += model_errors
@@ -126,8 +135,6 @@ def _load(
         errors += find_lowered_prices(prices[1].prices, layers)
     if policy:
         errors += check_policy(*policy, tools, agents)
-    if verdict:
-        errors += check_verdict(*verdict, own)  # tools of MCP servers are no evidence
     if guards:
         errors += check_guard(*guards, tools)
     if errors or not (
@@ -151,6 +158,28 @@ def _load(
         languages=languages[1],
         digests=_digests(whole_agents, whole_skills, whole_rubrics, files),
     )
+
+
+def _check_verdict_policy(
+    layers: Sequence[Layer], tools: frozenset[str], errors: list[ConfigError]
+) -> tuple[Node, VerdictPolicy] | None:
+    """The policy, with the waivers of the repository's own file beside those of its config.
+
+    Args:
+        tools: our own; what tools of MCP servers say is no evidence.
+    """
+    found = check_merged(layers, VERDICT, VerdictPolicy, errors)
+    if found is None:
+        return None
+    node, policy = found
+    errors += check_verdict(node, policy, tools)
+    waivers = policy.waivers
+    for file in find_versions(layers, WAIVERS):
+        try:
+            waivers += read_yaml(WaiverFile, file.data, file.display_path).waivers
+        except ConfigError as error:
+            errors.append(error)
+    return node, replace(policy, waivers=waivers)
 
 
 def _digests(

@@ -38,6 +38,7 @@ class Waiver(Strict, frozen=True, kw_only=True):
         paths: glob patterns of the files that the waiver applies to.
         until: the last day on which it applies; None: it does not expire.
         why: the reason, shown in the verdict.
+        by: the person who accepts it; a finding of severity critical is waived by a person only.
     """
 
     rule: NonEmptyStr | None = None
@@ -45,10 +46,17 @@ class Waiver(Strict, frozen=True, kw_only=True):
     paths: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)] = ("**",)
     until: date | None = None
     why: NonEmptyStr
+    by: str = ""
 
     def __post_init__(self) -> None:
         if (self.rule is None) == (self.fingerprint is None):
             raise ValueError("a waiver names a rule or a fingerprint; allowed: one of the two")
+
+
+class WaiverFile(Strict, frozen=True):
+    """The file ``.diffcourt/waivers.yaml``."""
+
+    waivers: tuple[Waiver, ...] = ()
 
 
 class VerdictPolicy(Strict, frozen=True):

@@ -26,6 +26,8 @@ COMMANDS = {
     "rollback": ("rollback", "restore the files that a run's tools changed"),
     "runs": ("runs", "list, prune, export or import runs"),
     "show": ("show", "print a run's report and timeline"),
+    "waive": ("waive", "accept a finding, or a rule in some files"),
+    "override": ("override", "record a person's decision against a verdict"),
     "export": ("export", "write a verdict in the formats of other programs"),
     "post": ("post", "post a verdict to a pull or merge request"),
     "audit": ("audit", "verify a run's journal, or list who did what in it"),

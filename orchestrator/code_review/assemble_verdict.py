@@ -42,7 +42,7 @@ from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds
 from orchestrator.errors import answer_command, approve_command, resume_command
 
-VOLATILE = ("run_id", "usage", "previous", "artifacts", "exit_code", "digest")
+VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
@@ -111,6 +111,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         iterations=_iterations(state),
         guards=rulings(state.journal),
         usage=_usage(state),
+        waivers=synthesis.waivers,
         artifacts=_artifacts(state),
         guidance=tuple(one.to_entry() for one in state.workspace.guidance),
         provenance=_provenance(state),

@@ -136,9 +136,11 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     )
     checked = reading_depth.list_checked(calls, files_read(state), state.catalog.languages)
     day = await waivers.run_day(policy, state.journal)
+    paths = await state.workspace.contents.paths("head") if policy.waivers else ()
     state.synthesis = replace(
         found,
         findings=waivers.apply_waivers(found.findings, policy, day),
+        waivers=waivers.describe_waivers(found.findings, policy, paths, day),
         checked=checked,
         skipped=reading_depth.add_unread(
             examined_files.list_skipped(

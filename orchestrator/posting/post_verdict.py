@@ -32,11 +32,13 @@ def post_verdict(
     *,
     inline: int = INLINE,
     always_comment: bool = False,
+    trust_override: bool = False,
 ) -> Receipt:
     """Write what is missing, bring the summary up to date, and read back what is there.
 
     Args:
         clean: replaces secrets in a text; everything that is written passes it.
+        inline, always_comment, trust_override: see ``plan_posting``.
 
     Raises:
         HeadMoved: the request has another head, or is closed; nothing was written.
@@ -45,9 +47,15 @@ def post_verdict(
     request = forge.read_pull_request()
     check_head(verdict, request)
     posted = forge.read_posted()
-    plan = _cleaned(
-        plan_posting(verdict, request, posted, inline=inline, always_comment=always_comment), clean
+    plan = plan_posting(
+        verdict,
+        request,
+        posted,
+        inline=inline,
+        always_comment=always_comment,
+        trust_override=trust_override,
     )
+    plan = _cleaned(plan, clean)
     if plan.comments:
         forge.write_comments(request.head, plan.comments)
     if plan.resolve:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -45,6 +46,7 @@ def plan_posting(
     *,
     inline: int = INLINE,
     always_comment: bool = False,
+    trust_override: bool = False,
 ) -> Plan:
     """Decide what to write.
 
@@ -53,7 +55,10 @@ def plan_posting(
     Args:
         inline: most comments at lines.
         always_comment: write the summary also where there is nothing to say.
+        trust_override: the verdict is of a trusted job, so a person's override in it counts.
     """
+    if not trust_override:
+        verdict = replace(verdict, override=None)
     findings = counted_findings(verdict)
     quiet = not findings and verdict.status == "complete" and not posted.summary_id
     summary = None if quiet and not always_comment else render_summary(verdict)
@@ -144,6 +149,10 @@ def render_summary(verdict: Verdict) -> str:
 
 def describe_check(verdict: Verdict) -> Check:
     """The state at the commit; incomplete is never a success."""
+    if override := verdict.override:
+        title = escape_line(f"{override.by} decides {override.verdict}: {override.reason}")
+        decided: Conclusion = "failure" if override.verdict == "block" else "neutral"
+        return Check(decided, title[:140], render_markdown(verdict, Sources()))
     conclusion: Conclusion = "failure" if verdict.exit_code else "success"
     if verdict.status == "incomplete":
         conclusion = "incomplete"

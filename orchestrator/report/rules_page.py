@@ -32,8 +32,8 @@ A rule marked *arguable* is a matter of judgment: an agent with evidence can hav
 `rejected`. A finding of any other rule stays open, with the argument recorded beside it.
 
 To waive a rule, or a single finding by its `fingerprint` in the verdict's JSON, commit this to the
-base branch as `.diffcourt/config/verdict.yaml`. A waived finding is shown and not counted. A waiver
-in the change under review has no effect.
+base branch as `.diffcourt/waivers.yaml` (`diffcourt waive` writes it). A waived finding is shown
+and not counted. A waiver in the change under review has no effect.
 
 ```yaml
 waivers:

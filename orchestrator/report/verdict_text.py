@@ -197,6 +197,12 @@ def _render_change(page: Page, verdict: Verdict) -> list[str]:
         shown += page.wrap(depth, first="Read     ", limit=UNBOUNDED)
     if since := describe_since_previous(verdict):
         shown += page.wrap(escape_line(since), first="Since    ", limit=2)
+    if override := verdict.override:
+        text = (
+            f"to {override.verdict} by {override.by} at {override.at}, for this head only: "
+            f"{override.reason}"
+        )
+        shown += page.wrap(escape_line(text), first="Override ", limit=4)
     return shown
 
 

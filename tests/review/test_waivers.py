@@ -93,3 +93,65 @@ async def test_a_waiver_that_matches_nothing_is_an_error(
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         await reviewed(tmp_path, f"  - {waiver}\n")
+
+
+FILE = ".diffcourt/waivers.yaml"
+REQUEST = "from flask import request\n\n\ndef run():\n    return eval(request.args['x'])\n"
+
+
+async def reviewed_file(tmp_path: Path, waivers: str, code: str = SHELL) -> Verdict:
+    files = {FILE: f"# ours\nwaivers:\n{waivers}"}
+    return await review(change(tmp_path / "repo", files, {"tools/run.py": code}))
+
+
+async def test_the_repositorys_own_file_of_waivers_counts_and_names_who_accepts(
+    tmp_path: Path,
+) -> None:
+    verdict = await reviewed_file(
+        tmp_path, f"  - {{rule: {RULE}, why: Run by hand only., by: Dana Reyes}}\n"
+    )
+    found = shell_finding(verdict)
+    assert (found.state, found.waiver) == ("waived", "Run by hand only. (Dana Reyes)")
+    (use,) = verdict.waivers
+    assert (use.state, use.name, use.by, use.findings) == ("used", RULE, "Dana Reyes", (found.id,))
+
+
+async def test_expired_waivers_and_those_for_no_file_are_listed(tmp_path: Path) -> None:
+    waivers = (
+        f"  - {{rule: {RULE}, until: 2020-01-01, why: A trial.}}\n"
+        f"  - {{rule: {RULE}, paths: ['gone/**'], why: Old.}}\n"
+        "  - {fingerprint: 0123456789abcdef, why: Elsewhere.}\n"
+    )
+    verdict = await reviewed_file(tmp_path, waivers)
+    assert shell_finding(verdict).state == "open"
+    assert [(use.state, use.why) for use in verdict.waivers] == [
+        ("expired", "A trial."),
+        ("unmatched", "Old."),
+    ]
+
+
+@pytest.mark.parametrize(("by", "state"), [("", "open"), (", by: Dana", "waived")])
+async def test_a_critical_finding_is_waived_by_a_named_person_only(
+    tmp_path: Path, by: str, state: str
+) -> None:
+    rule = "security.code-injection"
+    verdict = await reviewed_file(tmp_path, f"  - {{rule: {rule}, why: x{by}}}\n", REQUEST)
+    (found,) = [finding for finding in verdict.findings if finding.rule == rule]
+    assert found.severity == "critical"
+    assert found.state == state
+    assert ("needs a person's name" in found.waiver) == (state == "open")
+
+
+async def test_a_change_cannot_waive_its_own_finding(tmp_path: Path) -> None:
+    waiver = f"waivers:\n  - {{rule: {RULE}, why: Mine.}}\n"
+    verdict = await review(change(tmp_path / "repo", {}, {"tools/run.py": SHELL, FILE: waiver}))
+    assert shell_finding(verdict).state == "open"
+    assert verdict.waivers == ()
+
+
+@pytest.mark.parametrize(
+    "content", ["waivers: [{why: x}]", "waivers: [{rule: no.such-rule, why: x}]", "other: 1"]
+)
+async def test_an_error_in_the_file_of_waivers_names_it(tmp_path: Path, content: str) -> None:
+    with pytest.raises(ConfigError, match=r"\.diffcourt/waivers\.yaml"):
+        await review(change(tmp_path / "repo", {FILE: content}, {"tools/run.py": SHELL}))

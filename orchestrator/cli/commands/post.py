@@ -59,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write the summary comment also where there is nothing to say",
     )
+    parser.add_argument(
+        "--trust-override",
+        action="store_true",
+        help="let a person's override in the verdict set the check: not for a verdict from a job "
+        "of a stranger's change",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         make_cleaner(os.environ),
         inline=args.max_inline or INLINE,
         always_comment=args.always_comment,
+        trust_override=args.trust_override,
     )
     emit(f"{_describe(receipt)}\n", sys.stdout)
     return EXIT_OK

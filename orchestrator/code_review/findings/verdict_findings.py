@@ -36,6 +36,7 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
+from orchestrator.code_review.verdict.waiver_use import WaiverUse
 
 MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""
@@ -53,6 +54,7 @@ class Synthesis(Struct, frozen=True):
         shown: id → fingerprint of the finding.
         targets: fingerprint → what a response to the finding must know of it.
         notes: (iteration, agent) → what in its report does not count, and why.
+        waivers: what became of those in base.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -63,6 +65,7 @@ class Synthesis(Struct, frozen=True):
     shown: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)
     notes: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
+    waivers: tuple[WaiverUse, ...] = ()
 
 
 async def build_findings(

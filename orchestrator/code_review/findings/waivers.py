@@ -11,6 +11,8 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.code_review.verdict.decision import matches
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.code_review.verdict.waiver_use import WaiverState, WaiverUse
+from orchestrator.data_directories import WAIVERS
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import ConfigError
@@ -21,9 +23,10 @@ def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Lay
     for waiver in policy.waivers:
         rule = waiver.rule
         if rule is not None and rule not in rules.rules and not rule.startswith(IMPORTED):
+            file, line = locate_text(sources, WAIVERS, rule)
+            place = (file, line) if line else locate_text(sources, VERDICT, rule)
             raise ConfigError(
-                f"waivers: there is no rule {rule}; docs/findings.md lists them",
-                *locate_text(sources, VERDICT, rule),
+                f"waivers: there is no rule {rule}; docs/findings.md lists them", *place
             )
 
 
@@ -51,6 +54,53 @@ def matching_waivers(
     )
 
 
+def _has_expired(waiver: Waiver, day: str) -> bool:
+    return waiver.until is not None and day > waiver.until.isoformat()
+
+
+def describe_waivers(
+    findings: Iterable[Finding], policy: VerdictPolicy, paths: Iterable[str], day: str
+) -> tuple[WaiverUse, ...]:
+    """What became of the waivers: used, expired, or without any file that they could apply to.
+
+    The rest is not listed: a finding that is not of this change may still be there.
+
+    Args:
+        paths: every file of head.
+        day: YYYY-MM-DD, the day the run began on.
+    """
+    found = list(findings)
+    every = list(paths)
+    uses: list[WaiverUse] = []
+    for waiver in policy.waivers:
+        matched = tuple(
+            finding.id
+            for finding in found
+            if waiver in matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
+        )
+        state: WaiverState
+        if _has_expired(waiver, day):
+            state = "expired"
+        elif matched:
+            state = "used"
+        elif not any(matches(path, pattern) for path in every for pattern in waiver.paths):
+            state = "unmatched"
+        else:
+            continue
+        uses.append(
+            WaiverUse(
+                state,
+                waiver.rule or waiver.fingerprint or "",
+                waiver.paths,
+                waiver.why,
+                waiver.by,
+                str(waiver.until or ""),
+                matched,
+            )
+        )
+    return tuple(uses)
+
+
 def apply_waivers(
     findings: Iterable[Finding], policy: VerdictPolicy, day: str
 ) -> tuple[Finding, ...]:
@@ -64,9 +114,14 @@ def apply_waivers(
 
 def _apply_waivers(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
     waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
-    for waiver in waivers:
-        if waiver.until is None or day <= waiver.until.isoformat():
-            return replace(finding, state="waived", waiver=waiver.why)
+    valid = [waiver for waiver in waivers if not _has_expired(waiver, day)]
+    for waiver in valid:
+        if waiver.by or finding.severity != "critical":
+            by = f" ({waiver.by})" if waiver.by else ""
+            return replace(finding, state="waived", waiver=f"{waiver.why}{by}")
+    if valid:
+        unnamed = f"not waived: a critical finding needs a person's name, as by: ({valid[0].why})"
+        return replace(finding, waiver=unnamed)
     if waivers:
         ended = f"its waiver held until {waivers[0].until} ({waivers[0].why})"
         return replace(finding, waiver=ended)

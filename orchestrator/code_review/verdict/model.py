@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
 from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
+from orchestrator.code_review.verdict.waiver_use import Override, WaiverUse
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 from orchestrator.errors import EXIT_OK
@@ -439,6 +440,13 @@ class Verdict(Strict, frozen=True, kw_only=True):
     previous: Annotated[
         PreviousReview | None,
         Meta(description="the previous review of this change, and what of it is fixed"),
+    ] = None
+    waivers: Annotated[
+        tuple[WaiverUse, ...],
+        Meta(description="waivers that were used, have expired, or can apply to nothing"),
+    ] = ()
+    override: Annotated[
+        Override | None, Meta(description="a person decided otherwise; verdict stays as computed")
     ] = None
     artifacts: tuple[Artifact, ...] = ()
     guidance: Annotated[

@@ -47,6 +47,9 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
     status = "review complete" if verdict.status == "complete" else "**REVIEW INCOMPLETE**"
     found = count_by_severity(verdict.findings) or "no findings"
     parts = [f"### Diffcourt: {outcome}", f"{status} · {found} · {_describe_reliance(verdict)}"]
+    if override := verdict.override:
+        who = f"Overridden to {override.verdict} by {override.by} at {override.at}"
+        parts.append(plain(f"{who}, for this head only: {override.reason}"))
     if verdict.reasons:
         parts.append(plain(f"Why: {'; '.join(verdict.reasons)}."))
     if depth := review_gaps_text.describe_depth(verdict):

@@ -1,0 +1,86 @@
+"""``diffcourt waive``: accept a finding, or a rule in some files, in the repository's waivers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK, InputError
+
+_FINDING = re.compile(r"F\d+")
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Accept a finding of a run (F3), a fingerprint, or a rule in some files: append it to\n"
+        ".diffcourt/waivers.yaml in the work tree. It counts once it is in the base branch."
+    )
+    parser.add_argument(
+        "target",
+        type=name_of("what to waive"),
+        metavar="FINDING",
+        help="F3, a fingerprint or a rule",
+    )
+    parser.add_argument(
+        "--why", type=name_of("a reason"), required=True, metavar="TEXT", help="the reason"
+    )
+    parser.add_argument(
+        "--path",
+        dest="paths",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="for a rule or a fingerprint, the files that it applies to; may be repeated",
+    )
+    parser.add_argument("--until", default="", metavar="DATE", help="its last day, as 2027-06-30")
+    parser.add_argument(
+        "--by",
+        default="",
+        metavar="NAME",
+        help="the person who accepts it; a critical finding needs one",
+    )
+    parser.add_argument(
+        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
+    )
+    add_repo(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Append the waiver and print it."""
+    from orchestrator.app.catalog_listing import list_rules
+    from orchestrator.app.stored_runs import load_verdict
+    from orchestrator.app.waiver_files import (
+        NAME,
+        NewWaiver,
+        add_waiver,
+        make_waiver,
+        waiver_of_finding,
+    )
+
+    if _FINDING.fullmatch(args.target):
+        if args.paths:
+            raise InputError("--path is for a rule or a fingerprint; a finding has its own path")
+        verdict = load_verdict(args.repo, args.run_id)
+        new = waiver_of_finding(verdict, args.target, args.why, args.by, args.until)
+    elif _FINGERPRINT.fullmatch(args.target):
+        new = NewWaiver(
+            make_waiver(args.why, args.by, args.until, fingerprint=args.target, paths=args.paths)
+        )
+    else:
+        known = {rule.id for rule in list_rules(args.repo)}
+        if args.target not in known and not args.target.startswith("import."):
+            raise InputError(
+                f"{args.target} is no finding (F3), fingerprint (16 digits) or rule; "
+                "diffcourt catalog --rules lists the rules"
+            )
+        new = NewWaiver(
+            make_waiver(args.why, args.by, args.until, rule=args.target, paths=args.paths)
+        )
+    entry = add_waiver(args.repo, new)
+    emit(f"{entry}Added to {NAME}; it counts once it is in the base branch.\n", sys.stdout)
+    return EXIT_OK
