@@ -335,9 +335,9 @@ def _changes(
     """Whether an activation changed an object of its caller or of a module."""
     if any(after.get(loc) is not obj for loc, obj in before.items()):
         return True
-    return any(
-        after[loc] is not shared[loc] for loc in after.keys() & shared.keys() - before.keys()
-    )
+    if len(after) == len(before):
+        return False
+    return any(loc not in before and obj is not shared.get(loc, obj) for loc, obj in after.items())
 
 
 def _affordable(frame: Frame, *, untainted: bool) -> bool:
