@@ -190,7 +190,8 @@ def _by_default(frame: Frame, call: Call) -> Value:
     if not ref or frame.run.models.listed("lookups", ref):
         return UNKNOWN
     taints = taints_of(call.values(), frame.state)
-    return Value(taints=tuple(taint.derive("", "", _UNSURE) for taint in taints))
+    site = frame.site(call.node)  # what is learned of the result is not learned of the arguments
+    return Value(taints=tuple(taint.derive(PART, site, _UNSURE) for taint in taints))
 
 
 def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
