@@ -43,6 +43,19 @@ class ReportedRule(Struct, frozen=True, forbid_unknown_fields=True):
     own: tuple[tuple[str, str], ...] = ()
 
 
+class FlowStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """One step of a value on its way from a source to a sink.
+
+    Attributes:
+        line: 1-based.
+        text: a few words.
+    """
+
+    path: str
+    line: int
+    text: str
+
+
 class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """One finding as a check or an external program reports it.
 
@@ -59,6 +72,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         redact: substrings of the cited lines that must not be printed.
         removed_path, removed_line: the line of base whose removal causes the finding; 0: none does.
         reported: the rule of an imported report; None: the rule table has it.
+        steps: the way of a value, the source first; ``detail`` has it as text.
     """
 
     code: str
@@ -75,6 +89,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     removed_path: str = ""
     removed_line: int = 0
     reported: ReportedRule | None = None
+    steps: tuple[FlowStep, ...] = ()
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

@@ -31,10 +31,16 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fail-on",
-        choices=(*OUTCOMES, "never"),
+        type=_fail_on,
         metavar="LEVEL",
-        help="exit with 1 at this verdict or a worse one: merge, needs_changes, block or never; "
+        help="exit with 1 at this verdict or a worse one: merge, needs_changes, block or never; or "
+        "where an open finding has a severity: high, or by category, security:high,qa:critical; "
         "default: fail_on in the configuration of the base commit, needs_changes if unset",
+    )
+    group.add_argument(
+        "--only-new",
+        action="store_true",
+        help="let findings that the previous review had already not fail the command",
     )
     amount = group.add_mutually_exclusive_group()
     amount.add_argument(
@@ -55,6 +61,20 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print no progress; with a format on standard output, no report either",
     )
+
+
+def _fail_on(text: str) -> str:
+    """Argument type: an outcome, ``never``, or bars by severity and category."""
+    if text in {*OUTCOMES, "never"}:
+        return text
+    from orchestrator.code_review.verdict.decision import parse_bars
+
+    try:
+        parse_bars(text)
+    except ValueError as error:
+        named = ", ".join((*OUTCOMES, "never"))
+        raise argparse.ArgumentTypeError(f"{error}; or {named}") from None
+    return text
 
 
 def open_outputs(args: argparse.Namespace) -> Outputs:
@@ -86,7 +106,10 @@ def deliver(
             verdict = work(view, pool)
     from orchestrator.code_review.verdict.decision import exit_code
 
-    code = exit_code(verdict.verdict, verdict.status, args.fail_on or verdict.fail_on)
+    fail_on = args.fail_on or verdict.fail_on
+    code = exit_code(
+        verdict.verdict, verdict.status, fail_on, verdict.findings, only_new=args.only_new
+    )
     verdict = replace(verdict, exit_code=code)
     outputs.write(verdict)
     _print_report(args, outputs, verdict)

@@ -1,7 +1,7 @@
 """Assemble the verdict, with its digest and next actions, from a finished review."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.findings.reading_depth import count_depths
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import Stop as StopRuling
-from orchestrator.code_review.verdict.decision import decide, exit_code
+from orchestrator.code_review.verdict.decision import decide, exit_code, outcome_of
 from orchestrator.code_review.verdict.model import (
     AgentReport,
     Artifact,
@@ -63,12 +63,13 @@ async def conclude_review(state: ReviewState) -> Verdict:
 
 def assemble_verdict(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, as code has it."""
-    stop, synthesis = state.stop, state.synthesis
+    stop, synthesis, policy = state.stop, state.synthesis, state.catalog.verdict_policy
     assert stop is not None
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     checks_ok = all(check.is_satisfied for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
-    outcome, reasons = decide(synthesis.findings, state.catalog.verdict_policy, complete=complete)
+    status: Literal["complete", "incomplete"] = "complete" if complete else "incomplete"
+    outcome, reasons = decide(synthesis.findings, policy, complete=complete)
     change = state.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,
@@ -81,11 +82,9 @@ def assemble_verdict(state: ReviewState) -> Verdict:
             notes=change.notes,
         ),
         verdict=outcome,
-        status="complete" if complete else "incomplete",
+        status=status,
         fail_on=state.settings.fail_on,
-        exit_code=exit_code(
-            outcome, "complete" if complete else "incomplete", state.settings.fail_on
-        ),
+        exit_code=exit_code(outcome, status, state.settings.fail_on),
         confidence=_confidence(state, len(gaps)),
         reasons=reasons,
         stop=Stop(
@@ -96,7 +95,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         ),
         score=_score(state.scorecard, state.rubric.threshold),
         counts=Counts(**severity_counts(synthesis.findings)),
-        findings=synthesis.findings,
+        findings=tuple(replace(f, outcome=outcome_of(f, policy)) for f in synthesis.findings),
         rejected=synthesis.rejected,
         checked=synthesis.checked,
         depth=count_depths(change.files, synthesis.checked),

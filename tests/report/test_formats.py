@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from markdown_it import MarkdownIt
 
+from orchestrator.checks.check_io import FlowStep
 from orchestrator.cli.verdict_outputs import FORMAT_NAMES
 from orchestrator.code_review.verdict.model import Cause, Evidence, RequiredCheck, Skipped, Verdict
 from orchestrator.report.formats import FORMATS, Sources, render_format
@@ -100,8 +101,13 @@ def test_sarif_names_rules_results_and_gaps() -> None:
     assert [bool(result.get("suppressions")) for result in results] == [*[False] * 4, True]
     assert results[0]["partialFingerprints"]["diffcourt/v1"] == f"{1:064x}"
     places = [result["locations"][0]["physicalLocation"] for result in results]
-    assert places[0]["region"] == {"startLine": 42, "endLine": 42, "startColumn": 5}
-    assert "region" not in places[1]
+    assert places[0]["region"] | {"snippet": {}} == {
+        "startLine": 42,
+        "endLine": 42,
+        "startColumn": 5,
+        "snippet": {},
+    }
+    assert places[1]["region"] == {"startLine": 1, "endLine": 1}
     assert places[2]["artifactLocation"]["uri"] == "a%FF%3Ab%2Cc%25%0A%3A%3Aerror%3A%3A.py"
     related = results[3]["relatedLocations"][0]["physicalLocation"]
     assert related["artifactLocation"]["uri"] == "src/other.py"
@@ -109,6 +115,20 @@ def test_sarif_names_rules_results_and_gaps() -> None:
     assert invocation["executionSuccessful"] is False
     assert len(invocation["toolExecutionNotifications"]) == 2
     assert r"!\[a\](http" in results[0]["message"]["text"]
+
+
+def test_sarif_has_the_steps_of_a_data_flow_and_what_is_new() -> None:
+    steps = (FlowStep("src/a b.py", 3, "input is read"), FlowStep("src/upload.py", 42, "[it] runs"))
+    given = verdict(findings=(finding(1, steps=steps, since_previous="reopened"),))
+    (result,) = json.loads(render("sarif", given))["runs"][0]["results"]
+    (flow,) = result["codeFlows"][0]["threadFlows"]
+    shown = [entry["location"] for entry in flow["locations"]]
+    assert [one["physicalLocation"]["artifactLocation"]["uri"] for one in shown] == [
+        "src/a%20b.py",
+        "src/upload.py",
+    ]
+    assert shown[1]["message"]["text"] == r"\[it\] runs"
+    assert result["baselineState"] == "new"
 
 
 def test_sarif_leaves_out_the_least_grave_and_says_so() -> None:

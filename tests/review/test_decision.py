@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.decision import (
     excluded,
     exit_code,
     matches,
+    parse_bars,
     required,
     weight,
 )
@@ -237,3 +238,43 @@ def test_the_heaviest_open_finding_decides_and_incomplete_is_never_merge(
 def test_the_exit_code(outcome: Outcome, fail_on: str, code: int) -> None:
     assert exit_code(outcome, "complete", fail_on) == code
     assert exit_code(outcome, "incomplete", fail_on) == 3
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "only_new", "code"),
+    [
+        ("block", False, 0),
+        ("needs_changes", False, 1),
+        ("needs_changes", True, 0),
+        ("high", False, 1),
+        ("critical", False, 0),
+        ("security:critical", False, 0),
+        ("security:high,qa:info", False, 1),
+        ("qa:high", False, 0),
+        ("qa:high,medium", False, 1),
+        ("high", True, 0),
+        ("medium", True, 1),
+        ("docs:info", False, 0),
+        ("never", False, 0),
+    ],
+)
+def test_the_exit_code_follows_bars_by_severity_and_category_and_what_is_new(
+    fail_on: str, only_new: bool, code: int
+) -> None:
+    high, medium, waived = finding(1, "high"), finding(2, "medium"), finding(3, "critical")
+    findings = [
+        replace(high, category="security", since_previous="open", outcome="needs_changes"),
+        replace(medium, category="security", since_previous="new"),
+        replace(waived, state="waived", category="docs"),
+    ]
+    assert exit_code("needs_changes", "complete", fail_on, findings, only_new=only_new) == code
+    assert exit_code("needs_changes", "incomplete", fail_on, findings, only_new=only_new) == 3
+
+
+@pytest.mark.parametrize(
+    ("bars", "error"),
+    [("grave", "'grave' is no severity"), ("style:low", "'style' is no category"), ("", "no sev")],
+)
+def test_a_wrong_bar_says_what_is_allowed(bars: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        parse_bars(bars)

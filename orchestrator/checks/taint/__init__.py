@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.checks.check_io import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, FlowStep, RawFinding
 from orchestrator.checks.taint.abstract_values import Step
 from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.checks.taint.call_frames import TaintFinding
@@ -21,6 +21,7 @@ from orchestrator.checks.taint.module_index import Project
 
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
+_MAX_STEPS: Final = 40
 _MANY: Final = 50  # files after which a worker's memory is worth the time of a collection
 
 
@@ -109,6 +110,7 @@ def _raw_finding(finding: TaintFinding, steps: list[Step], place: Step) -> RawFi
         end_line=place.line if moved else finding.end_line,
         scope=None if moved else finding.scope or None,
         detail="\n".join(_lines(steps)),
+        steps=tuple(FlowStep(step.path, step.line, step.what) for step in steps[-_MAX_STEPS:]),
         confidence=max(finding.confidence, 0.05),
     )
 

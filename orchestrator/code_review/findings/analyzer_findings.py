@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import RawFinding, ReportedRule
+from orchestrator.checks.check_io import FlowStep, RawFinding, ReportedRule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
@@ -67,7 +67,7 @@ class _SideReader:
         """What can be shown of findings; a worker searches the files for secrets first.
 
         Returns:
-            Fingerprint → quote, message, detail and title; and path → error where a search failed.
+            Fingerprint → quote, message, detail, title, steps; and path → error where it failed.
         """
         cited: dict[str, dict[str, Any]] = {}
         for fingerprint, finding in findings.items():
@@ -76,7 +76,12 @@ class _SideReader:
                 "line": raw.line,
                 "end_line": raw.end_line,
                 "redact": raw.redact,
-                "texts": [raw.message, raw.detail, raw.reported.title if raw.reported else ""],
+                "texts": [
+                    raw.message,
+                    raw.detail,
+                    raw.reported.title if raw.reported else "",
+                    *(step.text for step in raw.steps),
+                ],
             }
         return await self._call("redacted_quotes:run", {"cited": cited}, cited)
 
@@ -164,7 +169,7 @@ async def _quote(
     return IntroducedFindings(tuple(quoted), tuple(rejected))
 
 
-def _locate(  # noqa: PLR0917 - the last four are what the worker replies, in its order
+def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in its order
     rules: RuleTable,
     found: ComparableFinding,
     fingerprint: str,
@@ -172,6 +177,7 @@ def _locate(  # noqa: PLR0917 - the last four are what the worker replies, in it
     message: str,
     detail: str,
     title: str,
+    *steps: str,
 ) -> LocatedFinding:
     raw, known = found.raw, rules.rules.get(found.rule)
     rule = known or imported_rule(raw.reported or UNKNOWN)
@@ -191,4 +197,9 @@ def _locate(  # noqa: PLR0917 - the last four are what the worker replies, in it
         start_column=raw.column,
         quote=quote,
         because_of=Cause(raw.removed_path, raw.removed_line, True) if raw.removed_line else None,
+        # Without texts, when the file could not be searched for secrets.
+        steps=tuple(
+            FlowStep(step.path, step.line, text)
+            for step, text in zip(raw.steps, steps, strict=False)
+        ),
     )

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert, field, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
+from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Cause
@@ -27,6 +28,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         because_of: the changed line that causes a finding outside the lines that the change adds.
         cause_quote: the text of that line.
         guideline: the line of the repository's guidance that it rests on.
+        steps: the way of a value from its source, as the tracer followed it.
     """
 
     fingerprint: str
@@ -47,6 +49,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     because_of: Cause | None = None
     cause_quote: str = ""
     guideline: Guideline | None = None
+    steps: tuple[FlowStep, ...] = ()
 
 
 class Rejection(Struct, frozen=True):

@@ -391,6 +391,7 @@ def build_finding(
         because_of=first.because_of,
         cause_quote=first.cause_quote,
         guideline=next((one.finding.guideline for one in reports if one.finding.guideline), None),
+        steps=next((one.finding.steps for one in reports if one.finding.steps), ()),
         reports=_several(reports),
         objections=objections,
         standing="proved"

@@ -16,6 +16,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
+CATEGORIES = ("security", "qa", "docs", "architecture")
 CAN_BLOCK = {"proved", "confirmed"}
 """The standing of findings that may block: a model's word alone, or against evidence, may not."""
 
@@ -128,6 +129,16 @@ def decide(
     return "merge", (f"no open finding at or above {policy.needs_changes_at}",)
 
 
+def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
+    """The outcome that a finding alone leads to; one that is not open leads to none."""
+    if finding.state != "open":
+        return "merge"
+    weighs = weight(finding.severity, finding.confidence, policy)
+    if weighs == 2 and finding.standing in CAN_BLOCK:
+        return "block"
+    return "needs_changes" if weighs else "merge"
+
+
 def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
     """What an open finding like this does: 2 it blocks, 1 it needs changes, 0 it is shown."""
     if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
@@ -148,15 +159,52 @@ def _count(findings: Sequence[Finding]) -> str:
 
 
 def exit_code(
-    outcome: Outcome, status: Literal["complete", "incomplete"], fail_on: str
+    outcome: Outcome,
+    status: Literal["complete", "incomplete"],
+    fail_on: str,
+    findings: Iterable[Finding] = (),
+    *,
+    only_new: bool = False,
 ) -> Literal[0, 1, 3]:
     """The exit code of a review: incomplete comes first, then whether ``fail_on`` is reached.
 
     Args:
-        fail_on: an outcome, or ``never``.
+        fail_on: an outcome, ``never``, or bars as ``parse_bars`` reads them.
+        findings: of the verdict; needed for bars and for ``only_new``.
+        only_new: what the previous review had already does not gate.
     """
     if status == "incomplete":
         return EXIT_INCOMPLETE
-    if fail_on == "never" or OUTCOMES.index(outcome) < OUTCOMES.index(fail_on):
+    if fail_on == "never":
         return EXIT_OK
-    return EXIT_GATED
+    found = [f for f in findings if not only_new or f.since_previous != "open"]
+    if fail_on not in OUTCOMES:
+        bars = parse_bars(fail_on)
+        return EXIT_GATED if any(_reaches_bar(finding, bars) for finding in found) else EXIT_OK
+    if only_new:
+        outcome = max((f.outcome for f in found), key=OUTCOMES.index, default="merge")
+    return EXIT_OK if OUTCOMES.index(outcome) < OUTCOMES.index(fail_on) else EXIT_GATED
+
+
+def parse_bars(text: str) -> Mapping[str, Severity]:
+    """``high,qa:critical`` as category → severity at which its findings gate; empty: any category.
+
+    Raises:
+        ValueError: a category or severity is none; says which are.
+    """
+    bars: dict[str, Severity] = {}
+    for part in text.split(","):
+        category, _, name = part.strip().rpartition(":")
+        severity = next((known for known in SEVERITIES if known == name), None)
+        if severity is None:
+            raise ValueError(f"{name!r} is no severity; use {', '.join(SEVERITIES)}")
+        if category and category not in CATEGORIES:
+            raise ValueError(f"{category!r} is no category; use {', '.join(CATEGORIES)}")
+        bars[category] = severity
+    return bars
+
+
+def _reaches_bar(finding: Finding, bars: Mapping[str, Severity]) -> bool:
+    bar = bars.get(finding.category, bars.get(""))
+    counts = finding.state == "open" and finding.standing != "refuted"
+    return counts and bar is not None and _reaches(finding.severity, bar)

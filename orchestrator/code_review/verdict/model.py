@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
+from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
@@ -161,6 +162,10 @@ class Finding(Strict, frozen=True, kw_only=True):
     guideline: Annotated[
         Guideline | None, Meta(description="the line of the repository's guidance that it rests on")
     ] = None
+    steps: Annotated[
+        tuple[FlowStep, ...],
+        Meta(description="the way of a value from its source to here; detail has it as text"),
+    ] = ()
     reports: Annotated[
         tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
     ] = ()
@@ -174,6 +179,9 @@ class Finding(Strict, frozen=True, kw_only=True):
             "with evidence. An unconfirmed or refuted finding cannot block"
         ),
     ] = "proved"
+    outcome: Annotated[Outcome, Meta(description="what the policy makes of this finding alone")] = (
+        "merge"
+    )
     confirmed_by: Annotated[
         tuple[str, ...],
         Meta(description="who besides its first reporter confirms it at this severity"),

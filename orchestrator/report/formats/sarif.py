@@ -6,12 +6,13 @@ https://docs.github.com/code-security/code-scanning/integrating-with-code-scanni
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from orchestrator import __version__
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.formats import Sources
@@ -24,7 +25,7 @@ from orchestrator.report.formats.open_findings import (
     headline,
     place_in_head,
 )
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, escape_code_lines, escape_line
 
 MOST_RESULTS = 5_000
 """Results that code scanning keeps of one run; it takes 25,000 and drops the rest."""
@@ -41,6 +42,7 @@ _SCORES: Mapping[Severity, str] = {
 }
 """What code scanning shows as the severity of a security rule, on the scale of CVSS."""
 _PRECISIONS = ((0.9, "very-high"), (0.7, "high"), (0.4, "medium"), (0.0, "low"))
+_WORD = re.compile(r"[A-Za-z0-9]+")
 _LINK = re.compile(r"(?=[\[\]])")
 
 
@@ -130,6 +132,7 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
     text = "\n\n".join(filter(None, (why, fix and f"Fix: {fix}"))) or f"{title}."
     return {
         "id": finding.rule,
+        "name": "".join(part.capitalize() for part in _WORD.findall(finding.rule)),
         "shortDescription": {"text": _sentence(title)},
         "fullDescription": {"text": _sentence(why or title)},
         "help": {"text": _message(text), "markdown": _markdown_help(text, rule)},
@@ -169,6 +172,8 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
     }
     if finding.since_previous:
         result["baselineState"] = "unchanged" if finding.since_previous == "open" else "new"
+    if finding.steps:
+        result["codeFlows"] = [_describe_flow(finding.steps)]
     if finding.because_of is not None:
         result["relatedLocations"] = [_describe_cause(finding.because_of)]
     if finding.state == "waived":
@@ -176,6 +181,19 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
             {"kind": "external", "status": "accepted", "justification": _message(finding.waiver)}
         ]
     return result
+
+
+def _describe_flow(steps: Sequence[FlowStep]) -> dict[str, Any]:
+    locations = [
+        {
+            "location": {
+                "physicalLocation": {**_locate(step.path), "region": {"startLine": step.line}},
+                "message": {"text": _message(escape_line(step.text))},
+            }
+        }
+        for step in steps
+    ]
+    return {"threadFlows": [{"locations": locations}]}
 
 
 def _describe_cause(cause: Cause) -> dict[str, Any]:
@@ -187,12 +205,15 @@ def _describe_cause(cause: Cause) -> dict[str, Any]:
 
 
 def _locate_finding(finding: Finding) -> dict[str, Any]:
-    where, place = _locate(finding.path), place_in_head(finding)
-    if place.start:
-        where["region"] = {"startLine": place.start, "endLine": place.end}
-        if place.column:
-            where["region"]["startColumn"] = place.column
-    return where
+    """Lines of head; of a line that the change removes, the beginning of the file."""
+    place = place_in_head(finding)
+    region: dict[str, Any] = {"startLine": place.start or 1, "endLine": place.end or 1}
+    if place.column:
+        region["startColumn"] = place.column
+    if place.start and finding.evidence.quote:
+        quote = "\n".join(escape_code_lines(finding.evidence.quote))
+        region["snippet"] = {"text": quote}
+    return {**_locate(finding.path), "region": region}
 
 
 def _locate(path: str) -> dict[str, Any]:
