@@ -142,6 +142,7 @@ class TaintAnalysis:
             frame = Frame(self.run, module)
             self._guarded(frame, functools.partial(self.run.execute, frame, module.tree.body))
         names: list[str] = []
+        known = set(self.run.contexts)
         for span in chosen:
             function = self.run.functions.get(span.node)
             if function is not None and self._is_due(function):
@@ -149,13 +150,15 @@ class TaintAnalysis:
                 if any(taint.kind in REMOTE for taint in self._run_function(function)):
                     names.append(span.node.name)
                 names.extend(self._kept.pop(function, ()))
+        names.extend(ref.rpartition(".")[2] for ref in self.run.contexts if ref not in known)
         return names
 
     def _is_due(self, function: Function) -> bool:
-        """Whether a function has not been run, or not since its object holds more."""
+        """Whether a function has not been run, or not since its object or request holds more."""
         if function.node not in self._done:
             return True
-        held = frozenset(self.run.held.get(function.cls, ()) if function.cls else ())
+        own = self.run.held.get(function.cls, ()) if function.cls else ()
+        held = frozenset((*own, *self.run.contexts))
         if self._held.get(function, frozenset()) == held:
             return False
         self._held[function] = held

@@ -51,6 +51,9 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
             return member
     if base.known and base.const is not None:
         return UNKNOWN  # what is None here is set by then, by something that is not followed
+    kept = frame.run.contexts.get(f"{base.ref}.{name}") if frame.run.contexts else None
+    if kept is not None:
+        return kept
     value = external_value(frame, f"{base.ref or '?'}.{name}", node)
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
@@ -179,6 +182,8 @@ def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     """Perform ``base.name = value``."""
     if isinstance(base.target, Class) and not collect_taints(value, frame.state):
         _keep_in_class(frame, base.target, name, value)
+    if base.ref and frame.run.models.listed("contexts", base.ref):
+        _keep_in_context(frame, f"{base.ref}.{name}", value)
     strong = len(base.locs) == 1
     for loc in base.locs:
         obj = frame.state.object(loc)
@@ -187,3 +192,10 @@ def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
             frame.state.objects[loc] = obj.put(name, value if old is None else join(old, value))
         elif obj.kind == "cells":
             frame.state.objects[loc] = obj.put((name,), value)
+
+
+def _keep_in_context(frame: Frame, ref: str, value: Value) -> None:
+    """Remember what comes from outside in an object that all functions of a request share."""
+    if value.taints:
+        facts = [taint.with_facts(frame.state.facts_of(taint)) for taint in value.taints]
+        frame.run.contexts.setdefault(ref, Value(taints=tuple(facts), marks=value.marks))

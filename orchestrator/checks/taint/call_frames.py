@@ -98,6 +98,7 @@ class Run(Struct, eq=False):
         given_safe: functions that a request handler was seen to call with nothing from outside.
         handling: a request handler is being run.
         held: by class, the attributes that some method sets to what comes from a request.
+        contexts: by dotted name, what comes from outside in objects that a whole request shares.
         constructed: by the definition of a class, the first call in a module's body that makes one.
         pending: by module, the objects that its body makes and whose constructors are yet to run.
 
@@ -121,6 +122,7 @@ class Run(Struct, eq=False):
     given_safe: set[Function] = field(default_factory=set)
     handling: bool = False
     held: dict[Class, dict[str, Value]] = field(default_factory=dict)
+    contexts: dict[str, Value] = field(default_factory=dict)
     constructed: dict[ast.AST, Call] = field(default_factory=dict)
     pending: dict[str, list[tuple[Value, Call]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)

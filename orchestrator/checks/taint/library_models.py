@@ -225,7 +225,7 @@ _SECTIONS: Final[dict[str, type[Any]]] = {
 _BY_NAME: Final = (
     "sources", "sinks", "sanitizers", "propagators", "tests", "parts", "stores", "checks", "routes"
 )  # fmt: skip
-_LISTS: Final = ("stops", "noreturn", "objects", "containers", "runs", "lookups")
+_LISTS: Final = ("stops", "noreturn", "objects", "containers", "runs", "lookups", "contexts")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
