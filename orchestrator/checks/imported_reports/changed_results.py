@@ -48,17 +48,23 @@ class _Head(Struct):
     Attributes:
         names: last part of a path → the paths of the tree that end in it.
         counted: path of a changed file → its lines that count; None: all.
+        changed_names: the last parts of the paths of the changed files.
+        placed: places of a result → the path that they mean; a report names few files often.
     """
 
     root: str
     names: Mapping[str, list[str]]
     counted: Mapping[str, frozenset[int] | None]
+    changed_names: frozenset[str]
     lines: dict[str, list[str] | None] = field(default_factory=dict)
+    placed: dict[tuple[str, ...], str | None] = field(default_factory=dict)
 
-    @property
-    def changed_names(self) -> frozenset[str]:
-        """The last parts of the paths of the changed files."""
-        return frozenset(map(basename, self.counted))
+    def meant(self, places: tuple[str, ...]) -> str | None:
+        """The path of the tree that the places of a result mean; None: none, or more than one."""
+        if places not in self.placed:
+            same_name = self.names.get(basename(places[0]), [])
+            self.placed[places] = find_meant(list(places), same_name)
+        return self.placed[places]
 
     def text(self, path: str) -> list[str] | None:
         """The lines of a changed file; None where it cannot be read."""
@@ -80,7 +86,7 @@ def run(job: dict[str, Any]) -> CheckReply:
         for file in job["files"]
         if file["status"] != "deleted"
     }
-    head = _Head(job["head_root"], names, counted)
+    head = _Head(job["head_root"], names, counted, frozenset(map(basename, counted)))
     gaps: dict[str, str] = {}
     found: dict[RawFinding, None] = {}
     count = 0
@@ -119,11 +125,11 @@ def _collect(
     """Add a report's findings; returns why parts of it are left out."""
     left: dict[str, list[str]] = defaultdict(list)
     for result in report.results:
-        raw = _place(result, head, severities, left)
-        if raw and len(found) < MOST:
-            found[raw] = None
-        elif raw:
-            left[f"findings beyond the first {MOST}"].append(raw.path)
+        place = _place(result, head, left)
+        if place and len(found) < MOST:
+            found[_finding(result, *place, severities)] = None
+        elif place:
+            left[f"findings beyond the first {MOST}"].append(place[0])
     return [*(one_line(gap, 300) for gap in report.gaps), *map(_counts, left.items())]
 
 
@@ -141,15 +147,13 @@ def _counts(entry: tuple[str, list[str]]) -> str:
     return f"left out {why}: {len(names)}, such as {shown}"
 
 
-def _place(
-    result: Result, head: _Head, severities: Mapping[str, str], left: dict[str, list[str]]
-) -> RawFinding | None:
-    """The finding of a result; None: not of the change, or in ``left`` with the reason."""
+def _place(result: Result, head: _Head, left: dict[str, list[str]]) -> tuple[str, int] | None:
+    """A result's path and last line; None: not of the change, or in ``left`` with the reason."""
     if not result.places:
         left["results without a file"].append(f"{result.tool} {result.rule}")
         return None
-    places = [normpath(place.replace("\\", "/")) for place in result.places]
-    path = find_meant(places, head.names.get(basename(places[0]), []))
+    places = tuple(normpath(place.replace("\\", "/")) for place in result.places)
+    path = head.meant(places)
     if path is None:
         if places[0].startswith(("/", "../")) or ":" in places[0][:2]:
             left["results in files outside the repository"].append(places[0])
@@ -172,7 +176,7 @@ def _place(
     counted = head.counted[path]
     if counted is not None and counted.isdisjoint(range(result.line, last + 1)):
         return None
-    return _finding(result, path, last, severities)
+    return path, last
 
 
 def _is_other(snippet: str, lines: list[str], line: int) -> bool:

@@ -173,6 +173,7 @@ def _places(written: str, roots: Sequence[str]) -> list[str]:
 
 def find_meant(places: list[str], candidates: list[str]) -> str | None:
     """The candidate that shares the longest end with a place; None when two share as much."""
+    candidates = [path for path in candidates if path in places] or candidates
     shared = {path: max(_shared(place, path) for place in places) for path in candidates}
     most = max(shared.values(), default=(False, 0))
     best = [path for path, much in shared.items() if much == most and most[1]]

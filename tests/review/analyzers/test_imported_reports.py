@@ -12,6 +12,7 @@ from orchestrator.app.imported_report_copies import LARGEST
 from orchestrator.app.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
 from orchestrator.app.stored_runs import show_run
+from orchestrator.checks.imported_reports import changed_results
 from orchestrator.checks.imported_reports.formats import read_report
 from orchestrator.checks.imported_reports.result import NotAReportError, Result
 from orchestrator.cli.main import main
@@ -302,3 +303,39 @@ def test_a_type_checkers_lines_are_findings_with_its_own_rules(tmp_path: Path) -
     (found,) = imported(verdict)
     assert (found.rule, found.start_line) == ("import.mypy.return-value", 2)
     assert found.title == 'Incompatible return value type (got "int", expected "str")'
+
+
+def test_the_work_on_a_large_report_is_bounded_by_its_files_and_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results beyond the most are only counted, and results of one file are placed once."""
+    calls: list[str] = []
+    for name in ("find_secrets_by_line", "find_meant"):
+        real = getattr(changed_results, name)
+
+        def counted(*given: Any, real: Any = real, name: str = name) -> Any:
+            calls.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(changed_results, name, counted)
+    (tmp_path / "pay.py").write_text("x = 1\n" * 3000)
+    run = sarif("pay.py", 1)
+    run["results"] = [sarif("pay.py", line)["results"][0] for line in range(1, 3001)]
+    (tmp_path / "report").write_bytes(log(run))
+    reply = changed_results.run(
+        {
+            "head_root": str(tmp_path),
+            "head_tree": ["pay.py", "other/pay.py"],
+            "head_commit": "",
+            "files": [{"path": "pay.py", "status": "added", "added": list(range(1, 3001))}],
+            "lines": "added",
+            "severities": {},
+            "reports": [
+                {"name": "report", "path": str(tmp_path / "report"), "format": "", "error": ""}
+            ],
+        }
+    )
+    assert len(reply.findings) == changed_results.MOST
+    assert reply.gaps == {"report": "left out findings beyond the first 2000: 1000, such as pay.py"}
+    assert calls.count("find_secrets_by_line") == changed_results.MOST
+    assert calls.count("find_meant") == 1
