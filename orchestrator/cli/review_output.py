@@ -111,7 +111,7 @@ def deliver(
         verdict.verdict, verdict.status, fail_on, verdict.findings, only_new=args.only_new
     )
     verdict = replace(verdict, exit_code=code)
-    outputs.write(verdict)
+    outputs.write(verdict, args.repo)
     _print_report(args, outputs, verdict)
     write_job_files(verdict, os.environ)
     return code

@@ -16,7 +16,17 @@ from orchestrator.report.terminal_escaping import escape_line, quote_path
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
 
-FORMAT_NAMES = ("json", "sarif", "github", "gitlab", "rdjson", "junit", "checkstyle", "markdown")
+FORMAT_NAMES = (
+    "json",
+    "sarif",
+    "github",
+    "gitlab",
+    "rdjson",
+    "junit",
+    "checkstyle",
+    "html",
+    "markdown",
+)
 """Those of ``orchestrator.report.formats``, which a start of the command need not import."""
 
 
@@ -82,21 +92,31 @@ class Outputs:
         """Whether one of them is standard output, so that the report must not be."""
         return any(output.target.to_stdout for output in self._outputs)
 
-    def write(self, verdict: Verdict) -> None:
+    def write(self, verdict: Verdict, repo: Path | None = None) -> None:
         """Write every format; one that cannot be written does not keep the others from it.
+
+        Args:
+            repo: the repository, whose commits a page shows lines of.
 
         Raises:
             OutputError: one or more could not be written.
         """
         if not self._outputs:
             return
+        from msgspec.structs import replace
+
         from orchestrator.report.formats import FORMATS, Sources, render_format
 
+        formats = {output.format for output in self._outputs}
         sources = Sources()
-        if any(output.format == "sarif" for output in self._outputs):
+        if "sarif" in formats:
             from orchestrator.app.catalog_listing import shipped_rules
 
-            sources = Sources(rules=shipped_rules())
+            sources = replace(sources, rules=shipped_rules())
+        if "html" in formats:
+            from orchestrator.app.finding_excerpts import read_excerpts
+
+            sources = replace(sources, excerpts=read_excerpts(repo, verdict))
         errors: list[OutputError] = []
         for name, target in self._outputs:
             try:

@@ -32,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.stored_runs import load_verdict
 
     outputs = Outputs(args.formats, "--to")
-    outputs.write(load_verdict(args.repo, args.source))
+    outputs.write(load_verdict(args.repo, args.source), args.repo)
     return EXIT_OK

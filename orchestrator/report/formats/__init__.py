@@ -4,12 +4,13 @@ A format is a row of ``FORMATS``; its module is imported when it is asked for. E
 what the verdict says and computes nothing of its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
 from msgspec import Struct
 
+from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Verdict
 
@@ -39,6 +40,7 @@ FORMATS: Mapping[str, Format] = {
     "rdjson": Format("rdjson", "render_rdjson", "Reviewdog Diagnostic Format"),
     "junit": Format("xml_formats", "render_junit", "JUnit XML, for the test view of a CI system"),
     "checkstyle": Format("xml_formats", "render_checkstyle", "Checkstyle XML"),
+    "html": Format("html_page", "render_html", "one page to read in a browser"),
     "markdown": Format("markdown", "render_markdown", "a summary for a comment or a job's page"),
 }
 
@@ -48,9 +50,11 @@ class Sources(Struct, frozen=True):
 
     Attributes:
         rules: id → rule, of the findings' rules that the shipped table has.
+        excerpts: id of a finding → lines of the change around it.
     """
 
     rules: Mapping[str, Rule] = {}
+    excerpts: Mapping[str, Sequence[ExcerptLine]] = {}
 
 
 Renderer = Callable[[Verdict, Sources], str]

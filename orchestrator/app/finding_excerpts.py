@@ -1,0 +1,117 @@
+"""Lines of a change around its findings, read from the repository's objects, without secrets."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from msgspec import Struct
+
+from orchestrator.app import state_directory
+from orchestrator.checks.check_io import Source
+from orchestrator.checks.redacted_quotes import redact_secrets
+from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
+from orchestrator.code_review.change.git.commands import PLAIN_DIFF, Git
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.errors import DiffcourtError
+
+AROUND = 6
+"""Lines before and after a finding."""
+MOST_FILES = 300
+MOST_LINES = 60
+"""Lines of one excerpt."""
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class ExcerptLine(Struct, frozen=True):
+    """One line of a diff.
+
+    Attributes:
+        old, new: 1-based numbers in base and head; 0 on the side that does not have it.
+        text: with its secrets redacted.
+    """
+
+    kind: Literal["same", "added", "removed"]
+    old: int
+    new: int
+    text: str
+
+
+def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[ExcerptLine]]:
+    """Id of an open finding → the diff around it; none where the commits are not at hand."""
+    commits = verdict.change.base, verdict.change.head
+    if not all(map(_COMMIT.fullmatch, commits)):
+        return {}
+    if not state_directory.inside_repository(repo or Path()):
+        return {}
+    by_path: dict[str, list[Finding]] = {}
+    for finding in verdict.findings:
+        if finding.state == "open" and len(by_path) < MOST_FILES:
+            by_path.setdefault(finding.path, []).append(finding)
+    try:
+        return anyio.run(_read, repo or Path(), commits, by_path)
+    except DiffcourtError:  # a page without the lines around is better than none
+        return {}
+
+
+async def _read(
+    repo: Path, commits: tuple[str, str], by_path: Mapping[str, Sequence[Finding]]
+) -> dict[str, Sequence[ExcerptLine]]:
+    git = await Git.open(repo)
+    base, head = commits
+    found: dict[str, Sequence[ExcerptLine]] = {}
+    for path, findings in by_path.items():
+        options = (*PLAIN_DIFF, f"-U{AROUND}", "--no-renames")
+        text = await git.run("diff", *options, base, head, "--", path)
+        lines = _without_secrets(path, list(_parse(text.decode("utf-8", "surrogateescape"))))
+        for finding in findings:
+            found[finding.id] = _around(finding, lines)
+    return found
+
+
+def _parse(diff: str) -> Iterator[ExcerptLine]:
+    """The lines of the hunks of one file."""
+    old = new = 0
+    for line in diff.split("\n"):
+        if hunk := _HUNK.match(line):
+            old, new = int(hunk[1]), int(hunk[2])
+        elif not (old or new) or not line or line[0] == "\\":
+            continue
+        elif line[0] == "+":
+            yield ExcerptLine("added", 0, new, line[1:].rstrip("\r"))
+            new += 1
+        elif line[0] == "-":
+            yield ExcerptLine("removed", old, 0, line[1:].rstrip("\r"))
+            old += 1
+        else:
+            yield ExcerptLine("same", old, new, line[1:].rstrip("\r"))
+            old, new = old + 1, new + 1
+
+
+def _without_secrets(path: str, lines: Sequence[ExcerptLine]) -> list[ExcerptLine]:
+    """The lines with what the secret scan finds in them redacted, on both sides."""
+    text = "\n".join(line.text for line in lines)
+    source = Source(path, text.encode("utf-8", "surrogateescape"))
+    secrets: dict[int, list[str]] = {}
+    for number, secret in find_secrets_by_line(source):
+        secrets.setdefault(number, []).append(secret)
+    return [
+        ExcerptLine(line.kind, line.old, line.new, redact_secrets(line.text, secrets.get(at, ())))
+        for at, line in enumerate(lines, 1)
+    ]
+
+
+def _around(finding: Finding, lines: Sequence[ExcerptLine]) -> Sequence[ExcerptLine]:
+    """The lines near a finding on its side; none where the diff does not show it."""
+    removed = finding.evidence.side == "base"
+    cited = [
+        at
+        for at, line in enumerate(lines)
+        if finding.start_line <= (line.old if removed else line.new) <= finding.end_line
+    ]
+    if not cited:
+        return ()
+    return lines[max(cited[0] - AROUND, 0) : cited[-1] + AROUND + 1][:MOST_LINES]

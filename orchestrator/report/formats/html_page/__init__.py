@@ -1,0 +1,49 @@
+"""The verdict as one self-contained page: no network, a strict policy, readable without script."""
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.formats import Sources
+from orchestrator.report.formats.html_page.findings import render_findings, text
+from orchestrator.report.formats.html_page.overview import (
+    render_checks,
+    render_coverage,
+    render_header,
+    render_review,
+    title_of,
+)
+
+
+def render_html(verdict: Verdict, sources: Sources) -> str:
+    """The page; nothing in it is fetched, and only our own script and style may run."""
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    ran = f"Run {verdict.run_id}, Diffcourt {verdict.provenance.version}, digest {verdict.digest}"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{text(title_of(verdict))}</title><style>{style}</style></head>\n"
+        '<body><a class="skip" href="#findings">Skip to the findings</a>\n'
+        f"{render_header(verdict)}\n<main>\n{render_findings(verdict, sources.excerpts)}\n"
+        f"{render_coverage(verdict)}\n{render_checks(verdict)}\n{render_review(verdict)}\n</main>\n"
+        f'<footer><div class="small soft">{text(ran)}</div></footer>\n'
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

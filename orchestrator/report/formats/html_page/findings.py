@@ -1,0 +1,122 @@
+"""Findings as articles of the page: words, code, the way of a value, and who stands behind it."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from orchestrator.app.finding_excerpts import ExcerptLine
+from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.report.findings_text import format_location
+from orchestrator.report.formats.html_page.code_lines import render_excerpt
+from orchestrator.report.formats.open_findings import counted_findings
+from orchestrator.report.terminal_escaping import escape_unprintable
+
+MOST = 5_000
+"""Findings that a page shows."""
+
+
+def text(raw: str) -> str:
+    """External text as HTML, with unprintable characters escaped."""
+    return escape("\n".join(escape_unprintable(line.expandtabs(4)) for line in raw.split("\n")))
+
+
+def render_findings(verdict: Verdict, excerpts: Mapping[str, Sequence[ExcerptLine]]) -> str:
+    """All open findings, gravest first, then waived and rejected ones folded away."""
+    findings = counted_findings(verdict)
+    parts = ['<section aria-labelledby="findings"><h2 id="findings">Findings</h2>']
+    if not findings:
+        parts.append("<p>No open findings.</p>")
+    else:
+        parts.append(_render_filters(findings))
+        parts += [_render_article(one, excerpts.get(one.id, ())) for one in findings[:MOST]]
+        if len(findings) > MOST:
+            parts.append(f"<p>{len(findings) - MOST:,} more are in the verdict.</p>")
+    waived = [(one, one.waiver) for one in verdict.findings if one.state == "waived"]
+    parts.append(_render_folded("Waived: accepted, not counted", waived))
+    rejected = [(entry.finding, entry.reason) for entry in verdict.rejected]
+    parts.append(_render_folded("Rejected: reported, not counted", rejected))
+    return "".join([*parts, "</section>"])
+
+
+def _render_filters(findings: Sequence[Finding]) -> str:
+    severities = [name for name in SEVERITIES if any(one.severity == name for one in findings)]
+    buttons = "".join(
+        f'<button type="button" data-severity="{name}" aria-pressed="false">{name}</button>'
+        for name in severities
+    )
+    categories = sorted({one.category for one in findings})
+    options = "".join(f'<option value="{text(one)}">{text(one)}</option>' for one in categories)
+    fresh = '<button type="button" id="fresh" aria-pressed="false">only new</button>'
+    compared = any(one.since_previous for one in findings)
+    return (
+        '<div class="bar" role="search" aria-label="Filter the findings">'
+        '<input id="search" type="search" aria-label="Words to look for" '
+        'placeholder="Filter: file, rule, words (press /)">'
+        f'<select id="category" aria-label="Category"><option value="">all categories</option>'
+        f"{options}</select>{buttons}{fresh if compared else ''}"
+        '<span id="shown" class="small soft" role="status"></span></div>'
+    )
+
+
+def _render_article(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
+    name = text(finding.id)
+    since = finding.since_previous if finding.since_previous in {"new", "reopened"} else ""
+    marks = f'<span class="pill">{finding.severity}</span>'
+    if since:
+        marks += f'<span class="pill">{since}</span>'
+    reporters = ", ".join(finding.reported_by)
+    meta = [
+        f"<span>{name}</span>",
+        f"<span>{text(finding.rule)}</span>",
+        *(f"<span>CWE-{number}</span>" for number in finding.cwe),
+        f"<span>confidence {finding.confidence:.2f}, {finding.standing}</span>",
+        f"<span>by {text(reporters)}</span>",
+    ]
+    return (
+        f'<article id="{name}" class="{finding.severity}" tabindex="-1" '
+        f'data-severity="{finding.severity}" data-category="{text(finding.category)}" '
+        f'data-since="{finding.since_previous}" aria-labelledby="{name}-title">'
+        f'<h3 id="{name}-title">{marks}{text(finding.title)}</h3>'
+        f'<p class="place">{text(format_location(finding))}</p>'
+        f"{_render_words(finding)}{render_excerpt(finding, lines)}{_render_steps(finding)}"
+        f'<p class="meta small soft">{"".join(meta)}</p></article>'
+    )
+
+
+def _render_words(finding: Finding) -> str:
+    rows = [("Why", finding.detail if not finding.steps else finding.detail.partition("\n")[0])]
+    rows.append(("Fix", finding.fix_suggestion))
+    if finding.because_of is not None:
+        where = f"{finding.because_of.path}:{finding.because_of.line}"
+        rows.append(("Because of", f"{where}  {finding.cause_quote}"))
+    rows += [(f"But ({one.by})", one.reason) for one in finding.objections]
+    if finding.confirmed_by:
+        rows.append(("Confirmed by", ", ".join(finding.confirmed_by)))
+    if finding.waiver:
+        rows.append(("Waiver", finding.waiver))
+    listed = "".join(
+        f"<dt>{text(name)}</dt><dd>{text(words)}</dd>" for name, words in rows if words
+    )
+    return f'<dl class="words">{listed}</dl>' if listed else ""
+
+
+def _render_steps(finding: Finding) -> str:
+    if not finding.steps:
+        return ""
+    items = "".join(
+        f'<li><span class="place">{text(step.path)}:{step.line}</span> {text(step.text)}</li>'
+        for step in finding.steps
+    )
+    return f'<ol class="steps" aria-label="The way of the value">{items}</ol>'
+
+
+def _render_folded(heading: str, entries: Sequence[tuple[Finding, str]]) -> str:
+    if not entries:
+        return ""
+    items = "".join(
+        f'<li><span class="place">{text(format_location(finding))}</span> '
+        f"{finding.severity}: {text(finding.title)}<br>"
+        f'<span class="soft">{text(why)}</span></li>'
+        for finding, why in entries[:MOST]
+    )
+    return f"<details><summary>{heading} ({len(entries):,})</summary><ul>{items}</ul></details>"

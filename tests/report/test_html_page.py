@@ -1,0 +1,154 @@
+"""The verdict as a page: whole, safe against hostile text, and run in a real browser where one is."""
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app.finding_excerpts import ExcerptLine, read_excerpts
+from orchestrator.app.run_review import run_review
+from orchestrator.app.types import ReviewOptions
+from orchestrator.checks.check_io import FlowStep
+from orchestrator.code_review.verdict.model import AgentReport, CriterionScore, Score, Verdict
+from orchestrator.report.formats import Sources, render_format
+from tests.report.test_formats import hostile
+from tests.report.verdict_samples import finding, verdict
+from tests.review.review_kit import Repo
+
+ATTACK = "</script></style><script>document.title='pwned'</script><img src=x onerror=alert(1)>\"'"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Outline(HTMLParser):
+    """The elements of a page, and the attributes that could fetch or run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.risky: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name.startswith("on") or name in {"src", "style"}:
+                self.risky.append(name)
+            if name == "href" and not (value or "").startswith("#"):
+                self.risky.append(f"href {value}")
+            if name == "id":
+                self.ids.append(value or "")
+
+
+def outline(page: str) -> Outline:
+    parser = Outline()
+    parser.feed(page)
+    parser.close()
+    return parser
+
+
+def render(given: Verdict, **sources: object) -> str:
+    return render_format("html", given, Sources(**sources))  # type: ignore[arg-type]
+
+
+def attacked() -> Verdict:
+    """A verdict in which every text tries to run something."""
+    bad = finding(
+        1,
+        title=ATTACK,
+        detail=ATTACK,
+        fix_suggestion=ATTACK,
+        path=f"src/{ATTACK}.py",
+        rule="x.y",
+        reported_by=(ATTACK,),
+        steps=(FlowStep(ATTACK, 1, ATTACK),),
+    )
+    return verdict(
+        run_id=ATTACK,
+        lead_summary=ATTACK,
+        reasons=(ATTACK,),
+        findings=(bad, finding(2, state="waived", waiver=ATTACK)),
+        agents=(AgentReport(agent=ATTACK, iteration=1, status="ok", summary=ATTACK),),
+        score=Score(
+            total=0.5,
+            threshold=0.8,
+            criteria=(CriterionScore(id=ATTACK, kind="judged", weight=1, score=0.5, why=ATTACK),),
+        ),
+    )
+
+
+@pytest.mark.parametrize("make", [attacked, hostile, verdict])
+def test_nothing_of_a_verdict_becomes_markup(make: object) -> None:
+    given = make()  # type: ignore[operator]
+    lines = [ExcerptLine("added", 0, 42, ATTACK), ExcerptLine("same", 1, 43, "x = 1\udcff\x1b[0m")]
+    found = outline(render(given, excerpts={"F1": lines}))
+    assert found.risky == []
+    assert found.tags.count("script") == 1
+    assert found.tags.count("style") == 1
+    assert "img" not in found.tags
+    assert len(found.ids) == len(set(found.ids))
+
+
+def test_the_policy_lets_only_our_own_script_and_style_run() -> None:
+    page = render(verdict())
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    for tag in ("script", "style"):
+        body = re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert body is not None
+        digest = base64.b64encode(hashlib.sha256(body[1].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy[1]
+    assert policy[1].startswith("default-src 'none';")
+    assert "http" not in re.sub(r'http-equiv="', "", page)
+
+
+def test_the_page_has_the_code_around_a_finding_from_the_commits(tmp_path: Path) -> None:
+    repo = Repo(tmp_path / "repo")
+    token = "ghp_" + "a8Bd0Kq2Zr5Tx7Wm1Nc4Vf6Hj9Ls3Py0Ge2u"
+    repo.commit({"app.py": "import subprocess\n\n\ndef run(x):\n    return x\n"})
+    repo.commit({"app.py": f"import subprocess\n\nT = '{token}'\n\ndef run(x):\n"
+                           "    subprocess.run(x, shell=True)\n"})  # fmt: skip
+    options = ReviewOptions(repo=repo.path, base="HEAD~1", no_cache=True)
+    given = run_review(options, lambda event: None)
+    excerpts = read_excerpts(repo.path, given)
+    shell = next(one for one in given.findings if one.rule == "security.subprocess-shell")
+    lines = excerpts[shell.id]
+    assert [(line.kind, line.old, line.new) for line in lines][-2:] == [
+        ("removed", 5, 0),
+        ("added", 0, 6),
+    ]
+    page = render(given, excerpts=excerpts)
+    assert '<tr class="cite">' in page
+    assert '<tr class="del">' in page
+    assert token not in page
+    assert "[redacted]" in page
+    other = Repo(tmp_path / "other")
+    other.commit({"a": ""})
+    assert read_excerpts(other.path, given) == {}
+
+
+def test_thousands_of_findings_make_a_page_of_bounded_size() -> None:
+    many = tuple(finding(number, detail="x" * 200) for number in range(1, 5_101))
+    page = render(verdict(findings=many))
+    assert page.count("<article") == 5_000
+    assert "100 more are in the verdict" in page
+    assert len(page) < 12_000_000
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium; apt-get install chromium")
+def test_a_browser_runs_our_script_and_nothing_of_the_verdict(tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    file = tmp_path / "page.html"
+    file.write_text(render(attacked()), encoding="utf-8")
+    done = subprocess.run(
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+         f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert '<html lang="en" class="script">' in done.stdout
+    assert "1 of 1 findings" in done.stdout
+    assert "<title>pwned" not in done.stdout
