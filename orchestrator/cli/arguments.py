@@ -21,6 +21,18 @@ exit codes:
 """
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps each paragraph of a description; a paragraph with indented lines stays as written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import fill
+
+        return "\n\n".join(
+            paragraph if "\n " in paragraph else fill(" ".join(paragraph.split()), width)
+            for paragraph in text.split("\n\n")
+        )
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser with one-line errors and without abbreviated options.
 
@@ -28,7 +40,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **settings: Any) -> None:
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("formatter_class", HelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
 
     def format_help(self) -> str:

@@ -13,12 +13,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt runs import": ("./run", "./run/journal.jsonl"),
     "diffcourt show": ("", "20261122-101500-4f2a --json"),
     "diffcourt waive": (
-        "F3 --why 'Run by hand only.' --by 'Dana Reyes'",
-        "security.subprocess-shell --path 'tools/**' --why 'Run by hand only.' --until 2027-06-30",
+        "F3 --why 'Run by hand only.' --by security-team",
+        "security.subprocess-shell --path 'tools/**' --why Safe",
     ),
     "diffcourt override": (
         "latest --reason 'The old client is gone on Monday.'",
-        "20261122-101500-4f2a --verdict block --reason 'Breaks the import of last year.'",
+        "latest --verdict block --reason 'Breaks an import.'",
     ),
     "diffcourt export": (
         "--to sarif=results.sarif",

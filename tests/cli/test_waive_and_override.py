@@ -33,7 +33,16 @@ def repo(
 def test_a_finding_is_waived_by_its_fingerprint_and_counts_once_it_is_in_base(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["waive", "F1", "--why", 'It\'s "ours": # yes', "--by", "Dana", "--until", "2999-12-31"]
+    words = [
+        "waive",
+        "F1",
+        "--why",
+        'It\'s "ours": # yes',
+        "--by",
+        "security-team",
+        "--until",
+        "2999-12-31",
+    ]
     assert main(words) == 0
     printed = capsys.readouterr().out
     text = (repo.path / FILE).read_text()
@@ -56,7 +65,7 @@ def test_a_finding_is_waived_by_its_fingerprint_and_counts_once_it_is_in_base(
     repo.git("rebase", "-q", "main")
     assert main(REVIEW) == 0
     (finding,) = [one for one in load_verdict(None, "latest").findings if one.rule == RULE]
-    assert (finding.state, finding.waiver) == ("waived", 'It\'s "ours": # yes (Dana)')
+    assert (finding.state, finding.waiver) == ("waived", 'It\'s "ours": # yes (security-team)')
 
 
 @pytest.mark.parametrize(

@@ -108,12 +108,17 @@ async def test_the_repositorys_own_file_of_waivers_counts_and_names_who_accepts(
     tmp_path: Path,
 ) -> None:
     verdict = await reviewed_file(
-        tmp_path, f"  - {{rule: {RULE}, why: Run by hand only., by: Dana Reyes}}\n"
+        tmp_path, f"  - {{rule: {RULE}, why: Run by hand only., by: security-team}}\n"
     )
     found = shell_finding(verdict)
-    assert (found.state, found.waiver) == ("waived", "Run by hand only. (Dana Reyes)")
+    assert (found.state, found.waiver) == ("waived", "Run by hand only. (security-team)")
     (use,) = verdict.waivers
-    assert (use.state, use.name, use.by, use.findings) == ("used", RULE, "Dana Reyes", (found.id,))
+    assert (use.state, use.name, use.by, use.findings) == (
+        "used",
+        RULE,
+        "security-team",
+        (found.id,),
+    )
 
 
 async def test_expired_waivers_and_those_for_no_file_are_listed(tmp_path: Path) -> None:
@@ -130,7 +135,7 @@ async def test_expired_waivers_and_those_for_no_file_are_listed(tmp_path: Path) 
     ]
 
 
-@pytest.mark.parametrize(("by", "state"), [("", "open"), (", by: Dana", "waived")])
+@pytest.mark.parametrize(("by", "state"), [("", "open"), (", by: security-team", "waived")])
 async def test_a_critical_finding_is_waived_by_a_named_person_only(
     tmp_path: Path, by: str, state: str
 ) -> None:
