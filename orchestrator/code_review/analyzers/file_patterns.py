@@ -32,6 +32,7 @@ PATTERN_LANGUAGES = (
     *("*.go", "*.java", "*.rb", "*.rake", "*.erb"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
+    *("*.tf", "*.hcl"),
 )
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")

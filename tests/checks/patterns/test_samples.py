@@ -13,7 +13,7 @@ from tests.checks.patterns.test_pattern_files import look
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
 SUFFIXES = {
     "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py",
-    "ruby": ".rb", "rust": ".rs",
+    "ruby": ".rb", "rust": ".rs", "terraform": ".tf",
 }  # fmt: skip
 FOUND_AT_LEAST = 0.8
 
