@@ -21,6 +21,7 @@ from orchestrator.checks.check_io import (
     Source,
     check_files,
 )
+from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
 from orchestrator.checks.patterns.template_code_extraction import (
     extract_php,
@@ -69,6 +70,8 @@ def _parts(source: Source) -> list[Source]:
         ]
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
+    elif is_container_file(source.name):
+        programs = [("sh", extract_commands(source.text))]
     elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
         return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
     else:
@@ -115,7 +118,9 @@ def _parsed(source: Source, language: Language) -> tuple[str, SgNode]:
     for grammar in grammars:
         root = SgRoot(text, grammar).root()
         found = _error(root)
-        if found is None or (language.tolerant and not _is_mostly_broken(root)):
+        # Where another tool reads the language, that one names what cannot be parsed.
+        enough = language.prefilter or not _is_mostly_broken(root)
+        if found is None or (language.tolerant and enough):
             return grammar, root
         broken = broken or found
     assert broken is not None

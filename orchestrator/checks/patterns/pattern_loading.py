@@ -4,7 +4,8 @@ A file holds:
 
     grammars   file suffix -> names of ast-grep's grammars; the first that parses the file is used
     prefilter  true: a file with no pattern's words is not examined; other tools read the language
-    tolerant   true: what the grammar reads is examined where it cannot parse all of a file
+    tolerant   true: what the grammar reads is examined where it cannot parse all of a file;
+               without prefilter at least three quarters of the lines must be read
     scopes     kinds of node that open a scope for names
     names      kinds of node that are a name
     unpacks    kinds of node that hold several names to the left of an assignment

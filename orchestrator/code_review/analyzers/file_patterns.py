@@ -32,7 +32,13 @@ PATTERN_LANGUAGES = (
     *("*.go", "*.java", "*.rb", "*.rake", "*.erb"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
-    *("*.tf", "*.hcl"),
+    *("*.tf", "*.tfvars", "*.hcl"),
+)
+SHELL_SCRIPTS = ("*.sh", "*.bash", "*.ksh")
+CONTAINER_FILES = tuple(
+    f"{before}{name}{after}"
+    for name in ("Dockerfile", "Containerfile", "dockerfile", "containerfile")
+    for before, after in (("", ""), ("", ".*"), ("*.", ""))
 )
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")

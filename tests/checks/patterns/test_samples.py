@@ -13,7 +13,7 @@ from tests.checks.patterns.test_pattern_files import look
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
 SUFFIXES = {
     "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py",
-    "ruby": ".rb", "rust": ".rs", "terraform": ".tf",
+    "ruby": ".rb", "rust": ".rs", "terraform": ".tf", "shell": ".sh", "container": ".Dockerfile",
 }  # fmt: skip
 FOUND_AT_LEAST = 0.8
 

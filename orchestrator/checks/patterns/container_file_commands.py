@@ -1,0 +1,57 @@
+"""The shell commands of a Dockerfile, as a script on the lines where they are."""
+
+import re
+from collections.abc import Iterator
+
+_NAME = re.compile(r"(?:^|\.)(?:docker|container)file(?:\.|$)")
+_INSTRUCTION = re.compile(r"\s*(?:ONBUILD\s+)?(RUN|ADD)\s+(?:--[\w-]+=\S+\s+)*", re.IGNORECASE)
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\s*$")
+_LEFT_OUT = re.compile(r"\s*(?:#|$)")
+_CONTINUED = re.compile(r"\\\s*$")
+
+
+def is_container_file(name: str) -> bool:
+    """Whether a file is a Dockerfile, by the last part of its path in lower case."""
+    return _NAME.search(name) is not None
+
+
+def extract_commands(text: str) -> str:
+    """What RUN does and ADD fetches; every other line is empty, so that line numbers stay."""
+    return "\n".join(_commands(iter(text.split("\n"))))
+
+
+def _commands(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        found = _INSTRUCTION.match(line)
+        if found is None:
+            yield ""
+            continue
+        is_run = found[1].upper() == "RUN"
+        first = line[found.end() :] if is_run else f"ADD {line[found.end(1) :]}"
+        document = _HERE_DOCUMENT.fullmatch(first.strip())
+        if first.startswith("["):  # a list of words, which no shell reads
+            yield ""
+        elif document:
+            yield ""
+            yield from _here_document(lines, document[2])
+        else:
+            yield from _continued(first, lines)
+
+
+def _here_document(lines: Iterator[str], end: str) -> Iterator[str]:
+    for line in lines:
+        if line.strip() == end:
+            yield ""
+            return
+        yield line
+
+
+def _continued(line: str, lines: Iterator[str]) -> Iterator[str]:
+    """A command to its last line; Docker leaves out comments and empty lines on the way."""
+    yield line
+    while _CONTINUED.search(line):
+        following = next(lines, None)
+        if following is None:
+            return
+        line = "\\" if _LEFT_OUT.match(following) else following
+        yield line
