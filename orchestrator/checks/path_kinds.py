@@ -215,6 +215,11 @@ def is_public_module(path: str) -> bool:
     return is_product(path) and not private
 
 
+def is_helm_template(path: str) -> bool:
+    """Whether a file is where Helm keeps the templates of a chart."""
+    return "templates" in path.split("/")[:-1] and path.endswith((".yaml", ".yml"))
+
+
 def vendored_directory(path: str) -> str | None:
     """The outermost directory above a path that by its name holds other people's code."""
     directories = path.split("/")[:-1]

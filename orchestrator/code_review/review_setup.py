@@ -192,6 +192,9 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         pattern_files=check_data_files.write(
             check_data_files.PATTERNS, policy.layers, workspace.root / "patterns"
         ),
+        infrastructure_files=check_data_files.write(
+            check_data_files.INFRASTRUCTURE, policy.layers, workspace.root / "infrastructure"
+        ),
         coverage=coverage,
         imported=imported,
         imports=settings.imports,

@@ -40,6 +40,8 @@ _ABOUT_BEFORE = re.compile(
     re.IGNORECASE,
 )
 
+_NAME = re.compile(rf"(?i)(?P<before>.*?){_WORD}{_TAIL}$")
+
 # The last form is a literal within a literal, as in the cells of a notebook.
 _LITERAL = (
     r"(?:\"(?P<a>[^\"\n]{3,300})\"|'(?P<b>[^'\n]{3,300})'|`(?P<c>[^`\n]{3,300})`"
@@ -132,7 +134,20 @@ def _judge(path: str, word: str) -> Callable[[str], bool]:
             return is_entered
         if _INSTALLATION.fullmatch(path):
             return is_set
-    return looks_chosen if word.lower().startswith(("pass", "pwd", "psw")) else _is_key
+    return looks_chosen if is_password_word(word) else _is_key
+
+
+def is_password_word(word: str) -> bool:
+    """Whether people make up the values of such names; those of others are generated."""
+    return word.lower().startswith(("pass", "pwd", "psw"))
+
+
+def find_secret_word(name: str) -> str:
+    """The word by which a name says that its value is a secret, in lower case; empty: none does."""
+    match = _NAME.search(name[:120])
+    if not match or _ABOUT.search(match["tail"]) or _ABOUT_BEFORE.search(match["before"]):
+        return ""
+    return match["word"].lower()
 
 
 def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:

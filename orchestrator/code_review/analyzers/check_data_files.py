@@ -1,6 +1,7 @@
 """Data files of checks: validated here, and written where a check's worker can read them.
 
-``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects.
+``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects,
+``config/infrastructure`` dangerous values of infrastructure files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +63,21 @@ def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTabl
     check_user_patterns(contents, known, rules.codes("patterns"))
 
 
+def _validate_infrastructure(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
+    from orchestrator.checks.infrastructure.value_patterns import read_patterns  # noqa: PLC0415
+
+    for shown, node in documents:
+        try:
+            _, patterns = read_patterns(node.value)
+        except ValueError as error:
+            what = f"not a valid file of infrastructure patterns: {error}"
+            raise ConfigError(f"{what} (docs/config.md)", shown) from None
+        for pattern in patterns:
+            if pattern.code not in rules.codes("infrastructure"):
+                names = f"infrastructure:{pattern.code}"
+                raise ConfigError(f"no rule names {names}; add one in config/rules/", shown)
+
+
 _PATTERN_KEYS = ("code", "message", "rule", "example")
 
 
@@ -89,7 +105,8 @@ def _check_keys(node: Node) -> None:
 
 TAINT = DataKind("config/taint", _validate_taint)
 PATTERNS = DataKind("config/patterns", _validate_patterns)
-KINDS = (TAINT, PATTERNS)
+INFRASTRUCTURE = DataKind("config/infrastructure", _validate_infrastructure)
+KINDS = (TAINT, PATTERNS, INFRASTRUCTURE)
 
 
 def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:

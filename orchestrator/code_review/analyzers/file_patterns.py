@@ -9,6 +9,7 @@ NOTHING: tuple[str, ...] = ()
 PYTHON = ("*.py", "*.pyi")
 PYTHON_MODULES = ("*.py",)
 DATA = ("*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
+INFRASTRUCTURE = ("*.yaml", "*.yml", "*.json", "*.template")
 PARSED_DATA = (*PYTHON, *DATA)
 MANIFESTS = (
     "*requirements*.txt",

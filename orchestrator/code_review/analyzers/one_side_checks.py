@@ -8,6 +8,7 @@ from msgspec import ValidationError, convert
 from orchestrator import __version__
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CANNOT_PARSE, CheckReply, RawFinding
+from orchestrator.checks.path_kinds import is_helm_template, path_kinds
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -153,3 +154,15 @@ class ParseCheck(SideCheck):
         """What it could parse, where it reads such files as code."""
         broken = {raw.path for raw in report.findings if raw.code in CANNOT_PARSE}
         return super().files_read(report) - broken
+
+
+class InfrastructureCheck(SideCheck):
+    """The check ``infrastructure``: of templates it reads only what is the same once filled in."""
+
+    def wants(self, path: str) -> bool:
+        """Whether the name fits; what a package manager writes describes no infrastructure."""
+        return super().wants(path) and "lock_files" not in path_kinds(path.lower())
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What it could parse, without the templates of Helm charts."""
+        return frozenset(path for path in super().files_read(report) if not is_helm_template(path))

@@ -25,6 +25,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     CHANGELOG_FILES,
     CONTAINER_FILES,
     DATA,
+    INFRASTRUCTURE,
     LOCK_FILES,
     MANIFESTS,
     MARKDOWN,
@@ -41,7 +42,11 @@ from orchestrator.code_review.analyzers.file_patterns import (
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport, ImportedResults
-from orchestrator.code_review.analyzers.one_side_checks import ParseCheck, SideCheck
+from orchestrator.code_review.analyzers.one_side_checks import (
+    InfrastructureCheck,
+    ParseCheck,
+    SideCheck,
+)
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import ResultCache, with_cache
@@ -72,6 +77,7 @@ class ToolInputs(Struct, frozen=True):
         required_checks: names of the checks that the policy requires of this change.
         taint_models: paths of the files that describe libraries to the taint check.
         pattern_files: paths of the files of patterns in other languages.
+        infrastructure_files: paths of the files of dangerous values in infrastructure files.
         coverage: reports of which lines the change's tests ran.
         cache: results of earlier reviews; None: every file is analyzed.
         tests: how the change's tests are run; None: they are not run.
@@ -87,6 +93,7 @@ class ToolInputs(Struct, frozen=True):
     required_checks: Sequence[str]
     taint_models: Sequence[str]
     pattern_files: Sequence[str]
+    infrastructure_files: Sequence[str] = ()
     coverage: Sequence[CoverageReport] = ()
     cache: ResultCache | None = None
     tests: Tests | None = None
@@ -185,6 +192,20 @@ def _patterns(category: str, about: str) -> OfSide:
     return OfSide(about, make)
 
 
+def _infrastructure(inputs: ToolInputs) -> SideAnalyzer:
+    return InfrastructureCheck(
+        "infrastructure",
+        "infrastructure",
+        INFRASTRUCTURE,
+        "file",
+        INFRASTRUCTURE,
+        pool=inputs.pool,
+        workspace=inputs.workspace,
+        extra={"patterns": list(inputs.infrastructure_files)},
+        depends=contents_digest(inputs.infrastructure_files),
+    )
+
+
 def _compare(
     name: str,
     module: str,
@@ -246,6 +267,10 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
     ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))
+    ),
+    "infrastructure": OfSide(
+        "Dangerous settings in Kubernetes, Helm, Compose, GitLab CI and CloudFormation files.",
+        _infrastructure,
     ),
     "shellcheck": OfSide(
         "Defects and hazards in shell scripts.",

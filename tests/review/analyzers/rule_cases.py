@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from orchestrator.checks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.data_directories import data_root
+from tests.checks.infrastructure import infrastructure_kit
 from tests.checks.taint.taint_pairs import pairs
 from tests.review.analyzers import (
     docker_samples,
@@ -280,6 +281,8 @@ def _samples() -> Iterator[tuple[str, Case]]:
         suffix = ".jsx" if ".jsx" in language.grammars else next(iter(language.grammars))
         for pattern in language.patterns:
             yield f"patterns:{pattern.code}", text(f"a{suffix}", pattern.bad, pattern.good)
+    for code, case in infrastructure_kit.cases().items():
+        yield f"infrastructure:{code}", text(*case)
     for pair in reversed(pairs()):  # of several of a class the first
         yield f"taint:{pair.code}", Case(pair.bad, pair.good)
 

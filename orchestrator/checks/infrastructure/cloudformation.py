@@ -1,0 +1,101 @@
+"""What is dangerous in CloudFormation templates and takes more than one value to tell."""
+
+from collections.abc import Iterator
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.infrastructure.literal_secrets import find_literal
+from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
+from orchestrator.checks.infrastructure.yaml_tree import Node, Place, walk
+
+_GROUP = "AWS::EC2::SecurityGroup"
+_RULE = "AWS::EC2::SecurityGroupIngress"
+_ANYWHERE = {"CidrIp": "0.0.0.0/0", "CidrIpv6": "::/0"}
+_WEB_PORTS = frozenset(["80", "443"])
+_PASSWORDS = frozenset(
+    ["MasterUserPassword", "AdminPassword", "AuthToken", "ClientSecret", "OAuthToken", "Password"]
+)
+
+
+def find_objects(document: Node) -> Iterator[InfrastructureObject]:
+    """The resources of a template, and its parameters."""
+    resources = document.find("Resources")
+    if resources is None or resources.kind != "map":
+        return
+    found = [(key, value) for key, value in resources.entries() if "::" in value.get_text("Type")]
+    for key, value in found:
+        kind, above = value.get_text("Type"), ("Resources", key.text)
+        yield InfrastructureObject(kind, key.text, value, document, above)
+    parameters = document.find("Parameters")
+    if found and parameters is not None:
+        for key, value in parameters.entries():
+            above = ("Parameters", key.text)
+            yield InfrastructureObject("Parameter", key.text, value, document, above)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """What one resource or parameter has that more than one value tells."""
+    if found.kind == "Parameter":
+        default = found.root.find("Default")
+        if default is not None and found.root.get_text("NoEcho").lower() == "true":
+            place = Place((*found.above, "Default"), default, default)
+            yield from find_literal(found, "cfn-password", path, f"Password{found.name}", place)
+        return
+    if found.kind in {_GROUP, _RULE}:
+        yield from _open_ports(found, path)
+    for place in walk(found.root, found.above):
+        if place.keys[-1] in _PASSWORDS:
+            yield from find_literal(found, "cfn-password", path, f"{place.keys[-1]}", place)
+        if place.value.kind == "map" and place.value.get_text("Effect") == "Allow":
+            yield from _statement(found, path, place)
+
+
+def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    if found.kind == _RULE:
+        rules = [found.root.find("Properties")]
+    else:
+        ingress = found.root.find("Properties", "SecurityGroupIngress")
+        rules = [] if ingress is None else list(ingress.items) or [ingress]
+    for rule in rules:
+        if rule is None or rule.kind != "map" or _is_web(rule):
+            continue
+        for key, value in rule.entries():
+            if key.text in _ANYWHERE and value.text == _ANYWHERE[key.text]:
+                ports = _shown_ports(rule)
+                place = Place((*found.above, "SecurityGroupIngress", key.text), key, value)
+                message = f"Every address on the internet reaches {ports}"
+                yield found.finding("cfn-open-port", path, message, place)
+
+
+def _is_web(rule: Node) -> bool:
+    """Whether it is for web servers, or for pings, which are meant to be open."""
+    low, high = rule.get_text("FromPort"), rule.get_text("ToPort")
+    if rule.get_text("IpProtocol").lower() in {"icmp", "icmpv6", "1", "58"}:
+        return True
+    return _is_filled_in(rule) or (low == high and low in _WEB_PORTS)
+
+
+def _is_filled_in(rule: Node) -> bool:
+    """Whether a port is a parameter or another function of the template."""
+    ports = filter(None, map(rule.find, ("FromPort", "ToPort")))
+    return any(port.kind == "map" or port.is_computed for port in ports)
+
+
+def _shown_ports(rule: Node) -> str:
+    low, high = rule.get_text("FromPort"), rule.get_text("ToPort")
+    if rule.get_text("IpProtocol") in {"-1", "all"} or not low:
+        return "all ports"
+    return f"port {low}" if low == high else f"the ports {low} to {high}"
+
+
+def _statement(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
+    """A statement of an identity's policy that allows everything everywhere."""
+    if not found.kind.startswith("AWS::IAM::"):
+        return
+    stars = []
+    for name in ("Action", "Resource"):
+        values = place.value.find(name)
+        stars += [text for text in values.texts() if text.text == "*"][:1] if values else []
+    if len(stars) == 2 and place.value.find("Condition") is None:
+        at = Place((*place.keys, "Action"), stars[0], stars[0])
+        message = "The policy allows every action on every resource"
+        yield found.finding("cfn-any-action", path, message, at)

@@ -1,0 +1,132 @@
+"""What is dangerous in Kubernetes manifests and takes more than one value to tell."""
+
+import re
+from collections.abc import Iterator
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.infrastructure.images import is_floating
+from orchestrator.checks.infrastructure.literal_secrets import find_literal
+from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
+from orchestrator.checks.infrastructure.yaml_tree import Node, Place, walk
+
+# Schemas, policies about other objects, and data: what is in them configures nothing by itself.
+_DESCRIPTIONS = frozenset(
+    [
+        "CustomResourceDefinition",
+        "ConfigMap",
+        "Secret",
+        "SealedSecret",
+        "PodSecurityPolicy",
+        "SecurityContextConstraints",
+        "ConstraintTemplate",
+        "ClusterPolicy",
+        "Policy",
+        "ValidatingAdmissionPolicy",
+        "Kustomization",
+    ]
+)
+_ROLES = frozenset(["Role", "ClusterRole"])
+_BINDINGS = frozenset(["RoleBinding", "ClusterRoleBinding"])
+_ANONYMOUS = frozenset(["system:anonymous", "system:unauthenticated"])
+_EVERY_ACCOUNT = re.compile(r"system:(?:serviceaccounts(?::.*)?|authenticated)")
+_MEANT_FOR_ALL = frozenset(["system:public-info-viewer", "system:discovery"])
+_SHARED_GROUPS = frozenset(["*", "", "apps", "batch", "rbac.authorization.k8s.io"])
+_CONTAINER_LISTS = frozenset(["containers", "initContainers", "ephemeralContainers"])
+
+
+def find_objects(document: Node) -> Iterator[InfrastructureObject]:
+    """The objects of a document; those of a ``List`` one by one."""
+    kind = document.get_text("kind")
+    if not kind or not document.get_text("apiVersion"):
+        return
+    items = document.find("items")
+    if kind.endswith("List") and items is not None:
+        for item in items.items:
+            yield from find_objects(item)
+    elif kind not in _DESCRIPTIONS:
+        yield InfrastructureObject(kind, document.get_text("metadata", "name"), document, document)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """What one object has that more than one value tells."""
+    if found.kind in _ROLES:
+        yield from _wildcards(found, path)
+    elif found.kind in _BINDINGS:
+        yield from _bindings(found, path)
+    else:
+        for place in walk(found.root, found.above):
+            if place.value.kind == "map":
+                yield from _host_root(found, path, place)
+                yield from _container(found, path, place)
+            elif place.value.kind == "list" and place.keys[-1] in {"env", "extraEnv"}:
+                yield from _environment(found, path, place)
+
+
+def _wildcards(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    rules = found.root.find("rules")
+    for rule in rules.items if rules else ():
+        star: list[Node] = []
+        for name in ("verbs", "resources"):
+            values = rule.find(name)
+            star += [text for text in values.texts() if text.text == "*"][:1] if values else []
+        groups = rule.find("apiGroups")
+        shared = groups is None or any(text.text in _SHARED_GROUPS for text in groups.texts())
+        if len(star) == 2 and shared and rule.find("resourceNames") is None:
+            place = Place(("rules", "verbs"), star[0], star[0])
+            message = "The role may do everything with every resource"
+            yield found.finding("k8s-rbac-wildcard", path, message, place)
+
+
+def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    role, subjects = found.root.get_text("roleRef", "name"), found.root.find("subjects")
+    for subject in subjects.items if subjects else ():
+        named = subject.find("name")
+        if named is None:
+            continue
+        place = Place(("subjects", f"[{named.text}]"), named, named)
+        if named.text in _ANONYMOUS and role not in _MEANT_FOR_ALL:
+            message = f"Whoever reaches the API server, without a login, gets the role {role[:60]}"
+            yield found.finding("k8s-rbac-anonymous", path, message, place)
+        default = subject.get_text("kind") == "ServiceAccount" and named.text == "default"
+        if role == "cluster-admin" and (default or _EVERY_ACCOUNT.fullmatch(named.text)):
+            message = "Pods that ask for no account of their own get all rights in the cluster"
+            yield found.finding("k8s-rbac-default-admin", path, message, place)
+
+
+def _host_root(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
+    """A volume that is the node's root, unless every container that has it only reads it."""
+    host = place.value.find("hostPath")
+    directory = host.find("path") if host is not None else None
+    if directory is None or directory.text not in {"/", "/.", "//"}:
+        return
+    mounts = list(_mounts(found.root, place.value.get_text("name")))
+    if mounts and all(mount.get_text("readOnly").lower() == "true" for mount in mounts):
+        return
+    at = Place((*place.keys, "hostPath", "path"), directory, directory)
+    message = "The pod can write every file of its node"
+    yield found.finding("k8s-host-root", path, message, at)
+
+
+def _mounts(root: Node, volume: str) -> Iterator[Node]:
+    for place in walk(root):
+        if place.keys[-1] == "volumeMounts":
+            yield from (item for item in place.value.items if item.get_text("name") == volume)
+
+
+def _container(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
+    """An image of a container that is another one tomorrow."""
+    if len(place.keys) < 2 or place.keys[-2] not in _CONTAINER_LISTS:
+        return
+    image = place.value.find("image")
+    if image is not None and is_floating(image.text):
+        at = Place((*place.keys, "image"), image, image)
+        yield found.finding("k8s-image", path, "The image has no version of its own", at)
+
+
+def _environment(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
+    for item in place.value.items:
+        value = item.find("value")
+        if value is not None:
+            name = item.get_text("name")
+            at = Place((*place.keys, f"[{name}]", "value"), value, value)
+            yield from find_literal(found, "k8s-env-secret", path, name, at)

@@ -1,0 +1,31 @@
+"""Passwords and keys that are written out where a reference to a store of secrets belongs."""
+
+from collections.abc import Callable, Iterator
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject, shorten
+from orchestrator.checks.infrastructure.yaml_tree import TEMPLATED, Place
+from orchestrator.checks.path_kinds import is_illustrative
+from orchestrator.checks.secrets.assignments import find_secret_word, is_password_word
+from orchestrator.checks.secrets.secret_plausibility import is_set, looks_chosen
+
+_REFERENCES = ("$", "secret:", "vault:", "projects/", "/run/secrets/")
+
+
+def find_literal(
+    found: InfrastructureObject, code: str, path: str, name: str, place: Place
+) -> Iterator[RawFinding]:
+    """The value of a variable whose name says that it is a secret, when it is written out."""
+    value, word = place.value, find_secret_word(name)
+    text = value.text.strip()
+    if not word or value.kind != "text" or value.is_computed or is_illustrative(path):
+        return
+    if text.startswith(_REFERENCES) or TEMPLATED in text or not _judge(found, word)(text):
+        return
+    message = f"{shorten(name)} is written out as a literal"
+    yield found.finding(code, path, message, place, redact=(text,))
+
+
+def _judge(found: InfrastructureObject, word: str) -> Callable[[str], bool]:
+    """Compose files often start a developer's own services, whose passwords protect nothing."""
+    return is_set if is_password_word(word) and found.kind != "service" else looks_chosen

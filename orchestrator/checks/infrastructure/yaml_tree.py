@@ -1,0 +1,236 @@
+"""YAML and JSON as trees of nodes that know their lines: block style and flow style are one.
+
+The trees are built from the parser's events and not by its composer: the C composer overflows its
+stack on deep nesting, and aliases must be counted before anybody walks what they refer to.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import yaml
+from msgspec import Struct, field
+
+from orchestrator.checks.check_io import Gap
+
+MAX_DEPTH = 64
+MAX_VALUES = 300_000
+MAX_ALIASED = 20_000
+"""Values that aliases may stand for in all; a template of jobs that others build on needs few."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+TEMPLATED = "$TEMPLATED"
+"""Stands where a template is filled in."""
+
+_MERGE = "<<"
+_USUAL = frozenset(["spec", "template", "jobTemplate"])  # around every pod of Kubernetes
+
+
+class Node(Struct, eq=False):
+    """A scalar, a list or a map.
+
+    Attributes:
+        kind: ``text`` is any scalar.
+        tag: as written, such as ``!Ref``; empty where there is none.
+        text: of a scalar, as the parser decodes it.
+        literal: a scalar whose lines are lines of the file, those below ``line``.
+        line, end_line, column: 1-based; of a list or map, where it begins.
+        items: of a list.
+        pairs: of a map, in order, also where a key is there twice.
+        size, height: values and levels in it, with what its aliases stand for.
+    """
+
+    kind: Literal["text", "list", "map"]
+    line: int
+    end_line: int
+    column: int
+    tag: str = ""
+    text: str = ""
+    literal: bool = False
+    items: "list[Node]" = field(default_factory=list)
+    pairs: "list[tuple[Node, Node]]" = field(default_factory=list)
+    size: int = 1
+    height: int = 1
+
+    def entries(self) -> "Iterator[tuple[Node, Node]]":
+        """The pairs of a map, then those of the maps that it merges, unless it has the key."""
+        yield from (pair for pair in self.pairs if pair[0].text != _MERGE)
+        own = {key.text for key, _ in self.pairs}
+        for key, value in self.pairs:
+            if key.text == _MERGE:
+                for merged in value.items or [value]:
+                    yield from (pair for pair in merged.entries() if pair[0].text not in own)
+
+    def find(self, *keys: str) -> "Node | None":
+        """What stands under some keys, one below the other; None where one of them is not there.
+
+        Of a key that is there twice, the last counts.
+        """
+        node: Node | None = self
+        for key in keys:
+            found = [value for name, value in node.entries() if name.text == key] if node else []
+            node = found[-1] if found else None
+        return node
+
+    def get_text(self, *keys: str) -> str:
+        """The scalar under some keys; empty where there is none."""
+        node = self.find(*keys)
+        return node.text if node is not None and node.kind == "text" else ""
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a tag of its language, such as ``!Ref`` or ``!If``, says what it becomes."""
+        return self.tag.startswith("!")
+
+    def texts(self) -> "list[Node]":
+        """Itself when it is a scalar, else the scalars of its list, also of lists in it."""
+        if self.is_computed:
+            return []
+        if self.kind == "text":
+            return [self]
+        return [text for item in self.items for text in item.texts()]
+
+
+def parse_documents(text: str) -> list[Node]:
+    """The documents of a file.
+
+    Raises:
+        yaml.YAMLError: it is not YAML.
+        Gap: it is nested too deeply, or too large with what its aliases stand for.
+    """
+    builder = _Builder()
+    decodable = text.removeprefix("\ufeff").encode("utf-8", "replace").decode()
+    for event in yaml.parse(decodable, Loader=_LOADER):
+        builder.take(event)
+    return builder.documents
+
+
+class _Builder:
+    """Builds trees from events, without recursion."""
+
+    def __init__(self) -> None:
+        self.documents: list[Node] = []
+        self._open: list[tuple[Node, str | None]] = []
+        self._key: list[Node | None] = []  # of each open map: the key that waits for its value
+        self._anchors: dict[str, Node] = {}
+        self._read = self._aliased = 0
+
+    def take(self, event: Any) -> None:
+        """Take the next event."""
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            self._add(_scalar(event), event.anchor)
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            self._begin(event)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            node, anchor = self._open.pop()
+            self._key.pop()
+            self._add(node, anchor)
+        elif kind is yaml.AliasEvent:
+            self._add_alias(event)
+        elif kind is yaml.DocumentStartEvent:
+            self._anchors = {}
+
+    def _begin(self, event: Any) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            raise Gap(f"nested deeper than {MAX_DEPTH} levels")
+        kind: Literal["map", "list"] = "map" if type(event) is yaml.MappingStartEvent else "list"
+        start = event.start_mark
+        node = Node(kind, start.line + 1, start.line + 1, start.column + 1, event.tag or "")
+        self._open.append((node, event.anchor))
+        self._key.append(None)
+
+    def _add_alias(self, event: Any) -> None:
+        line = event.start_mark.line + 1
+        if any(anchor == event.anchor for _, anchor in self._open):
+            raise Gap(f"line {line}: an alias refers to what it is in")
+        known = self._anchors.get(event.anchor)
+        if known is None:
+            raise Gap(f"line {line}: an alias refers to nothing")
+        self._aliased += known.size
+        if self._aliased > MAX_ALIASED:
+            raise Gap(f"its aliases stand for more than {MAX_ALIASED} values")
+        if len(self._open) + known.height > MAX_DEPTH:
+            raise Gap(f"nested deeper than {MAX_DEPTH} levels")
+        self._place(known)
+
+    def _add(self, node: Node, anchor: str | None) -> None:
+        self._read += 1
+        if self._read > MAX_VALUES:
+            raise Gap(f"more than {MAX_VALUES} values")
+        if anchor:
+            self._anchors[anchor] = node
+        self._place(node)
+
+    def _place(self, node: Node) -> None:
+        if not self._open:
+            self.documents.append(node)
+            return
+        parent = self._open[-1][0]
+        parent.size += node.size
+        parent.height = max(parent.height, node.height + 1)
+        if parent.kind == "list":
+            parent.items.append(node)
+            return
+        key = self._key[-1]
+        if key is None:
+            self._key[-1] = node
+        else:
+            parent.pairs.append((key, node))
+            self._key[-1] = None
+
+
+def _scalar(event: Any) -> Node:
+    start, end = event.start_mark, event.end_mark
+    # The end of a block scalar is the start of the line behind it.
+    end_line = end.line if end.column == 0 and end.line > start.line else end.line + 1
+    return Node(
+        "text",
+        start.line + 1,
+        end_line,
+        start.column + 1,
+        event.tag or "",
+        event.value,
+        literal=event.style == "|",
+    )
+
+
+class Place(Struct, frozen=True):
+    """A value of a tree, and where it is.
+
+    Attributes:
+        keys: of the maps above it, the outermost first; ``[]`` or ``[name]`` for an item of a list.
+        key: the node of the last key; of an item of a list, the item.
+    """
+
+    keys: tuple[str, ...]
+    key: Node
+    value: Node
+
+    @property
+    def shown(self) -> str:
+        """The keys as people write them: ``containers[app].image``, without those of templates."""
+        first = next((n for n, key in enumerate(self.keys) if key not in _USUAL), 0)
+        return ".".join(self.keys[first:]).replace(".[", "[")
+
+
+def walk(root: Node, above: Sequence[str] = ()) -> Iterator[Place]:
+    """Every value below a node, in the order of the file."""
+    stack: list[Iterator[Place]] = [_children(root, tuple(above))]
+    while stack:
+        place = next(stack[-1], None)
+        if place is None:
+            stack.pop()
+            continue
+        yield place
+        if place.value.kind != "text":
+            stack.append(_children(place.value, place.keys))
+
+
+def _children(node: Node, above: tuple[str, ...]) -> Iterator[Place]:
+    if node.kind == "list":
+        for item in node.items:
+            name = item.get_text("name") if item.kind == "map" else ""
+            yield Place((*above, f"[{name}]"), item, item)
+    elif node.kind == "map":
+        for key, value in node.entries():
+            yield Place((*above, key.text), key, value)

@@ -1,0 +1,83 @@
+"""Files that are made to stop the one who reads them: each is a named gap, and soon."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.checks.check_io import CheckReply
+from orchestrator.checks.infrastructure.yaml_tree import MAX_ALIASED, MAX_DEPTH, MAX_VALUES
+from tests.checks.infrastructure.infrastructure_kit import look
+
+POD = "apiVersion: v1\nkind: Pod\n"
+PATH = "deploy/web.yaml"
+SECONDS = 2.0
+"""Far more than the milliseconds that these take, on a machine that does much else."""
+
+
+def bomb(levels: int) -> str:
+    """Nine aliases of nine aliases of nine values."""
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    for level in range(1, levels):
+        again = ", ".join([f"*a{level - 1}"] * 9)
+        lines.append(f"a{level}: &a{level} [{again}]")
+    return POD + "\n".join(lines) + "\n"
+
+
+def timed(root: Path, text: str | bytes) -> CheckReply:
+    start = time.perf_counter()
+    reply = look(root, {PATH: text})
+    assert time.perf_counter() - start < SECONDS
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (bomb(12), f"its aliases stand for more than {MAX_ALIASED} values"),
+        (POD + "spec: " + "[" * 200_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (POD + "spec: " + "{a: " * 200_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (POD + "spec: &a\n  b: *a\n", "line 4: an alias refers to what it is in"),
+        (POD + "spec: *nowhere\n", "line 3: an alias refers to nothing"),
+        (POD + "spec: [}\n", "line 3: not YAML, so what it configures was not examined"),
+        (POD + "spec: \x07\n", "not YAML, so what it configures was not examined"),
+    ],
+    ids=["bomb", "lists", "maps", "within itself", "unknown", "broken", "control character"],
+)
+def test_what_cannot_be_walked_is_a_named_gap(tmp_path: Path, text: str, why: str) -> None:
+    assert timed(tmp_path, text) == CheckReply(gaps={PATH: why})
+
+
+def test_depth_counts_through_aliases(tmp_path: Path) -> None:
+    levels = "".join(f"a{n}: &a{n} [[[[*a{n - 1}]]]]\n" for n in range(1, 20))
+    reply = timed(tmp_path, POD + "a0: &a0 []\n" + levels)
+    assert reply.gaps == {PATH: f"nested deeper than {MAX_DEPTH} levels"}
+
+
+def test_a_file_of_too_many_values_is_a_named_gap(tmp_path: Path) -> None:
+    reply = look(tmp_path, {PATH: POD + "spec: [" + "1," * (MAX_VALUES + 1) + "]\n"})
+    assert reply.gaps == {PATH: f"more than {MAX_VALUES} values"}
+
+
+def test_one_line_of_five_megabytes_is_read(tmp_path: Path) -> None:
+    text = f"{{apiVersion: v1, kind: Pod, note: '{'a' * 5_000_000}', spec: {{hostPID: true}}}}\n"
+    reply = look(tmp_path, {PATH: text})
+    assert [finding.code for finding in reply.findings] == ["k8s-host-namespace"]
+
+
+def test_bytes_that_are_not_utf8_hide_nothing(tmp_path: Path) -> None:
+    reply = timed(tmp_path, (POD + "metadata: {name: 'ma").encode() + b"\xe9'}\nhostPID: true\n")
+    assert [(finding.code, finding.line) for finding in reply.findings] == [
+        ("k8s-host-namespace", 4)
+    ]
+
+
+def test_a_file_of_another_kind_is_not_examined_however_it_looks(tmp_path: Path) -> None:
+    files = {
+        "a.yaml": "privileged: true\nhostPID: true\n",
+        "b.json": '{"kind": "x", "apiVersion": {"type": "string"}}',
+        "c.yaml": "services: [a, b]\n",
+        "d.yaml": "broken: [}\n",
+        "e.yaml": "apiVersion: 2\nname: chart\n",
+    }
+    assert look(tmp_path, files) == CheckReply()
