@@ -167,14 +167,14 @@ class Source:
         return is_illustrative(self.path)
 
 
-def read(root: str, path: str) -> bytes:
-    """The bytes of one file of a job."""
+def read(root: str, path: str, most: int = LARGEST) -> bytes:
+    """The bytes of one file of a job, of which there may be so many."""
     try:
-        data = read_safely(root, path, LARGEST + 1)
+        data = read_safely(root, path, most + 1)
     except OSError as error:
         raise Gap(f"could not be read: {error.strerror}") from None
-    if len(data) > LARGEST:
-        raise Gap(f"larger than {LARGEST >> 20} MiB")
+    if len(data) > most:
+        raise Gap(f"larger than {most >> 20} MiB")
     return data
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
@@ -77,7 +76,7 @@ class ReviewWorkspace:
     def reviewable(self, file: ChangedFile) -> bool:
         """Whether some tool looks into a file; agents do not into lock files, their check does."""
         if file.skip == LOCK_FILE and matches(file.path, LOCK_FILES):
-            file = replace(file, skip=None)
+            return file.path not in self.excluded  # its check bounds the size
         return self.left_out(file) is None
 
     def unread(self, file: ChangedFile) -> bool:

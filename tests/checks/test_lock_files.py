@@ -1,9 +1,12 @@
 """Lock files: each defect in each format that can have it, beside an ordinary update without it."""
 
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from orchestrator.checks import dependencies
 from orchestrator.checks.dependencies.lock_file_entries import read_entries
 from tests.checks.test_dependencies import look
 
@@ -111,6 +114,9 @@ GEMS = """GEM
   specs:
     a ({version})
     b (2.0.0)
+
+DEPENDENCIES
+  a
 
 CHECKSUMS
   a ({version}){digest}
@@ -221,6 +227,208 @@ def test_a_malformed_lock_file_is_a_gap(tmp_path: Path, name: str, text: str) ->
     assert set(look(tmp_path, {}, {name: text}).gaps) == {name}
 
 
-@pytest.mark.parametrize("name", ["yarn.lock", "pnpm-lock.yaml", "Gemfile.lock", "go.sum"])
-def test_a_line_format_that_is_not_its_own_has_no_packages(name: str) -> None:
-    assert read_entries(name, "&a [*a, *a]\n" * 1000) == []
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        *((name, "&a [*a, *a]\n" * 1000, "line 1") for name in ("yarn.lock", "pnpm-lock.yaml", "go.sum")),
+        ("Gemfile.lock", "GEM\n  remote: https://rubygems.org/\n  specs:\n    a (1.0)\n", "ends the file"),
+        ("yarn.lock", YARN.format(version="1", url="u", digest="").rpartition('"')[0], "quote"),
+        ("yarn.lock", "a@^1:\n  resolved \"https://r.example/a\"\n", "without a version"),
+        ("pnpm-lock.yaml", PNPM.format(version="1", url="u", digest="").partition("snap")[0], "snapshots"),
+        ("pnpm-lock.yaml", "lockfileVersion: '6.0'\npackages:\n  /a@1:\n    dev: true\n", "resolution"),
+        ("go.sum", "x.io/a v1.0.0 h1:aa=\nx.io/b v1.0", "line 2"),
+        ("package-lock.json", '{"lockfileVersion": 3, "packages": {"node_modules/a": {"ver', "line 1"),
+        ("uv.lock", 'version = 1\n[[package]]\nname = "a', "end of document"),
+    ],
+)  # fmt: skip
+def test_a_lock_file_that_was_cut_off_is_a_gap_that_says_where(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
+    (gap,) = look(tmp_path, {}, {name: text}).gaps.values()
+    assert why in gap
+    assert gap.endswith("lock it again with its package manager")
+
+
+def test_conflict_markers_are_a_finding_and_a_gap(tmp_path: Path) -> None:
+    merged = "x.io/a v1.0.0 h1:aa=\n<<<<<<< ours\n=======\nx.io/b v1.0.0 h1:bb=\n>>>>>>> theirs\n"
+    reply = look(tmp_path, {"go.sum": ""}, {"go.sum": merged})
+    assert [(one.code, one.line, one.end_line) for one in reply.findings] == [
+        ("conflict-markers", 2, 5)
+    ]
+    assert "conflict markers" in reply.gaps["go.sum"]
+
+
+def test_a_lock_file_of_base_that_cannot_be_read_is_a_gap(tmp_path: Path) -> None:
+    reply = look(tmp_path, {"go.sum": "x.io/a v1\n"}, {"go.sum": "x.io/a v1.0.0 h1:aa=\n"})
+    assert "in base its packages could not be read, line 1" in reply.gaps["go.sum"]
+
+
+def test_an_empty_line_format_locks_nothing(tmp_path: Path) -> None:
+    reply = look(tmp_path, {}, {"yarn.lock": "", "go.sum": "\n"})
+    assert (reply.findings, reply.gaps, reply.examined) == ([], {}, ["yarn.lock", "go.sum"])
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "version"),
+    [
+        ("a@1.0.0", "a", "1.0.0"),
+        ("'@s/a@1.0.0'", "@s/a", "1.0.0"),
+        ("/a/1.0.0", "a", "1.0.0"),
+        ("/a/1.0.0_b@2.0.0", "a", "1.0.0"),
+        ("/@s/a/1.0.0_@t+b@2.0.0", "@s/a", "1.0.0"),
+        ("/@s/a@1.0.0(b@2.0.0)", "@s/a", "1.0.0"),
+        ("a@file:own", "a", "file:own"),
+    ],
+)
+def test_keys_of_each_version_of_pnpm(key: str, name: str, version: str) -> None:
+    text = (
+        f"lockfileVersion: 6.0\n\npackages:\n\n  {key}:\n    resolution: {{integrity: sha512-aa}}\n"
+    )
+    (entry,) = read_entries("pnpm-lock.yaml", text)
+    assert (entry.name, entry.version, entry.digests) == (name, version, ("sha512-aa",))
+
+
+def test_a_long_key_of_pnpm_and_of_yarn_is_read() -> None:
+    long = "a@1.0.0(b@2.0.0)"
+    text = f"lockfileVersion: '6.0'\npackages:\n  ? '{long}'\n  : resolution: {{integrity: sha512-aa}}\n"
+    assert [(one.name, one.version) for one in read_entries("pnpm-lock.yaml", text)] == [
+        ("a", "1.0.0")
+    ]
+    text = '__metadata:\n  version: 8\n\n? "a@npm:1, a@npm:2"\n:\n  version: 2.0.0\n  resolution: "a@npm:2.0.0"\n'
+    assert [(one.name, one.version) for one in read_entries("yarn.lock", text)] == [("a", "2.0.0")]
+
+
+MIRROR = "https://npm.corp.example/a.tgz"
+PUBLIC = "https://registry.npmjs.org/a.tgz"
+SHA512, SHA1 = '      "integrity": "sha512-aa",\n', '      "integrity": "sha1-aa",\n'
+
+
+def npm(**given: str) -> str:
+    return NPM.format(**{"version": "1.0.0", "url": PUBLIC, "digest": SHA512, **given})
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "expected"),
+    [
+        # A mirror's file that takes a package from the public registry: dependency confusion.
+        (npm(url=MIRROR), npm(url=PUBLIC, version="1.0.1"), ["lock-source"]),
+        (npm(), npm(url="https://registry.yarnpkg.com/a.tgz", version="1.0.1"), []),
+        (npm(), npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), ["lock-source"]),
+        (npm().replace("/a", "/b"), npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), ["lock-outside"]),
+        (npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), npm(url="git+ssh://git@github.com/s/a.git#99", digest=""), []),
+        (npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), npm(url="git+ssh://git@github.com/t/a.git#4bf2", digest=""), ["lock-outside"]),
+        (npm().replace("/a", "/b"), npm(url="file:../elsewhere", digest=""), ["lock-outside"]),
+        (npm().replace("/a", "/b"), npm(url="file:own", digest=""), []),
+        (npm(), npm(url="file:own", digest=""), ["lock-outside"]),
+        (npm(digest=SHA1), npm(), []),
+        (npm(), npm(digest=SHA1), ["lock-digest"]),
+        (npm(), npm(digest=""), ["lock-unverified"]),
+        (npm(digest=""), npm(digest="", version="1.0.1"), []),
+        (npm(url=PUBLIC.replace("https", "http")), npm(url=PUBLIC.replace("https", "http"), version="1.0.1"), []),
+    ],
+)  # fmt: skip
+def test_what_leaves_the_registry_or_its_digests(
+    tmp_path: Path, was: str, now: str, expected: list[str]
+) -> None:
+    if was.replace(SHA512, "") == now:  # only lines are removed
+        assert [one.code for one in look(tmp_path, {"package-lock.json": was}, {"package-lock.json": now}).findings] == expected  # fmt: skip
+    else:
+        assert codes(tmp_path, "package-lock.json", was, now) == expected
+
+
+def test_a_package_that_moves_between_two_registries_of_the_file_is_reported(
+    tmp_path: Path,
+) -> None:
+    both = npm(url=MIRROR).replace(
+        '    "packages/own"',
+        f'    "node_modules/b": {{"version": "1", "resolved": "{PUBLIC}", "integrity": "sha512-b"}},\n    "packages/own"',
+    )
+    moved = both.replace(MIRROR, "https://registry.npmjs.org/a-2.tgz")
+    assert codes(tmp_path, "package-lock.json", both, moved) == ["lock-source"]
+
+
+def test_a_new_lock_file_of_a_mirror_is_quiet_but_for_what_is_not_from_there(
+    tmp_path: Path,
+) -> None:
+    entry = '    "node_modules/{0}": {{"version": "1", "resolved": "{1}/{0}.tgz", "integrity": "sha512-b"}}'
+    listed = [entry.format(name, "https://npm.corp.example") for name in "abc"]
+    whole = '{{"lockfileVersion": 3,\n"packages": {{\n{}\n}}}}\n'
+    quiet = whole.format(",\n".join(listed))
+    assert look(tmp_path / "1", {}, {"package-lock.json": quiet}).findings == []
+    listed.append(entry.format("d", "https://evil.example"))
+    found = look(tmp_path / "2", {}, {"package-lock.json": whole.format(",\n".join(listed))})
+    assert [(one.code, one.line) for one in found.findings] == [("lock-source", 6)]
+
+
+def test_another_version_of_yarn_writes_other_checksums(tmp_path: Path) -> None:
+    was = BERRY.format(version="1.0.0", digest="  checksum: 8/aa\n")
+    assert codes(tmp_path, "yarn.lock", was, was.replace("8/aa", "10c0/bb")) == []
+
+
+def test_a_wheel_from_another_host_and_a_replaced_wheel_are_reported(tmp_path: Path) -> None:
+    wheels = 'wheels = [\n  {{ url = "{}/a.whl", hash = "sha256:{}" }},\n  {{ url = "https://files.pythonhosted.org/b.whl", hash = "sha256:bb" }},\n]\n'
+    form = partial(UV.format, version="1.0.0", url="https://pypi.org/simple")
+    was = form(digest=wheels.format("https://files.pythonhosted.org", "aa"))
+    for number, (head, code) in enumerate(
+        [
+            (wheels.format("https://evil.example", "aa"), "lock-source"),
+            (wheels.format("https://files.pythonhosted.org", "cc"), "lock-digest"),
+        ]
+    ):
+        assert codes(tmp_path / str(number), "uv.lock", was, form(digest=head)) == [code]
+    more = wheels.format("https://files.pythonhosted.org", "aa").replace(
+        "]\n", '  { url = "https://files.pythonhosted.org/c.whl", hash = "sha256:cc" },\n]\n'
+    )
+    assert codes(tmp_path / "more", "uv.lock", was, form(digest=more)) == []
+
+
+def test_a_branch_of_a_composer_package_moves_on(tmp_path: Path) -> None:
+    form = COMPOSER.replace("{digest}", '        "reference": "{digest}",\n')
+    url = "https://api.github.com/repos/v/a/zipball/{}"
+    was = form.format(version="dev-main", url=url.format(1), digest="aa")
+    now = form.format(version="dev-main", url=url.format(2), digest="bb")
+    assert codes(tmp_path / "1", "composer.lock", was, now) == []
+    tag = [text.replace("dev-main", "v1.0.0") for text in (was, now)]
+    assert codes(tmp_path / "2", "composer.lock", *tag) == ["lock-digest"]
+
+
+def test_requirements_with_hashes_are_a_lock_file_too(tmp_path: Path) -> None:
+    was = "a==1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\nb==2.0 --hash=sha256:cc\n"
+    cases = {
+        was.replace("cc", "dd"): ["lock-digest"],
+        was.replace("2.0", "2.1").replace("cc", "dd"): [],
+        was.replace(" --hash=sha256:cc", ""): ["lock-unverified"],
+        was.replace("sha256:bb", "sha256:ee"): [],
+    }
+    for number, (now, expected) in enumerate(cases.items()):
+        assert codes(tmp_path / str(number), "requirements.txt", was, now) == expected
+
+
+def test_hundreds_of_replaced_digests_are_ten_findings_and_the_last_counts(tmp_path: Path) -> None:
+    was = "".join(f"x.io/a{number} v1.0.0 h1:{number}=\n" for number in range(300))
+    found = look(tmp_path, {"go.sum": was}, {"go.sum": was.replace("h1:", "h1:z")}).findings
+    assert [one.code for one in found] == ["lock-digest"] * 10
+    assert found[-1].message.endswith("as with 290 more packages")
+
+
+def test_a_lock_file_of_five_megabytes_is_compared_in_seconds(tmp_path: Path) -> None:
+    def lock(salt: str) -> str:
+        return "".join(f"x.io/package-{n} v1.0.0 h1:{salt}{n:040}=\n" for n in range(70_000))
+
+    files = []
+    for side, text in (("base", lock("a")), ("head", lock("b"))):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "go.sum").write_text(text)
+        files = [{"path": "go.sum", "old_path": "go.sum", "status": "modified", "added": list(range(1, 70_001))}]  # fmt: skip
+    begin = time.perf_counter()
+    reply = dependencies.run({"base_root": str(tmp_path / "base"), "head_root": str(tmp_path / "head"), "files": files})  # fmt: skip
+    assert len(reply.findings) == 10
+    assert time.perf_counter() - begin < 20
+
+
+def test_a_lock_file_above_the_bound_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dependencies, "LARGEST_LOCK_FILE", 1 << 20)
+    reply = look(tmp_path, {}, {"go.sum": " " * (1 << 20) + "\n"})
+    assert reply.gaps == {"go.sum": "larger than 1 MiB"}

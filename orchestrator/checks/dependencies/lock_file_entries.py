@@ -1,46 +1,15 @@
 """What lock files record of each package: its version, where it comes from, and its digests."""
 
 import json
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from orchestrator.checks.check_io import Gap
+from orchestrator.checks.dependencies import line_lock_files
+from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests
 
-
-class Entry(Struct, frozen=True):
-    """One package of a lock file.
-
-    Attributes:
-        name, version: as written.
-        source: URL that it is downloaded from; empty where the file names none.
-        digests: of its content, by which an installer notices a replaced file.
-        script: it runs a script of its own when it is installed.
-        exempt: it is a local folder or a repository at a commit, so that it has no digest.
-    """
-
-    name: str
-    version: str
-    source: str = ""
-    digests: tuple[str, ...] = ()
-    script: bool = False
-    exempt: bool = False
-
-
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
-_YARN_HEAD = re.compile(r'^"?(@?[^@\s"]+)@[^\n]*:$')
-_YARN_FIELD = re.compile(
-    r'^  "?(version|resolved|integrity|resolution|checksum)"?:? "?([^"\n]+)"?$'
-)
-_PNPM_HEAD = re.compile(r"^  '?/?(@?[^@\s':]+)[@/]([^:\s'(]+)[^:\s]*'?:$")
-_PNPM_FIELD = re.compile(r"\b(integrity|tarball|requiresBuild):\s*['\"]?([^,}'\"\s]+)")
-_GEM_SOURCE = re.compile(r"^  remote: (\S+)$")
-_GEM = re.compile(r"^    ([\w.-]+) \(([^)]+)\)$")
-_GEM_DIGEST = re.compile(r"^  ([\w.-]+) \(([^)]+)\)(?: (\S+))?$")
-_GO_SUM = re.compile(r"^(\S+) (v\S+) (h1:\S+)$")
+AGAIN = "lock it again with its package manager"
 
 
 def read_entries(path: str, text: str) -> list[Entry]:
@@ -50,9 +19,13 @@ def read_entries(path: str, text: str) -> list[Entry]:
         Gap: it does not have the form of its kind.
     """
     try:
-        return list(_READERS[path.rpartition("/")[2]](text))
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise Gap(f"its packages could not be read: {type(error).__name__}") from None
+        return list(_READERS[path.rpartition("/")[2]](text.removeprefix("\ufeff")))
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, line_lock_files.MalformedError) as error:
+        raise Gap(f"its packages could not be read, {error}; {AGAIN}") from None
+    except RecursionError:
+        raise Gap(f"its packages could not be read, it is nested too deeply; {AGAIN}") from None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        raise Gap(f"its packages could not be read, it has another form; {AGAIN}") from None
 
 
 def is_lock_file(path: str) -> bool:
@@ -62,8 +35,10 @@ def is_lock_file(path: str) -> bool:
 
 def _npm(text: str) -> Iterator[Entry]:
     document = json.loads(text)
+    if document.keys().isdisjoint(("lockfileVersion", "packages", "dependencies")):
+        raise KeyError
     for place, package in document.get("packages", {}).items():
-        if place and not package.get("link"):
+        if place:
             yield _npm_entry(place.rpartition("node_modules/")[2], package)
     if "packages" not in document:
         waiting = [document.get("dependencies", {})]
@@ -75,56 +50,20 @@ def _npm(text: str) -> Iterator[Entry]:
 
 def _npm_entry(name: str, package: Mapping[str, Any]) -> Entry:
     version, source = str(package.get("version", "")), str(package.get("resolved", ""))
-    source = source or (version if _URL.match(version) else "")
-    script = bool(package.get("hasInstallScript"))
-    # Without a URL it is a workspace's folder, or part of another package.
-    exempt = not source or source.startswith(("git", "file:"))
-    return Entry(name, version, source, _digests(package.get("integrity")), script, exempt)
-
-
-def _digests(*found: Any) -> tuple[str, ...]:
-    return tuple(sorted(str(digest) for digest in found if digest))
-
-
-def _yarn(text: str) -> Iterator[Entry]:
-    name, fields = "", dict[str, str]()
-    for line in [*text.split("\n"), '"end@":']:
-        if head := _YARN_HEAD.match(line.rstrip("\r")):
-            if name and "version" in fields:
-                yield _yarn_entry(name, fields)
-            name, fields = head[1], {}
-        elif field := _YARN_FIELD.match(line.rstrip("\r")):
-            fields[field[1]] = field[2]
-
-
-def _yarn_entry(name: str, fields: Mapping[str, str]) -> Entry:
-    locator = fields.get("resolution", "").removeprefix(f"{name}@")
-    source, _, fragment = fields.get("resolved", locator).partition("#")
-    exempt = not _URL.match(source) or source.startswith("git")
-    digests = _digests(fields.get("integrity"), fields.get("checksum"), fragment)
-    # A registry package of Yarn 2 has no URL, and its checksum may be left out by a setting.
-    source = source if _URL.match(source) else ""
-    return Entry(name, fields["version"], source, digests, exempt=exempt and not digests)
-
-
-def _pnpm(text: str) -> Iterator[Entry]:
-    section, head, fields = "", ("", ""), dict[str, str]()
-    for line in [*text.split("\n"), "end:"]:
-        if (found := _PNPM_HEAD.match(line)) or (line[:1].strip() and line[:1] != "#"):
-            if head[0] and section == "packages:":
-                yield _pnpm_entry(*head, fields)
-            head, fields = ((found[1], found[2]) if found else ("", "")), {}
-            section = section if found else line.strip()
-        for key, value in _PNPM_FIELD.findall(line):
-            fields[key] = value
-
-
-def _pnpm_entry(name: str, version: str, fields: Mapping[str, str]) -> Entry:
-    tarball = fields.get("tarball", "")
-    digests = _digests(fields.get("integrity"))
-    script = fields.get("requiresBuild") == "true"
-    exempt = version.startswith(("file:", "link:")) or "codeload.github.com" in tarball
-    return Entry(name, version, tarball, digests, script, exempt)
+    source = source or (version if URL.match(version) else "")
+    path = source.removeprefix("file:") if package.get("link") or source[:5] == "file:" else ""
+    git = source.startswith(("git", "ssh:"))
+    return Entry(
+        str(package.get("name", name)),
+        version,
+        "" if path else source,
+        digests(package.get("integrity")),
+        script=bool(package.get("hasInstallScript")),
+        # Without a URL it is a workspace's folder, or part of another package.
+        exempt=not source or git or bool(path),
+        git=git,
+        path=path,
+    )
 
 
 def _python(text: str) -> Iterator[Entry]:
@@ -135,13 +74,27 @@ def _python(text: str) -> Iterator[Entry]:
         name, source = package["name"], package.get("source", {})
         files = [*package.get("files", old.get(name, ())), *package.get("wheels", ())]
         files += [package["sdist"]] if "sdist" in package else []
-        url = source.get("url") or source.get("git") or source.get("registry") or ""
-        urls = [str(file["url"]) for file in files if "url" in file]
-        strange = next((one for one in urls if one.startswith("http:")), "")
-        local = any(key in source for key in ("editable", "virtual", "directory", "path", "git"))
-        exempt = local or source.get("type") in {"git", "directory"}
-        digests = _digests(*(file.get("hash") for file in files))
-        yield Entry(name, str(package.get("version", "")), strange or url, digests, exempt=exempt)
+        git = "git" in source or source.get("type") == "git" or "git" in package
+        folder = source.get("type") == "directory"
+        path = next((str(source[k]) for k in ("directory", "path", "editable") if k in source), "")
+        path = path or str(package.get("path") or (source.get("url", "") if folder else ""))
+        url = source.get("url") or source.get("git") or source.get("registry") or package.get("git")
+        hashes = tuple((str(f.get("file") or f.get("url")), str(f.get("hash"))) for f in files)
+        yield Entry(
+            name,
+            str(package.get("version", "")),
+            "" if path else str(url or ""),
+            digests(*(file.get("hash") for file in files)),
+            exempt=git or bool(path) or "virtual" in source,
+            git=git,
+            path=path,
+            urls=_one_of_each_host(str(file["url"]) for file in files if "url" in file),
+            files=hashes,
+        )
+
+
+def _one_of_each_host(urls: Iterator[str]) -> tuple[str, ...]:
+    return tuple({"/".join(url.split("/", 3)[:3]): url for url in urls}.values())
 
 
 def _pipfile(text: str) -> Iterator[Entry]:
@@ -150,68 +103,57 @@ def _pipfile(text: str) -> Iterator[Entry]:
         yield Entry(str(source["name"]), "", str(source["url"]), exempt=True)
     for group in ("default", "develop"):
         for name, package in document.get(group, {}).items():
-            source = str(package.get("git") or package.get("file") or "")
-            exempt = bool(source) or "path" in package
-            digests = _digests(*package.get("hashes", ()))
-            yield Entry(name, str(package.get("version", "")), source, digests, exempt=exempt)
+            git, path = str(package.get("git") or ""), str(package.get("path") or "")
+            source = git or str(package.get("file") or "")
+            yield Entry(
+                name,
+                str(package.get("version", "")),
+                source,
+                digests(*package.get("hashes", ())),
+                exempt=bool(source or path),
+                git=bool(git),
+                path=path,
+            )
 
 
 def _cargo(text: str) -> Iterator[Entry]:
     for package in tomllib.loads(text).get("package", ()):
-        source = str(package.get("source", "")).partition("+")
-        exempt = source[0] in {"", "git"}
-        digests = _digests(package.get("checksum"))
-        yield Entry(package["name"], str(package["version"]), source[2], digests, exempt=exempt)
-
-
-def _go(text: str) -> Iterator[Entry]:
-    for line in text.split("\n"):
-        if found := _GO_SUM.match(line.rstrip()):
-            yield Entry(found[1], found[2], "", (found[3],))
-
-
-def _gems(text: str) -> Iterator[Entry]:
-    digests = {
-        (found[1], found[2]): found[3] or ""
-        for line in text.partition("\nCHECKSUMS\n")[2].split("\n")
-        if (found := _GEM_DIGEST.match(line))
-    }
-    section = source = ""
-    for line in text.split("\n"):
-        if line[:1].strip():
-            section, source = line.strip(), ""
-        elif found := _GEM_SOURCE.match(line):
-            source = found[1]
-        elif found := _GEM.match(line):
-            exempt = section != "GEM" or not digests
-            digest = _digests(digests.get((found[1], found[2])))
-            yield Entry(
-                found[1], found[2], "" if section == "PATH" else source, digest, exempt=exempt
-            )
+        kind, _, url = str(package.get("source", "")).partition("+")
+        exempt = kind in {"", "git"}
+        found = digests(package.get("checksum"))
+        version, path = str(package["version"]), "" if kind else "."
+        yield Entry(
+            package["name"], version, url, found, exempt=exempt, git=kind == "git", path=path
+        )
 
 
 def _composer(text: str) -> Iterator[Entry]:
     document = json.loads(text)
-    for package in [*document.get("packages", ()), *document.get("packages-dev", ())]:
+    for package in [*document["packages"], *document.get("packages-dev", ())]:
         dist, source = package.get("dist") or {}, package.get("source") or {}
-        url = str(dist.get("url") or source.get("url") or "")
-        exempt = dist.get("type") == "path" or not dist
+        url, local = str(dist.get("url") or source.get("url") or ""), dist.get("type") == "path"
+        version = str(package["version"])
+        # A branch is locked to a commit, which each update changes.
+        branch = version.startswith("dev-") or version.endswith("-dev")
         # Packages from a code host have a commit, and no checksum of their archive.
-        digests = _digests(dist.get("shasum"), dist.get("reference"))
-        yield Entry(package["name"], str(package["version"]), url, digests, exempt=exempt)
+        found = () if branch else digests(dist.get("shasum"), dist.get("reference"))
+        path = url if local else ""
+        exempt = local or branch or not dist
+        source_url = "" if local else url
+        yield Entry(package["name"], version, source_url, found, exempt=exempt, path=path)
 
 
 _READERS: Mapping[str, Callable[[str], Iterator[Entry]]] = {
     "package-lock.json": _npm,
     "npm-shrinkwrap.json": _npm,
-    "yarn.lock": _yarn,
-    "pnpm-lock.yaml": _pnpm,
+    "yarn.lock": line_lock_files.yarn,
+    "pnpm-lock.yaml": line_lock_files.pnpm,
     "poetry.lock": _python,
     "pdm.lock": _python,
     "uv.lock": _python,
     "Pipfile.lock": _pipfile,
     "Cargo.lock": _cargo,
-    "go.sum": _go,
-    "Gemfile.lock": _gems,
+    "go.sum": line_lock_files.go_sum,
+    "Gemfile.lock": line_lock_files.gems,
     "composer.lock": _composer,
 }

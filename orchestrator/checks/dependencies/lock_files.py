@@ -1,91 +1,221 @@
 """Packages that a change of a lock file takes from elsewhere, unverified, or with a script."""
 
 import re
-from collections import defaultdict
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from posixpath import normpath
 from urllib.parse import urlsplit
 
-from orchestrator.checks.check_io import RawFinding, Source
-from orchestrator.checks.dependencies.lock_file_entries import Entry
+from msgspec import Struct
 
-# The hosts that the package managers download from as they are installed, or that they lead to.
-REGISTRIES = frozenset(
+from orchestrator.checks.check_io import RawFinding, Source
+from orchestrator.checks.dependencies.lock_entry import Entry
+
+# Hosts that the package managers download from as they are installed, and which are one registry.
+PUBLIC = (
+    ("registry.npmjs.org", "registry.yarnpkg.com"),
+    ("pypi.org", "files.pythonhosted.org"),
+    ("index.crates.io", "static.crates.io", "github.com"),
+    ("rubygems.org",),
+)
+# Composer downloads from the code host of each package.
+CODE_HOSTS = frozenset(
     [
-        "registry.npmjs.org",
-        "registry.yarnpkg.com",
-        "npm.pkg.github.com",
-        "registry.npmmirror.com",
-        "pypi.org",
-        "files.pythonhosted.org",
         "github.com",
         "api.github.com",
         "codeload.github.com",
-        "index.crates.io",
-        "static.crates.io",
-        "rubygems.org",
-        "repo.packagist.org",
         "gitlab.com",
         "bitbucket.org",
+        "repo.packagist.org",
     ]
 )
 
 ENTRY_LINES = 12
 """An entry's version is at most so many lines below its name."""
 
+MOST_FINDINGS = 10
+"""Of one code in one lock file; the last of them counts the others."""
+
+MOST_PLACES = 10_000
+"""Of one name, that are looked at to find an entry's line."""
+
+_UNENCRYPTED = re.compile(r"(?:\w+\+)?(?:http|git|ftp)://")
+_STRENGTH = {"md5": 1, "sha1": 2, "hex40": 2, "sha256": 3, "hex64": 3, "sha384": 4, "sha512": 5}
+_Found = tuple[str, str, str]
+"""A code, the text whose line it is on, and a message."""
+
+
+class Known(Struct, frozen=True):
+    """What the lock file of base says.
+
+    Attributes:
+        hosts: registries that it uses, with their other names; of a new file, those of most of it.
+        plain: hosts that it downloads from without encryption.
+        by_name: its entries by the package's name.
+        verified: each of its packages has a digest; False for a new file.
+    """
+
+    hosts: Collection[str]
+    plain: Collection[str]
+    by_name: Mapping[str, Sequence[Entry]]
+    verified: bool
+
 
 def compare(
     head: Source, added: Collection[int], was: Sequence[Entry], now: Sequence[Entry]
 ) -> Iterator[RawFinding]:
     """Report what the entries of head have, or lack, that those of base do not."""
-    hosts = REGISTRIES | {_host(entry.source) for entry in was}
-    known = {(entry.name, entry.source) for entry in was}
-    before: dict[tuple[str, str], Entry] = {(entry.name, entry.version): entry for entry in was}
-    by_name: Mapping[str, list[Entry]] = defaultdict(list)
-    for entry in was:
-        by_name[entry.name].append(entry)
+    composer = head.name == "composer.lock"
+    known, depth = _known(was, now, composer), head.path.count("/")
     groups: dict[tuple[str, str], list[tuple[Entry, str, str]]] = defaultdict(list)
     for entry in now:
-        same, older = before.get((entry.name, entry.version)), by_name.get(entry.name, [])
-        for code, quoted, message in _judge(entry, same, older, hosts, known, bool(was)):
+        older = known.by_name.get(entry.name, ())
+        for code, quoted, message in (
+            *_judge_hosts(entry, older, known, composer),
+            *_judge_place(entry, older, depth),
+            *_judge_content(entry, older, known),
+        ):
             # A host or a whole file without digests is one defect, however many packages it has.
             group = {"lock-unverified": ""}.get(code, entry.name)
-            group = _host(entry.source) if code in {"lock-http", "lock-source"} else group
+            group = _host(quoted) if code in {"lock-http", "lock-source"} else group
+            group = "" if code == "lock-script" and not was else group
             groups[code, group].append((entry, quoted, message))
-    for (code, _), ((entry, quoted, message), *others) in groups.items():
+    places = Places(head, added)
+    for code, members in _at_most(groups):
+        (entry, quoted, message), *others = members
         more = len({other.name for other, *_ in others} - {entry.name})
-        tail = f", as with {more} more packages" if more else ""
-        line = _line(head, added, quoted, entry)
+        tail = f", as with {more} more package{'s' * (more > 1)}" if more else ""
+        line = places.line(quoted, entry)
         yield RawFinding(code, head.path, line, message + tail, key=f"{entry.name} {entry.version}")
 
 
-def _judge(
-    entry: Entry,
-    same: Entry | None,
-    older: Sequence[Entry],
-    hosts: Collection[str],
-    known: Collection[tuple[str, str]],
-    compares: bool,
-) -> Iterator[tuple[str, str, str]]:
-    """A code, the text whose line it is on, and a message, for each thing wrong with an entry."""
-    name, host = entry.name, _host(entry.source)
-    if (name, entry.source) not in known:
-        if re.match(r"(?:git\+)?(?:http|git|ftp)://", entry.source):
-            yield "lock-http", entry.source, f"{name} is downloaded without encryption from {host}"
-        elif host and host not in hosts:
-            yield (
-                "lock-source",
-                entry.source,
-                f"{name} is downloaded from {host}, no known registry",
-            )
-    quoted = entry.digests[0] if entry.digests else name
-    if same and same.digests and entry.digests and not {*same.digests} & {*entry.digests}:
-        message = f"{name} {entry.version} has another digest and the same version"
-        yield "lock-digest", quoted, message
-    verified = same.digests if same else all(one.digests or one.exempt for one in older)
-    if not entry.digests and not entry.exempt and compares and verified:
-        yield "lock-unverified", name, f"{name} {entry.version} has no digest"
+def _at_most(
+    groups: Mapping[tuple[str, str], list[tuple[Entry, str, str]]],
+) -> Iterator[tuple[str, list[tuple[Entry, str, str]]]]:
+    """The groups of each code; from the last that is listed on, they are one."""
+    by_code: dict[str, list[list[tuple[Entry, str, str]]]] = defaultdict(list)
+    for (code, _), members in groups.items():
+        by_code[code].append(members)
+    for code, listed in by_code.items():
+        yield from ((code, members) for members in listed[: MOST_FINDINGS - 1])
+        if rest := listed[MOST_FINDINGS - 1 :]:
+            yield code, [member for members in rest for member in members]
+
+
+def _known(was: Sequence[Entry], now: Sequence[Entry], composer: bool) -> Known:
+    by_name: Mapping[str, list[Entry]] = defaultdict(list)
+    for entry in was:
+        by_name[entry.name].append(entry)
+    counts = Counter(_host(url) for entry in was or now for url in _urls(entry) if not entry.git)
+    del counts[""]
+    used = set(counts) if was else {host for host, _ in counts.most_common(1)}
+    hosts = used | {other for host in used for other in _same_registry(host)}
+    if not was or composer or not used:
+        hosts |= {host for registry in PUBLIC for host in registry}
+    return Known(
+        hosts | CODE_HOSTS if composer else hosts,
+        {_host(url) for entry in was for url in _urls(entry) if _UNENCRYPTED.match(url)},
+        by_name,
+        bool(was) and all(entry.digests or entry.exempt for entry in was),
+    )
+
+
+def _urls(entry: Entry) -> tuple[str, ...]:
+    return (entry.source, *entry.urls) if entry.source else entry.urls
+
+
+def _same_registry(host: str) -> Sequence[str]:
+    return next((registry for registry in PUBLIC if host in registry), (host,))
+
+
+def _judge_hosts(
+    entry: Entry, older: Sequence[Entry], known: Known, composer: bool
+) -> Iterator[_Found]:
+    """What is wrong with the hosts that an entry is downloaded from."""
+    name, before = entry.name, {url for one in older for url in _urls(one)}
+    for url in _urls(entry):
+        host = _host(url)
+        if url in before or not host:
+            continue
+        if _UNENCRYPTED.match(url) and host not in known.plain:
+            yield "lock-http", url, f"{name} is downloaded without encryption from {host}"
+        elif entry.git:
+            continue
+        elif host not in known.hosts:
+            where = "no package of base was" if known.by_name else "most of the file is not"
+            yield "lock-source", url, f"{name} is downloaded from {host}, as {where}"
+        elif not composer and (moved := _moved(host, older)):
+            yield "lock-source", url, f"{name} is downloaded from {host}, and in base from {moved}"
+
+
+def _judge_place(entry: Entry, older: Sequence[Entry], depth: int) -> Iterator[_Found]:
+    """What is wrong with the repository or folder that an entry is taken from, if it is."""
+    name = entry.name
+    if entry.git and not any(one.git and _place(one) == _place(entry) for one in older):
+        registry = any(not one.git and not one.path for one in older)
+        instead = "and in base from a registry" if registry else "not from a registry"
+        message = f"{name} is taken from the repository {_place(entry)}, {instead}"
+        yield "lock-source" if registry else "lock-outside", entry.source, message
+    if entry.path and not any(one.path for one in older):
+        if older:
+            message = f"{name} is taken from a folder, and in base from a registry"
+            yield "lock-outside", entry.path, message
+        elif entry.path[:1] == "/" or normpath(entry.path).split("/").count("..") > depth:
+            message = f"{name} is taken from {entry.path}, outside of the repository"
+            yield "lock-outside", entry.path, message
+
+
+def _moved(host: str, older: Sequence[Entry]) -> str:
+    """Where base took the package from, if that is another registry."""
+    hosts = {_host(one.source) for one in older} - {""}
+    return "" if hosts & {*_same_registry(host)} else next(iter(sorted(hosts)), "")
+
+
+def _place(entry: Entry) -> str:
+    """A repository without what follows its path, such as a commit."""
+    return re.split(r"[#?]", entry.source)[0].removesuffix(".git")
+
+
+def _judge_content(entry: Entry, older: Sequence[Entry], known: Known) -> Iterator[_Found]:
+    """What is wrong with the digests and scripts of an entry."""
+    name, version = entry.name, entry.version
+    same = [one for one in older if one.version == version]
+    before = {digest for one in same for digest in one.digests}
+    if before and entry.digests and (message := _replaced(entry, same, before)):
+        yield "lock-digest", entry.digests[0], f"{name} {version} {message}"
+    verified = bool(before) if same else known.verified
+    if not entry.digests and not entry.exempt and verified:
+        lost = "has no digest now, and had one in base" if before else "has no digest"
+        yield "lock-unverified", name, f"{name} {version} {lost}"
     if entry.script and not any(one.script for one in older):
-        yield "lock-script", name, f"Installing {name} {entry.version} runs a script of it"
+        yield "lock-script", name, f"Installing {name} {version} runs a script of it"
+
+
+def _replaced(entry: Entry, same: Sequence[Entry], before: Collection[str]) -> str:
+    """How the digests of one version differ; empty where they are of the same content."""
+    files = dict(file for one in same for file in one.files)
+    for file, digest in entry.files:
+        if files.get(file, digest) != digest and digest not in before:
+            return f"has another digest of {file.rpartition('/')[2]} and the same version"
+    was, now = _by_kind(before), _by_kind(entry.digests)
+    common = was.keys() & now.keys()
+    if any(was[kind].isdisjoint(now[kind]) for kind in common):
+        return "has another digest and the same version"
+    strongest = [max(_STRENGTH.get(kind, 0) for kind in kinds) for kinds in (was, now)]
+    if not common and 0 < strongest[1] < strongest[0]:
+        return "has a weaker kind of digest and the same version"
+    return ""
+
+
+def _by_kind(found: Collection[str]) -> Mapping[str, set[str]]:
+    """Digests by their algorithm; Yarn writes the version of its archive format in its place."""
+    kinds: Mapping[str, set[str]] = defaultdict(set)
+    for digest in found:
+        kind = re.match(r"(\w+)[-:/](?=.)", digest)
+        kinds[kind[1] if kind else f"hex{len(digest)}"].add(digest)
+    return kinds
 
 
 def _host(source: str) -> str:
@@ -97,15 +227,33 @@ def _host(source: str) -> str:
         return "an unreadable address"
 
 
-def _line(head: Source, added: Collection[int], quoted: str, entry: Entry) -> int:
-    """The line of an entry: an added one with the text, or with its version near its name."""
-    lines = head.lines
-    name = re.compile(rf"(?<![\w.-]){re.escape(entry.name)}(?![\w.-])")
-    named = [number for number, line in enumerate(lines, 1) if name.search(line)]
-    new = [number for number in sorted(added) if number <= len(lines)]
-    if quoted != entry.name and (exact := [n for n in new if quoted in lines[n - 1]]):
-        return exact[0]
-    near = [n for n in new if any(n - ENTRY_LINES < at <= n for at in named)]
-    return next(
-        (n for n in near if entry.version in lines[n - 1]), next(iter(near), [*named, 1][0])
-    )
+class Places:
+    """Where entries stand in a lock file; each is looked for in the whole text at once."""
+
+    def __init__(self, head: Source, added: Collection[int]) -> None:
+        self._text, self._lines = head.text, head.lines
+        self._added = sorted(number for number in added if number <= len(head.lines))
+        self._is_added = frozenset(self._added)
+        ends = accumulate(len(line) + 1 for line in self._text.split("\n"))
+        self._starts = [0, *ends]
+
+    def line(self, quoted: str, entry: Entry) -> int:
+        """An added line with the text, or with the entry's version near its name."""
+        if quoted and quoted != entry.name:
+            for number in self._find(re.compile(re.escape(quoted))):
+                if number in self._is_added:
+                    return number
+        name = re.compile(rf"(?<![\w.-]){re.escape(entry.name)}(?![\w.-])")
+        first, near = 0, 0
+        for at in self._find(name):
+            first = first or at
+            for number in range(at, min(at + ENTRY_LINES, len(self._lines) + 1)):
+                if number in self._is_added:
+                    near = near or number
+                    if entry.version in self._lines[number - 1]:
+                        return number
+        return near or first or 1
+
+    def _find(self, pattern: re.Pattern[str]) -> Iterator[int]:
+        for found in islice(pattern.finditer(self._text), MOST_PLACES):
+            yield bisect_right(self._starts, found.start())
