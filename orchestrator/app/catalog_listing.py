@@ -19,7 +19,8 @@ from orchestrator.code_review.policy_loading import check_references, read_catal
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.rule_table import Rule, load_rules
 from orchestrator.code_review.tools.analyzer_tools import Analysis
-from orchestrator.code_review.tools.registry import TOOLS, TOPICS, ToolInputs, build
+from orchestrator.code_review.tools.registry import TOOLS, TOPICS, build
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import ConfigError
 
 Readers = Mapping[str, Mapping[str, Sequence[str]]]

@@ -22,7 +22,8 @@ from orchestrator.code_review.repository_guidance import Guidance, read_guidance
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.tools.program_output_files import ProgramOutputs
-from orchestrator.code_review.tools.registry import ToolInputs, build
+from orchestrator.code_review.tools.registry import build
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account

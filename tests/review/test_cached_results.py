@@ -23,7 +23,8 @@ from orchestrator.code_review.analyzers.result_cache import (
 )
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.tools.registry import ANALYZERS, OfSide, ToolInputs
+from orchestrator.code_review.tools.registry import ANALYZERS, OfSide
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -167,7 +168,7 @@ def test_the_identity_holds_what_the_result_depends_on(tmp_path: Path) -> None:
 def test_which_analyzers_are_cached() -> None:
     rules = load_rules([read_shipped_layer()])
 
-    inputs = ToolInputs(SimpleNamespace(rules=rules), None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
+    inputs = ToolInputs(SimpleNamespace(rules=rules), None, (), None, (), (), (), cache=Memory())  # type: ignore[arg-type]
     made = {
         name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()

@@ -5,14 +5,13 @@ A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its ru
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
-from orchestrator.catalog.settings import Imports, Tests, ToolsConfig
+from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data_files import (
     added_file_patterns,
@@ -41,7 +40,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TESTABLE_CODE,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.imported_reports import ImportedReport, ImportedResults
+from orchestrator.code_review.analyzers.imported_reports import ImportedResults
 from orchestrator.code_review.analyzers.one_side_checks import (
     InfrastructureCheck,
     ParseCheck,
@@ -49,68 +48,21 @@ from orchestrator.code_review.analyzers.one_side_checks import (
 )
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.result_cache import ResultCache, with_cache
+from orchestrator.code_review.analyzers.result_cache import with_cache
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.run_tests import MOST_RUNS, RunTests
+from orchestrator.code_review.analyzers.run_tests import RunTests
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
-from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, UncoveredLines
+from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
-from orchestrator.sandbox.worker_pool import WorkerPool
-
-AROUND_TESTS = 120.0
-"""Seconds for what is not the tests themselves: exporting both sides, and the check."""
-
-
-class ToolInputs(Struct, frozen=True):
-    """What the tools of a review are built from.
-
-    Attributes:
-        required_checks: names of the checks that the policy requires of this change.
-        taint_models: paths of the files that describe libraries to the taint check.
-        pattern_files: paths of the files of patterns in other languages.
-        infrastructure_files: paths of the files of dangerous values in infrastructure files.
-        coverage: reports of which lines the change's tests ran.
-        cache: results of earlier reviews; None: every file is analyzed.
-        tests: how the change's tests are run; None: they are not run.
-        run_tests: whoever runs the review allows it.
-        private_paths: absolute paths that the tests may not read, besides those of the system.
-        imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
-    """
-
-    workspace: ReviewWorkspace
-    pool: WorkerPool
-    specialists: Sequence[str]
-    focus: Focus
-    required_checks: Sequence[str]
-    taint_models: Sequence[str]
-    pattern_files: Sequence[str]
-    infrastructure_files: Sequence[str] = ()
-    coverage: Sequence[CoverageReport] = ()
-    cache: ResultCache | None = None
-    tests: Tests | None = None
-    run_tests: bool = False
-    private_paths: Sequence[Path] = ()
-    imported: Sequence[ImportedReport] = ()
-    imports: Imports = Imports()
-
-    @property
-    def tests_seconds(self) -> float:
-        """Seconds that all runs of the tests may take together, with what is around them."""
-        return MOST_RUNS * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
-
-    def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
-        """The codes of an analyzer that the rule table turns on."""
-        return self.workspace.rules.codes(analyzer, category)
-
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 

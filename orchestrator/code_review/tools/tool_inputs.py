@@ -1,0 +1,59 @@
+"""What the tools of a review are built from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestrator.catalog.settings import Imports, Tests
+from orchestrator.code_review.analyzers.imported_reports import ImportedReport
+from orchestrator.code_review.analyzers.result_cache import ResultCache
+from orchestrator.code_review.analyzers.run_tests import MOST_RUNS
+from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+AROUND_TESTS = 120.0
+"""Seconds for what is not the tests themselves: exporting both sides, and the check."""
+
+
+class ToolInputs(Struct, frozen=True):
+    """What the tools of a review are built from.
+
+    Attributes:
+        required_checks: names of the checks that the policy requires of this change.
+        taint_models: paths of the files that describe libraries to the taint check.
+        pattern_files: paths of the files of patterns in other languages.
+        infrastructure_files: paths of the files of dangerous values in infrastructure files.
+        coverage: reports of which lines the change's tests ran.
+        cache: results of earlier reviews; None: every file is analyzed.
+        tests: how the change's tests are run; None: they are not run.
+        run_tests: whoever runs the review allows it.
+        private_paths: absolute paths that the tests may not read, besides those of the system.
+        imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
+    """
+
+    workspace: ReviewWorkspace
+    pool: WorkerPool
+    specialists: Sequence[str]
+    focus: Focus
+    required_checks: Sequence[str]
+    taint_models: Sequence[str]
+    pattern_files: Sequence[str]
+    infrastructure_files: Sequence[str] = ()
+    coverage: Sequence[CoverageReport] = ()
+    cache: ResultCache | None = None
+    tests: Tests | None = None
+    run_tests: bool = False
+    private_paths: Sequence[Path] = ()
+    imported: Sequence[ImportedReport] = ()
+    imports: Imports = Imports()
+
+    @property
+    def tests_seconds(self) -> float:
+        """Seconds that all runs of the tests may take together, with what is around them."""
+        return MOST_RUNS * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
+
+    def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
+        """The codes of an analyzer that the rule table turns on."""
+        return self.workspace.rules.codes(analyzer, category)
