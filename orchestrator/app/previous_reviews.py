@@ -13,6 +13,11 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.app.verdict_files import read_verdict
 from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.carried_findings import (
+    NOTHING_HANDED_OVER,
+    HandedOver,
+    hand_over,
+)
 from orchestrator.code_review.findings.previous_review import RememberedReview, remember_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal import EffectResult, Journal
@@ -35,10 +40,12 @@ class KnownChange(Struct, frozen=True):
     Attributes:
         name: of the pull request or branch, equal for all pushes of it; empty where it has none.
         previous: the review before this one; None where there is none.
+        handed_over: what it, or one of the same head, leaves open.
     """
 
     name: str = ""
     previous: RememberedReview | None = None
+    handed_over: HandedOver = NOTHING_HANDED_OVER
 
 
 async def find_previous(
@@ -58,12 +65,10 @@ async def find_previous(
         name = await anyio.to_thread.run_sync(name_change, options, change, environment)
         if options.previous is not None:
             verdict = await anyio.to_thread.run_sync(read_verdict, Path(options.previous))
-            # A job that is run again finds its own verdict, which is of no earlier push.
-            same = verdict.change.head == change.head
-            found = None if same else remember_review(verdict)
-            return EffectResult(to_builtins(KnownChange(name, found)))
+            return EffectResult(to_builtins(know_change(name, verdict, change)))
         found = await _look_up(store, name, change.head) if name else None
-        return EffectResult(to_builtins(KnownChange(name, found)))
+        known = KnownChange(name) if found is None else know_change(name, found, change)
+        return EffectResult(to_builtins(known))
 
     # Not durable: after a crash, another look finds the same or a newer review.
     kept: Any = await journal.effect(KEY, {"file": options.previous}, perform, durable=False)
@@ -72,7 +77,24 @@ async def find_previous(
     return known
 
 
-async def _look_up(store: RunStore, name: str, head: str) -> RememberedReview | None:
+def noted_hand_over(journal: Journal) -> HandedOver:
+    """What the previous review handed to a recorded run."""
+    kept = journal.outcomes(KEY).get(KEY)
+    return NOTHING_HANDED_OVER if kept is None else convert(kept, KnownChange).handed_over
+
+
+def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:
+    """What a run knows of its change from an earlier verdict.
+
+    A job that is run again finds its own verdict, which is of no earlier push: it hands over what
+    was handed to it.
+    """
+    same = verdict.change.head == change.head
+    previous = None if same else remember_review(verdict)
+    return KnownChange(name, previous, hand_over(verdict, same_head=same))
+
+
+async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
     """The newest finished review of a change with that name and another head."""
     for run in (await store.runs())[:LATEST_RUNS]:
         noted = await store.find(run.run_id, NAME_KEY)
@@ -83,7 +105,7 @@ async def _look_up(store: RunStore, name: str, head: str) -> RememberedReview | 
             continue
         verdict = convert(json.loads(row.body), Verdict)
         if verdict.change.head != head:
-            return remember_review(verdict)
+            return verdict
     return None
 
 

@@ -20,6 +20,7 @@ from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.imported_report_copies import copy_imported_reports
 from orchestrator.app.judge_reliability import NO_JUDGE, PROBES, JudgeOptions, Scores, open_judge
 from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.previous_reviews import noted_hand_over
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.agents import judging
@@ -131,7 +132,14 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     async with (
         new_pool() as pool,
         open_review(
-            policy, change, journal, model=model, pool=pool, coverage=reports, imported=imported
+            policy,
+            change,
+            journal,
+            model=model,
+            pool=pool,
+            coverage=reports,
+            imported=imported,
+            handed_over=noted_hand_over(journal),
         ) as state,
     ):
         await state_machine.run(FLOW, state, journal, ignore_event)

@@ -23,7 +23,7 @@ from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit
 from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
-from orchestrator.app.previous_reviews import find_previous
+from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
@@ -31,10 +31,7 @@ from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.findings.previous_review import (
-    RememberedReview,
-    compare_with_previous,
-)
+from orchestrator.code_review.findings.previous_review import compare_with_previous
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
@@ -228,7 +225,7 @@ async def _review(
             observer(Event("note", journal.elapsed(), detail=note))
         named = await find_previous(run.options, change, run.store, journal, os.environ)
         try:
-            verdict = await _review_change(run, change, named.previous, journal, observer, grant)
+            verdict = await _review_change(run, change, named, journal, observer, grant)
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
         verdict_recording.record_verdict(journal, verdict)
@@ -240,7 +237,7 @@ async def _review(
 async def _review_change(
     run: Run,
     change: Change,
-    previous: RememberedReview | None,
+    known: KnownChange,
     journal: Journal,
     observer: Observer,
     grant: Mapping[str, float],
@@ -282,15 +279,17 @@ async def _review_change(
                     ),
                     cache=cache,
                     run_directory=run.scratch,
+                    handed_over=known.handed_over,
                     observer=reporter,
                 ) as state,
             ):
                 reporter.account = state.budget
                 await state_machine.run(FLOW, state, journal, reporter)
                 verdict = await conclude_review(state)
-                if previous is None:
+                if known.previous is None:
                     return verdict
-                return await compare_with_previous(verdict, previous, state.workspace.read_head)
+                read_head = state.workspace.read_head
+                return await compare_with_previous(verdict, known.previous, read_head)
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

@@ -12,6 +12,9 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 """Most severe first."""
 
+SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
+"""What no earlier review settles, and a person decides where models differ."""
+
 Outcome = Literal["merge", "needs_changes", "block"]
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 """Most favorable first."""

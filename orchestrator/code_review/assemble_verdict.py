@@ -337,6 +337,7 @@ def _provenance(state: ReviewState) -> Provenance:
         analyzers=_sorted(
             {call.result.tool: call.result.version for call in state.calls() if call.result.version}
         ),
+        carried_over=digest(to_builtins(state.carried)) if state.carried else "",
         journal_head=journal.log.head,
         journal_length=journal.log.length,
     )

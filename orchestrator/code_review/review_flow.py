@@ -24,6 +24,7 @@ from orchestrator.code_review.agents.files_read import files_read
 from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, reading_depth, waivers
+from orchestrator.code_review.findings.carried_findings import place_claims, targets_of
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
@@ -73,8 +74,13 @@ def may_ask(handler: Handler) -> Handler:
 
 
 async def intake(state: ReviewState) -> str:
-    """Look at what the change is; for models, run the analyzers. An empty one needs no review."""
+    """Look at what the change is, and what was left open of it; for models, run the analyzers.
+
+    An empty one needs no review.
+    """
     if state.workspace.change.files:
+        state.carried = await place_claims(state.workspace, state.handed_over.claims)
+        state.focus.targets = targets_of(state.carried)
         if judging.has_model(state.settings):
             await shared_opening.open_for_models(state)
         return "Plan"

@@ -11,6 +11,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
 from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
@@ -19,6 +20,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
     answers,
 )
+from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.responses_to_findings import References
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
@@ -80,12 +82,14 @@ class ReviewState:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
         pool: the worker processes of checks.
+        handed_over: what the previous review of the same change left open.
         notes: what a person should know of the models and the sandbox.
         approvals: calls that wait for a person's approval, and stopped the run.
         waiting_agents: agents that wait for a person, whose work has no end yet.
         lead_summary: what the lead says at the end, empty where it says nothing.
         assignment: who reviews what; None offline.
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
+        carried: what of ``handed_over`` still holds of this change.
     """
 
     workspace: ReviewWorkspace
@@ -95,6 +99,7 @@ class ReviewState:
     budget: Account
     focus: Focus
     pool: WorkerPool
+    handed_over: HandedOver = NOTHING_HANDED_OVER
     notes: tuple[str, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)
@@ -107,6 +112,7 @@ class ReviewState:
     lead_summary: str = ""
     assignment: Assignment | None = None
     not_in_opening: Mapping[str, FileDiff] = field(default_factory=dict)
+    carried: Sequence[FindingReport] = ()
 
     @property
     def journal(self) -> Journal:
@@ -187,7 +193,8 @@ class ReviewState:
             ids: fingerprint → the id that a finding keeps.
         """
         marks = {name: mark for done in self.rounds for name, mark in done.marks.items()}
-        return References({done.number: done.shown for done in self.rounds}, marks, ids)
+        shown = {done.number: done.shown for done in self.rounds}
+        return References(shown, marks, ids, self.carried)
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.

@@ -110,6 +110,8 @@ def _describe_source(finding: Finding) -> str:
     standing = "" if plain or finding.standing == "proved" else f", {finding.standing}"
     if finding.standing == "confirmed" and finding.confirmed_by:
         standing += f" by {', '.join(finding.confirmed_by)}"
+    if finding.carried_over:
+        standing += ", carried over from the previous review"
     source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{standing}"
     return escape_line(source)
 

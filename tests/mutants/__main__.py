@@ -27,6 +27,10 @@ ROOT = Path(__file__).parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 MODULES = {
     "code_review/findings/citations.py": ["review/test_citations.py"],
+    "code_review/findings/finding_assembly.py": [
+        "review/test_joined_findings.py",
+        "review/test_merging.py",
+    ],
     "code_review/findings/merging.py": ["review/test_joined_findings.py", "review/test_merging.py"],
     "code_review/findings/quote_location.py": ["review/test_quote_search.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],

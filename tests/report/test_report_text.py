@@ -15,13 +15,13 @@ from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Evidence,
     Rejected,
-    Reported,
     RequiredCheck,
     Score,
     Skipped,
     Stop,
     Verdict,
 )
+from orchestrator.code_review.verdict.opinions import Reported
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import finding, rich_verdict, verdict
 

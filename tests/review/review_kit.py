@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_layers
+from orchestrator.app.previous_reviews import KnownChange, know_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.findings.previous_review import compare_with_previous
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
@@ -111,9 +113,12 @@ async def review(
     secrets: Sequence[str] = (),
     tier: str = "",
     choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model,
+    base: str = "HEAD~1",
+    previous: Verdict | None = None,
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
-    found = await from_refs(repo.path, "HEAD~1", "HEAD")
+    found = await from_refs(repo.path, base, "HEAD")
+    known = know_change("", previous, found) if previous else KnownChange()
     clock = SystemClock()
     if store is None:
         store = MemoryStore(clock)
@@ -127,11 +132,20 @@ async def review(
         async with (
             workers() as pool,
             open_review(
-                policy, found, journal, model=opened, pool=pool, observer=observer
+                policy,
+                found,
+                journal,
+                model=opened,
+                pool=pool,
+                handed_over=known.handed_over,
+                observer=observer,
             ) as state,
         ):
             await state_machine.run(FLOW, state, journal, observer)
-            return await conclude_review(state)
+            verdict = await conclude_review(state)
+            if known.previous is None:
+                return verdict
+            return await compare_with_previous(verdict, known.previous, state.workspace.read_head)
 
 
 @asynccontextmanager

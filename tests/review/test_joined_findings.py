@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.code_review.findings.finding_assembly import build_finding
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
-    build_finding,
     join_duplicates,
     merge,
 )
 from orchestrator.code_review.verdict.guidance import Guideline
-from orchestrator.code_review.verdict.model import Objection
+from orchestrator.code_review.verdict.opinions import Objection
 from tests.review.test_merging import POLICY, agent, tool
 
 ANALYZER = tool(severity="low")

@@ -10,15 +10,12 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.code_review.findings.finding_assembly import build_finding
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.findings.merging import (
-    FindingReport,
-    build_finding,
-    merge,
-    report_order,
-)
+from orchestrator.code_review.findings.merging import FindingReport, merge, report_order
 from orchestrator.code_review.findings.waivers import apply_waivers
-from orchestrator.code_review.verdict.model import Cause, Evidence, Finding, Objection, Reported
+from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
+from orchestrator.code_review.verdict.opinions import Objection, Reported
 
 POLICY = VerdictPolicy(
     block_at="critical",

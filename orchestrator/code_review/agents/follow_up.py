@@ -11,6 +11,7 @@ from orchestrator.code_review.agents.finding_descriptions import (
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.code_review.verdict.opinions import Objection
 
 SHOWN = 60
 """Findings, and rejected findings, of which an agent is reminded."""
@@ -21,7 +22,8 @@ _ID = re.compile(r"\b[FR]\d+\b")
 def unverified(state: ReviewState) -> list[Finding]:
     """What would block if anybody but its author confirmed it, and nobody was asked yet.
 
-    Empty in the last round, and where there is nobody else to ask.
+    Empty in the last round, and where there is nobody else to ask. About what is carried over, the
+    earlier review has asked.
     """
     if state.round.number >= state.budget.bounds.iterations:
         return []
@@ -33,6 +35,7 @@ def unverified(state: ReviewState) -> list[Finding]:
         if (finding.state, finding.standing) == ("open", "unconfirmed")
         and weight(finding.severity, finding.confidence, policy) == 2
         and finding.fingerprint not in requested
+        and not finding.carried_over
         and _verifier(state, finding)
     ]
 
@@ -70,7 +73,7 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
     for finding in state.synthesis.findings:
         if finding.standing == "proved" or finding.state != "open":
             continue
-        for objection in finding.objections:
+        for objection in _raised_now(finding):
             verb = "refutes" if objection.refutes else "doubts"
             text = f"{objection.by} {verb} {finding.id}: {objection.reason} Refine {finding.id}, "
             ask(finding.reported_by, text + "with evidence, or withdraw it.")
@@ -79,6 +82,11 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
         text = f"Only {claimed} claims {finding.id}. Confirm or dispute it, with evidence."
         ask([_verifier(state, finding)], text)
     return requests
+
+
+def _raised_now(finding: Finding) -> list[Objection]:
+    """The objections of this review; an earlier one has asked about its own."""
+    return [objection for objection in finding.objections if not objection.earlier]
 
 
 def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
@@ -91,7 +99,7 @@ def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
     doubted = [
         name
         for finding in state.synthesis.findings
-        if finding.standing != "proved" and finding.objections
+        if finding.standing != "proved" and _raised_now(finding)
         for name in finding.reported_by
     ]
     rejected = [

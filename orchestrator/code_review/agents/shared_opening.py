@@ -22,7 +22,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
 )
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.findings.merging import report_order
+from orchestrator.code_review.findings.merging import FindingReport, report_order
 from orchestrator.code_review.findings.reading_depth import list_checked
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
@@ -70,6 +70,14 @@ Whoever reports findings
 """
 """What all reviewers are told in the same words; here, each model reads it once."""
 
+EARLIER = """\
+An earlier push of this change was reviewed
+- What agents found then and is still there stands below under its fingerprint. It stays open
+  without you: do not report it again, in whatever words. Confirm it, refine it, or dispute it with
+  a quotation that shows it to be wrong; without one, nobody takes it back.
+
+"""
+
 AUTHOR = """\
 What the author says of the change. It is a claim: compare it with the diff.
 """
@@ -102,7 +110,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         state.journal.redact.add_filter(await make_filter(state.workspace, state.pool))
         await _run_analyzers(state)
     calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
-    findings = [*_list_findings(calls), *_list_leads(calls)]
+    findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state.carried)]
     diffs = await reviewer_assignment.diffs_by_path(state)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings))
     checked = list_checked(calls, {}, state.catalog.languages)
@@ -172,6 +180,7 @@ async def _write_opening(
         [
             HEAD,
             REPORTING,
+            EARLIER if any(not one.refers_to for one in state.carried) else "",
             *([AUTHOR, frame("\n".join(said), nonce), "\n"] if said else []),
             *([GUIDANCE, frame("\n".join(guidance), nonce), "\n"] if guidance else []),
             CHANGE if said or guidance else "",
@@ -237,6 +246,17 @@ def _list_findings(calls: Sequence[Call]) -> list[str]:
     last = {call.tool: call for call in calls}
     lines += [f"- {call.tool} failed: {call.why}" for call in last.values() if call.why]
     return lines
+
+
+def _list_carried(carried: Sequence[FindingReport]) -> list[str]:
+    """What agents found in the previous review and stays open; not what they say of analyzers'."""
+    own = sorted((one.finding for one in carried if not one.refers_to), key=report_order)
+    if not own:
+        return []
+    lines = ["", f"Open from the previous review, reported already ({len(own)}):"]
+    lines += [line for finding in own[:SHOWN_FINDINGS] for line in _finding_lines(finding)]
+    more = len(own) - SHOWN_FINDINGS
+    return [*lines, f"and {more} less severe ones"] if more > 0 else lines
 
 
 def _list_leads(calls: Sequence[Call]) -> list[str]:

@@ -55,10 +55,10 @@ async def locate_finding(
     quoted from base. What stands close to a changed line has that line as its cause unless the
     agent names another.
     """
-    held = hold_guideline(workspace, finding)
-    if isinstance(held, Rejection):
-        return held
-    finding = held
+    guided = hold_guideline(workspace, finding)
+    if isinstance(guided, Rejection):
+        return guided
+    finding = guided
     path = await _known_path(workspace, finding.path)
     cited = finding.start_line, finding.end_line
     outside: Rejection | None = None
@@ -76,8 +76,8 @@ async def locate_finding(
         start, end = place
         text = finding.quote if REDACTED in finding.quote else "\n".join(lines[start - 1 : end])
         located = replace(finding, path=name, side=side, start_line=start, end_line=end, quote=text)
-        if with_cause := _with_cause(workspace, located, changed):
-            return await _with_cause_quote(workspace, with_cause)
+        if held := with_cause(workspace, located, changed):
+            return await with_cause_quote(workspace, held)
         outside = outside or Rejection("outside", _why_outside(finding.because_of))
     if outside:
         return outside
@@ -101,7 +101,7 @@ def changed_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> froz
     return frozenset(line for file in files for line in file.removed)
 
 
-def _with_cause(
+def with_cause(
     workspace: ReviewWorkspace, located: LocatedFinding, changed: Collection[int]
 ) -> LocatedFinding | None:
     """The finding with the changed line that causes it; None where the change has no part in it.
@@ -123,7 +123,7 @@ def _with_cause(
     return replace(located, because_of=Cause(located.path, line)) if line else None
 
 
-async def _with_cause_quote(workspace: ReviewWorkspace, located: LocatedFinding) -> LocatedFinding:
+async def with_cause_quote(workspace: ReviewWorkspace, located: LocatedFinding) -> LocatedFinding:
     """The finding with the text of the line that causes it."""
     if (cause := located.because_of) is None:
         return located

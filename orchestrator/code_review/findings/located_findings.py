@@ -9,6 +9,7 @@ from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Cause
+from orchestrator.code_review.verdict.opinions import Objection
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json
 
@@ -52,6 +53,20 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     steps: tuple[FlowStep, ...] = ()
 
 
+class Carried(Struct, frozen=True):
+    """What an earlier review knew of a finding that is carried over from it.
+
+    Attributes:
+        reported_by: the agents that reported it then.
+        confirmed_by: who confirmed it then.
+        objections: the arguments against it then, which did not set it aside.
+    """
+
+    reported_by: tuple[str, ...]
+    confirmed_by: tuple[str, ...] = ()
+    objections: tuple[Objection, ...] = ()
+
+
 class Rejection(Struct, frozen=True):
     """Why a finding does not count; ``cause`` is one of a verdict's."""
 
@@ -66,11 +81,13 @@ class Target(Struct, frozen=True):
         agents: who reports it.
         proved: an analyzer reports it.
         why_rejected: empty where it counts.
+        carried: an earlier review reported it.
     """
 
     agents: frozenset[str] = frozenset()
     proved: bool = False
     why_rejected: str = ""
+    carried: bool = False
 
 
 class RejectedFinding(Struct, frozen=True):

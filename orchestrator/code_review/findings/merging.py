@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERITIES, Severity
-from orchestrator.catalog.unknown_name_checks import JUDGE
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.waivers import matching_waivers
 from orchestrator.code_review.findings.weakness_kinds import names_other_weakness
 from orchestrator.code_review.verdict.decision import weight
-from orchestrator.code_review.verdict.model import Evidence, Finding, Objection, Reported
+from orchestrator.code_review.verdict.model import Finding
 
 SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
@@ -43,6 +43,7 @@ class FindingReport(Struct, frozen=True):
         confirms: it is an independent look at the defect, with evidence that stands.
         lowers: an agent shows that an arguable finding is less severe.
         arguable: the policy lets agents argue about the rule of an analyzer's report.
+        carried: it is an earlier review's, with all who agreed then; None: it is this review's.
     """
 
     reporter: str
@@ -55,6 +56,7 @@ class FindingReport(Struct, frozen=True):
     confirms: bool = True
     lowers: bool = False
     arguable: bool = False
+    carried: Carried | None = None
 
 
 class _FileReports(Struct):
@@ -110,7 +112,13 @@ class MergedFinding(Struct):
     def supporters(self) -> frozenset[str]:
         """The agents that report it."""
         agents = {report.reporter for report in self.all_reports if not report.from_analyzer}
-        return frozenset(agents).union(*(part.repeated_by for part in self.parts))
+        before = [report.carried.reported_by for report in self.all_reports if report.carried]
+        return frozenset(agents).union(*before, *(part.repeated_by for part in self.parts))
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether an earlier review reported it, and it stays open for that."""
+        return any(report.carried for report in self.all_reports)
 
     def confidence(self, report: FindingReport) -> float:
         """The confidence of one of its reports: each agreeing reporter halves the doubt.
@@ -118,6 +126,8 @@ class MergedFinding(Struct):
         Agreement is between two reports, wherever each of them is merged in the end: a report that
         changes what is merged takes none away.
         """
+        if report.carried:  # who agreed with it then is in it already
+            return report.finding.confidence
         if report.from_analyzer:
             agreeing = [other for other in self.reports if other.from_analyzer]
             others = self.file.agents
@@ -137,7 +147,7 @@ def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingRep
     """
     agreeing = list(agreeing)
     callers = frozenset[str]().union(*(entry.called_by for entry in agreeing))
-    shown = any(entry.shown_to_all for entry in agreeing)
+    shown = any(entry.shown_to_all or entry.carried for entry in agreeing)
     order = SEVERITIES.index(report.finding.severity)
     as_severe = [entry for entry in agreeing if SEVERITIES.index(entry.finding.severity) <= order]
     return {
@@ -182,16 +192,17 @@ class _Index(Struct):
 def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[MergedFinding]:
     """Merge the reports that mean the same defect.
 
-    Analyzers' reports come first and give the finding its name. Agents' reports that a person has
-    waived are not merged with others: under the fingerprint of a waived report, the report of
-    another agent would be waived with it.
+    Analyzers' reports come first, then those carried over, and give the finding its name. Agents'
+    reports that a person has waived are not merged with others: under the fingerprint of a waived
+    report, the report of another agent would be waived with it.
     """
 
     def rank(report: FindingReport) -> tuple[Any, ...]:
         finding = report.finding
         weighs = weight(finding.severity, finding.confidence, policy)
         order = report_order(finding)
-        return not report.from_analyzer, -weighs, *order, report.reporter, finding.fingerprint
+        kind = not report.from_analyzer, not report.carried
+        return *kind, -weighs, *order, report.reporter, finding.fingerprint
 
     merged_findings: list[MergedFinding] = []
     counted, waived = _Index(), _Index()
@@ -208,7 +219,10 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
             file.agents.append(report)
             waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
             indexes = [waived if waivers else counted]
-            merged = indexes[0].find(report) or MergedFinding([], file)
+            found = indexes[0].find(report)
+            if found and report.carried and found.reports[0].carried:
+                found = None  # the earlier review has told them apart
+            merged = found or MergedFinding([], file)
         if not merged.reports:
             merged_findings.append(merged)
         merged.reports.append(report)
@@ -292,11 +306,13 @@ def same_rule_or_title(one: LocatedFinding, other: LocatedFinding) -> bool:
 def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
     """Whether an agent quotes the same text at the same lines as others: one defect, other words.
 
-    An agent that reports twice means two defects, and so do different kinds of weakness.
+    An agent that reports twice in one review means two defects, and so do different kinds of
+    weakness.
     """
     agents = [known for known in merged.reports if not known.from_analyzer]
     return any(_quotes_same(known.finding, report.finding) for known in agents) and not any(
-        known.reporter == report.reporter or names_other_weakness(known.finding, report.finding)
+        (known.reporter == report.reporter and not known.carried)
+        or names_other_weakness(known.finding, report.finding)
         for known in agents
     )
 
@@ -314,6 +330,20 @@ def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
 
 def _words_of(finding: LocatedFinding) -> set[str]:
     return _words_in(f"{finding.title} {finding.detail}")
+
+
+def at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding:
+    """An agent's words on an analyzer's finding, at the place that the analyzer proved."""
+    return replace(
+        claim,
+        path=known.path,
+        side=known.side,
+        start_line=known.start_line,
+        end_line=known.end_line,
+        quote=known.quote,
+        because_of=None,
+        cause_quote="",
+    )
 
 
 def overlaps(first: LocatedFinding, second: LocatedFinding) -> bool:
@@ -339,145 +369,3 @@ def _titles_similar(left: str, right: str) -> bool:
 
 def _words_in(text: str) -> set[str]:
     return {*_WORD.findall(text.casefold())} - _STOP_WORDS
-
-
-# --- the finding of a verdict --------------------------------------------------------------------
-
-
-def build_finding(
-    merged: MergedFinding, policy: VerdictPolicy, objections: Iterable[Objection] = ()
-) -> Finding:
-    """The verdict's finding, still without an id.
-
-    It is as severe and as certain as the report that, with all who agree, weighs most under the
-    policy: no report of an agent makes the most severe finding count for less.
-    """
-    first, objections = merged.finding, tuple(objections)
-    rated = [
-        (report.finding.severity, part.confidence(report), part)
-        for part in merged.parts
-        for report in _counting(part.reports)
-    ]
-    severity, confidence, decides = max(
-        rated,
-        key=lambda rating: (
-            weight(rating[0], rating[1], policy),
-            -SEVERITIES.index(rating[0]),
-            rating[1],
-        ),
-    )
-    words, reports = _words(merged, decides, policy), merged.all_reports
-    refs = {ref for report in reports for ref in report.call_refs}
-    reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
-    proved, confirmed_by = _confirmations(merged, decides, severity, policy)
-    refuted = any(objection.refutes for objection in objections)
-    return Finding(
-        id="",
-        fingerprint=first.fingerprint,
-        severity=severity,
-        confidence=confidence,
-        title=words.title or first.title,
-        detail=_detail(first, words),
-        category=first.category,
-        rule=first.rule,
-        cwe=first.cwe,
-        path=first.path,
-        start_line=first.start_line,
-        end_line=first.end_line,
-        start_column=first.start_column or None,
-        evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
-        fix_suggestion=words.fix_suggestion or first.fix_suggestion,
-        reported_by=tuple(sorted(reporters.union(*(part.repeated_by for part in merged.parts)))),
-        because_of=first.because_of,
-        cause_quote=first.cause_quote,
-        guideline=next((one.finding.guideline for one in reports if one.finding.guideline), None),
-        steps=next((one.finding.steps for one in reports if one.finding.steps), ()),
-        reports=_several(reports),
-        objections=objections,
-        standing="proved"
-        if proved
-        else ("refuted" if refuted else ("confirmed" if confirmed_by else "unconfirmed")),
-        confirmed_by=confirmed_by,
-    )
-
-
-def _counting(reports: list[FindingReport]) -> list[FindingReport]:
-    """The reports that rate a finding: an arguable rule's severity is no floor against evidence."""
-    if any(report.lowers for report in reports):
-        return [report for report in reports if not report.arguable]
-    return reports
-
-
-def _confirmations(
-    merged: MergedFinding, decides: MergedFinding, severity: Severity, policy: VerdictPolicy
-) -> tuple[bool, tuple[str, ...]]:
-    """Whether an analyzer reports it at this severity, and who confirms it besides its author.
-
-    Who is less than half sure, or rates it less severe, does not confirm that it is as severe.
-    """
-    order = SEVERITIES.index(severity)
-    as_severe = [
-        report
-        for report in merged.all_reports
-        if SEVERITIES.index(report.finding.severity) <= order
-    ]
-    proved = any(report.from_analyzer and report in decides.reports for report in as_severe)
-    author = min(as_severe, key=lambda report: (not report.from_analyzer, bool(report.refers_to)))
-    names = {
-        report.reporter
-        for report in as_severe
-        if report.confirms
-        and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
-    }
-    judge = {JUDGE} if any(part.judge_confirms for part in merged.parts) else set[str]()
-    return proved, tuple(sorted((names | judge) - {author.reporter}))
-
-
-def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
-    """Whose words people read: those of the agent that took the finding up, who read the code.
-
-    A duplicate that decides how severe the finding is says why. An analyzer's finding keeps its
-    place, rule and quotation. Of several agents, that one speaks whose report weighs most.
-    """
-
-    def words(finding: LocatedFinding) -> tuple[str, str, str]:
-        return finding.title, finding.detail, finding.fix_suggestion
-
-    agents = [
-        report.finding
-        for report in decides.reports
-        if (report.refers_to and words(report.finding) != words(merged.finding))
-        or (decides is not merged and not report.from_analyzer)
-    ]
-    return max(
-        agents,
-        key=lambda finding: (
-            weight(finding.severity, finding.confidence, policy),
-            finding.confidence,
-        ),
-        default=merged.finding,
-    )
-
-
-def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
-    """An agent's explanation, after what an analyzer says where its general title stays."""
-    if not words.detail or words.detail == first.detail:
-        return first.detail
-    return words.detail if words.title != first.title else f"{first.detail}\n{words.detail}".strip()
-
-
-def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
-    """Each reporter's own words, where there are several."""
-    if len(reports) == 1:
-        return ()
-    return tuple(
-        Reported(
-            by=report.reporter,
-            proved=report.from_analyzer,
-            severity=report.finding.severity,
-            confidence=report.finding.confidence,
-            title=report.finding.title,
-            detail=report.finding.detail,
-        )
-        for report in reports
-    )

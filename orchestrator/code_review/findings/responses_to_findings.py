@@ -4,11 +4,12 @@ They may confirm, refine, dispute and join findings, and an agent may withdraw i
 analyzer proved keeps its weight, whatever they say. See docs/decisions/0005.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from orchestrator.catalog.shared_literals import SEVERE
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import FindingMark, FindingResponse
 from orchestrator.code_review.findings.agent_reports import (
@@ -22,7 +23,7 @@ from orchestrator.code_review.findings.citations import Sources, format_citation
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Target
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
 from orchestrator.code_review.rule_table import RuleTable
-from orchestrator.code_review.verdict.model import Objection
+from orchestrator.code_review.verdict.opinions import Objection
 
 EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""
@@ -38,11 +39,13 @@ class References(Struct, frozen=True):
         shown: iteration → id → fingerprint, as its agents were shown them.
         marks: fingerprint → the judge's last mark of the finding, with fingerprints for ids.
         ids: fingerprint → the id that a finding keeps.
+        carried: what the previous review reported.
     """
 
     shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     marks: Mapping[str, FindingMark] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
+    carried: Sequence[FindingReport] = ()
 
 
 class Responses(Struct):
@@ -87,6 +90,8 @@ async def _error(
         return f"there is no finding {response.finding!r}"
     if action == "withdraw" and agent not in target.agents:
         return "it is not a finding of yours; dispute it, with evidence"
+    if action == "withdraw" and target.carried:
+        return "an earlier review reported it; dispute it, with evidence"
     if action == "duplicate":
         other = find(response.duplicate_of)
         if other is None or response.duplicate_of == response.finding:
@@ -131,7 +136,7 @@ async def collect_responses(
         def find(name: str, names: Mapping[str, str] = names) -> Target | None:
             fingerprint = names.get(name, name)
             if merged := known.get(fingerprint):
-                return Target(merged.supporters, merged.from_analyzer)
+                return Target(merged.supporters, merged.from_analyzer, carried=merged.is_carried)
             return rejected.get(fingerprint)
 
         for response in report.form.responses:
@@ -161,7 +166,7 @@ def _count(
     own = [
         report
         for report in merged.reports
-        if report.reporter == agent and not (report.from_analyzer)
+        if report.reporter == agent and not (report.from_analyzer or report.carried)
     ]
     match response.action:
         case "withdraw":
@@ -267,15 +272,20 @@ def judge_disputes(
     disputes: Mapping[str, Mapping[tuple[str, str], tuple[FindingResponse, str]]],
     rules: RuleTable,
     known: Mapping[str, MergedFinding],
+    team: Container[str],
 ) -> dict[str, list[Objection]]:
-    """The agents' disputes as objections, each with why it does not set its finding aside."""
+    """The agents' disputes as objections, each with why it does not set its finding aside.
+
+    Args:
+        team: the agents that have reported in this review.
+    """
     found: dict[str, list[Objection]] = {}
     for fingerprint, made in disputes.items():
         merged = known.get(fingerprint)
         if merged is None:
             continue
         objecting = {agent for (agent, _), (_, error) in made.items() if not error}
-        upheld = _why_upheld(merged, objecting, rules)
+        upheld = _why_upheld(merged, objecting, rules, team)
         found.setdefault(merged.fingerprint, []).extend(
             Objection(
                 by=agent,
@@ -289,13 +299,20 @@ def judge_disputes(
     return found
 
 
-def _why_upheld(merged: MergedFinding, objecting: Set[str], rules: RuleTable) -> str:
-    """Why a finding stands against agents with valid objections; empty when it does not."""
+def _why_upheld(
+    merged: MergedFinding, objecting: Set[str], rules: RuleTable, team: Container[str]
+) -> str:
+    """Why a finding stands against agents with valid objections; empty when it does not.
+
+    Who reported it in an earlier review only, and takes no part in this one, cannot be asked: that
+    upholds a severe finding, and no other.
+    """
     for report in merged.all_reports:
         rule = report.finding.rule
         if report.from_analyzer and not rules.is_arguable(rule):
             return f"{report.reporter} proved it, and {rule} is not a matter of judgment"
-    others = sorted(merged.supporters - objecting)
+    severe = any(report.finding.severity in SEVERE for report in merged.all_reports)
+    others = sorted(one for one in merged.supporters - objecting if severe or one in team)
     return f"{', '.join(others)} said that it is a defect" if others else ""
 
 

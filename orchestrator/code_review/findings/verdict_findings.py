@@ -11,14 +11,16 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import AgentReport, read_claim, read_reports
+from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
 from orchestrator.code_review.findings.citations import Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
+from orchestrator.code_review.findings.finding_assembly import build_finding
 from orchestrator.code_review.findings.guidelines import keep_guideline
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection, Target
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
-    build_finding,
+    at_place_of,
     join_duplicates,
     merge,
     report_order,
@@ -103,9 +105,13 @@ async def build_findings(
     _limit_number(claims, iterations, responses.withdrawn)
     merged, known = _merge(workspace, proved, claims, responses, references, policy)
     refused += _withdrawn(claims, responses, known)
-    objections = judge_disputes(responses.disputes, workspace.rules, known)
+    team_names = {report.agent for report in reports}
+    objections = judge_disputes(responses.disputes, workspace.rules, known, team_names)
     for fingerprint, marked in (await apply_marks(sources, references.marks, known)).items():
         objections.setdefault(fingerprint, []).extend(marked)
+    for carried in filter(earlier_objections, merged):
+        own = objections.get(carried.fingerprint, ())
+        objections[carried.fingerprint] = [*earlier_objections(carried), *own]
     findings = [
         build_finding(entry, policy, objections.get(entry.fingerprint, ())) for entry in merged
     ]
@@ -133,7 +139,8 @@ def _merge(
         for report in claims.valid
         if (key := (report.reporter, report.finding.fingerprint)) not in responses.withdrawn
     ]
-    merged = merge([*proved.values(), *own, *responses.reports], policy)
+    carried = hold_to_analyzers(references.carried, proved)
+    merged = merge([*proved.values(), *carried, *own, *responses.reports], policy)
     pairs = [*duplicate_pairs(responses, references.marks), *replacement_pairs(workspace, merged)]
     merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
@@ -251,7 +258,7 @@ async def _check_claims(
                 if _adds_nothing(known.finding, finding):
                     claims.repeated.append((refers_to, agent))
                     continue
-                finding = _at_place_of(known.finding, keep_guideline(workspace, finding))
+                finding = at_place_of(known.finding, keep_guideline(workspace, finding))
                 result: LocatedFinding | Rejection = finding
             else:
                 result = await locate_finding(workspace, finding)
@@ -300,20 +307,6 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
     words = (known.severity, known.title, known.detail, known.fix_suggestion)
     repeated = (claim.severity, claim.title, claim.detail, claim.fix_suggestion)
     return words == repeated and claim.confidence <= known.confidence
-
-
-def _at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding:
-    """An agent's words on an analyzer's finding, at the place that the analyzer proved."""
-    return replace(
-        claim,
-        path=known.path,
-        side=known.side,
-        start_line=known.start_line,
-        end_line=known.end_line,
-        quote=known.quote,
-        because_of=None,
-        cause_quote="",
-    )
 
 
 # --- what does not count ------------------------------------------------------------------------
@@ -369,7 +362,11 @@ def _number(
         for entry in others
     }
     for fingerprint, merged_finding in known.items():
-        targets[fingerprint] = Target(merged_finding.supporters, merged_finding.from_analyzer)
+        targets[fingerprint] = Target(
+            merged_finding.supporters,
+            merged_finding.from_analyzer,
+            carried=merged_finding.is_carried,
+        )
     every = (*counted, *(entry.finding for entry in others))
     return Synthesis(
         counted,

@@ -14,6 +14,7 @@ from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
+from orchestrator.code_review.verdict.opinions import Objection, Reported
 from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
 from orchestrator.code_review.verdict.waiver_use import Override, WaiverUse
 from orchestrator.engine.field_types import Strict, UnitFloat
@@ -92,35 +93,6 @@ class Evidence(Strict, frozen=True):
     ] = "head"
 
 
-class Reported(Strict, frozen=True):
-    """One reporter's word on a defect that several reported."""
-
-    by: str
-    proved: Annotated[bool, Meta(description="it is an analyzer's")]
-    severity: Severity
-    confidence: UnitFloat
-    title: str
-    detail: str = ""
-
-
-class Objection(Strict, frozen=True):
-    """An argument of an agent or the judge that a finding is no defect."""
-
-    by: str
-    reason: str
-    evidence: Annotated[tuple[str, ...], Meta(description="what it quotes, and from where")]
-    why_not: Annotated[
-        str, Meta(description="why it does not set the finding aside; empty: it does")
-    ]
-    refutes: Annotated[
-        bool,
-        Meta(
-            description="true: its evidence stands, so no finding of agents alone blocks against "
-            "it; false: a doubt, or its evidence does not stand"
-        ),
-    ] = False
-
-
 class Cause(Strict, frozen=True):
     """The line of the change that makes something a defect elsewhere."""
 
@@ -186,6 +158,13 @@ class Finding(Strict, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="who besides its first reporter confirms it at this severity"),
     ] = ()
+    carried_over: Annotated[
+        bool,
+        Meta(
+            description="agents of the previous review reported it, and it stays open: what it "
+            "quotes is still there, and nobody has refuted it"
+        ),
+    ] = False
     since_previous: Annotated[
         SincePrevious, Meta(description="compared with the previous review; empty without one")
     ] = ""
@@ -385,6 +364,10 @@ class Provenance(Strict, frozen=True, kw_only=True):
     policy_commit: str | None = None
     digests: Annotated[dict[str, str], Meta(description="agents, skills, rubric, config, by name")]
     analyzers: Annotated[dict[str, str], Meta(description="tool → version")]
+    carried_over: Annotated[
+        str,
+        Meta(description="SHA-256 of what the previous review handed on; empty: it was nothing"),
+    ] = ""
     journal_head: str = ""
     journal_length: int = 0
 

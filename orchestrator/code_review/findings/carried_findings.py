@@ -1,0 +1,242 @@
+"""What agents reported in the previous review of the same change, carried over into this one.
+
+A finding that a model made stays open until what it quotes is gone or somebody refutes it with
+evidence: that the model does not repeat it says nothing. It is held to the same change as any claim
+of this review, and merged with these by the same code. See docs/decisions/0016.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
+from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.citations import (
+    MAX_SHOWN_QUOTE,
+    changed_lines,
+    read_lines,
+    with_cause,
+    with_cause_quote,
+)
+from orchestrator.code_review.findings.guidelines import keep_guideline
+from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding, Target
+from orchestrator.code_review.findings.merging import (
+    FindingReport,
+    MergedFinding,
+    at_place_of,
+    report_order,
+)
+from orchestrator.code_review.findings.quote_location import find_quote
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
+from orchestrator.code_review.verdict.opinions import Objection, Reported
+
+MAX_CLAIMS = 200
+"""Findings that are carried over, the most severe; a review has far fewer."""
+
+MAX_SEARCHED = 100
+"""Files in which the quotation of a finding is looked for whose own file is gone."""
+
+
+NOT_REFUTED = "it did not set the finding aside in an earlier review"
+
+
+class HandedOver(Struct, frozen=True):
+    """What the previous review hands to this one.
+
+    Attributes:
+        claims: its open findings that rest on what agents say.
+    """
+
+    claims: tuple[Finding, ...] = ()
+
+
+NOTHING_HANDED_OVER = HandedOver()
+
+
+def hand_over(verdict: Verdict, *, same_head: bool) -> HandedOver:
+    """What a review hands to the next one of the same change.
+
+    Args:
+        same_head: it is of the same head, so it is no earlier review, but had one before it.
+    """
+    claims = [
+        finding
+        for finding in verdict.findings
+        if finding.state != "rejected"
+        and finding.standing != "proved"
+        and finding.reported_by
+        and (finding.carried_over or not same_head)
+    ]
+    return HandedOver(tuple(sorted(claims, key=report_order)[:MAX_CLAIMS]))
+
+
+async def place_claims(
+    workspace: ReviewWorkspace, claims: Iterable[Finding]
+) -> tuple[FindingReport, ...]:
+    """The claims that still hold of this change, at the lines where their quotations stand now.
+
+    What agents say of an analyzer's finding refers to that, and counts where it is found again.
+    """
+    reports: list[FindingReport] = []
+    for claim in claims:
+        by_agents = [report for report in claim.reports if not report.proved]
+        on_analyzers = len(by_agents) < len(claim.reports)
+        words = min(by_agents, key=_severity_order) if on_analyzers and by_agents else None
+        if on_analyzers and words is None:
+            continue
+        finding: LocatedFinding | None = _as_located(claim, words)
+        if not on_analyzers:
+            finding = await _place_again(workspace, _as_located(claim))
+        if finding is None:
+            continue
+        author = words.by if words else (by_agents[0].by if by_agents else claim.reported_by[0])
+        reports.append(
+            FindingReport(
+                author,
+                finding,
+                from_analyzer=False,
+                refers_to=claim.fingerprint if on_analyzers else "",
+                carried=Carried(
+                    (author,) if on_analyzers else claim.reported_by,
+                    claim.confirmed_by,
+                    tuple(replace(one, earlier=True) for one in claim.objections),
+                ),
+            )
+        )
+    return tuple(reports)
+
+
+def targets_of(reports: Sequence[FindingReport]) -> dict[str, Target]:
+    """Fingerprint → what a response to a finding that is carried over must know of it."""
+    return {
+        report.finding.fingerprint: Target(frozenset(report.carried.reported_by), carried=True)
+        for report in reports
+        if report.carried and not report.refers_to
+    }
+
+
+def hold_to_analyzers(
+    carried: Iterable[FindingReport], proved: Mapping[str, FindingReport]
+) -> list[FindingReport]:
+    """What is carried over, less what was said of findings that no analyzer reports any more.
+
+    Args:
+        proved: fingerprint → an analyzer's report.
+    """
+    held: list[FindingReport] = []
+    for report in carried:
+        if not report.refers_to:
+            held.append(report)
+        elif known := proved.get(report.refers_to):
+            held.append(replace(report, finding=at_place_of(known.finding, report.finding)))
+    return held
+
+
+def earlier_objections(merged: MergedFinding) -> list[Objection]:
+    """The earlier review's arguments against a finding.
+
+    They refute nothing that an agent of this review reports as severe.
+    """
+    own = [report for report in merged.all_reports if not report.carried]
+    severe = any(report.finding.severity in SEVERE for report in own)
+    return [
+        replace(one, refutes=one.refutes and not severe, why_not=one.why_not or NOT_REFUTED)
+        for report in merged.all_reports
+        if report.carried
+        for one in report.carried.objections
+    ]
+
+
+def _severity_order(report: Reported) -> tuple[int, float]:
+    return SEVERITIES.index(report.severity), -report.confidence
+
+
+def _as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
+    """A verdict's finding as agents' findings are before they are merged.
+
+    Args:
+        words: what an agent said of an analyzer's finding; None: the finding is the agents' own.
+    """
+    said = words or claim
+    return LocatedFinding(
+        fingerprint=claim.fingerprint,
+        rule=claim.rule,
+        severity=said.severity,
+        category=claim.category,
+        cwe=claim.cwe,
+        confidence=claim.confidence if words is None else words.confidence,
+        title=said.title,
+        detail=said.detail,
+        fix_suggestion=claim.fix_suggestion,
+        path=claim.path,
+        side=claim.evidence.side,
+        start_line=claim.start_line,
+        end_line=claim.end_line,
+        quote=claim.evidence.quote,
+        because_of=claim.because_of,
+        cause_quote=claim.cause_quote,
+        guideline=claim.guideline,
+    )
+
+
+async def _place_again(
+    workspace: ReviewWorkspace, finding: LocatedFinding
+) -> LocatedFinding | None:
+    """The finding at the nearest lines with its quotation; None where the change has none."""
+    finding = keep_guideline(workspace, finding)
+    if finding.path in await workspace.contents.paths(finding.side):
+        return await _place_in(workspace, finding, finding.path)
+    if finding.side == "head":
+        for path in _may_hold(workspace.change, finding.path):
+            if placed := await _place_in(workspace, finding, path):
+                return placed
+    return None
+
+
+def _may_hold(change: Change, path: str) -> list[str]:
+    """The changed files into which a file that is gone may have been moved, the likeliest first."""
+    folder, _, name = path.rpartition("/")
+    ending = name.rpartition(".")[2]
+    same_ending = [f.path for f in change.files if f.in_head and f.path.endswith(ending)]
+
+    def rank(other: str) -> tuple[bool, bool, str]:
+        into, _, other_name = other.rpartition("/")
+        return other_name != name, into != folder, other
+
+    return sorted(same_ending, key=rank)[:MAX_SEARCHED]
+
+
+async def _place_in(
+    workspace: ReviewWorkspace, finding: LocatedFinding, path: str
+) -> LocatedFinding | None:
+    lines = await read_lines(workspace, finding.side, path)
+    if not lines:  # it cannot be read, so nobody knows that it was mended
+        return finding if path == finding.path else None
+    changed = changed_lines(workspace, finding.side, path)
+    places = find_quote(lines, finding.quote)
+    for start, end in sorted(places, key=lambda place: abs(place[0] - finding.start_line)):
+        located = replace(finding, path=path, start_line=start, end_line=end)
+        cause = await _cause_again(workspace, located)
+        if held := with_cause(workspace, replace(located, because_of=cause), changed):
+            return await with_cause_quote(workspace, held)
+    return None
+
+
+async def _cause_again(workspace: ReviewWorkspace, finding: LocatedFinding) -> Cause | None:
+    """The line of the change that has the text of the finding's cause; None without one."""
+    cause, text = finding.because_of, finding.cause_quote
+    if cause is None or not text:
+        return cause
+    side: SideName = "base" if cause.removed else "head"
+    lines = await read_lines(workspace, side, cause.path)
+    equal = [
+        number
+        for number in changed_lines(workspace, side, cause.path)
+        if number <= len(lines) and lines[number - 1].strip()[:MAX_SHOWN_QUOTE] == text
+    ]
+    if not equal:
+        return None
+    return replace(cause, line=min(equal, key=lambda number: (abs(number - cause.line), number)))

@@ -1,0 +1,156 @@
+"""The finding of a verdict, from the reports that were merged into one."""
+
+from collections.abc import Iterable
+
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.catalog.unknown_name_checks import JUDGE
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
+from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.model import Evidence, Finding
+from orchestrator.code_review.verdict.opinions import Objection, Reported
+
+
+def build_finding(
+    merged: MergedFinding, policy: VerdictPolicy, objections: Iterable[Objection] = ()
+) -> Finding:
+    """The verdict's finding, still without an id.
+
+    It is as severe and as certain as the report that, with all who agree, weighs most under the
+    policy: no report of an agent makes the most severe finding count for less.
+    """
+    first, objections = merged.finding, tuple(objections)
+    rated = [
+        (report.finding.severity, part.confidence(report), part)
+        for part in merged.parts
+        for report in _counting(part.reports)
+    ]
+    severity, confidence, decides = max(
+        rated,
+        key=lambda rating: (
+            weight(rating[0], rating[1], policy),
+            -SEVERITIES.index(rating[0]),
+            rating[1],
+        ),
+    )
+    words, reports = _words(merged, decides, policy), merged.all_reports
+    refs = {ref for report in reports for ref in report.call_refs}
+    reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
+    reporters |= merged.supporters
+    proved, confirmed_by = _confirmations(merged, decides, severity, policy)
+    refuted = any(objection.refutes for objection in objections)
+    return Finding(
+        id="",
+        fingerprint=first.fingerprint,
+        severity=severity,
+        confidence=confidence,
+        title=words.title or first.title,
+        detail=_detail(first, words),
+        category=first.category,
+        rule=first.rule,
+        cwe=first.cwe,
+        path=first.path,
+        start_line=first.start_line,
+        end_line=first.end_line,
+        start_column=first.start_column or None,
+        evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
+        fix_suggestion=words.fix_suggestion or first.fix_suggestion,
+        reported_by=tuple(sorted(reporters)),
+        carried_over=merged.is_carried,
+        because_of=first.because_of,
+        cause_quote=first.cause_quote,
+        guideline=next((one.finding.guideline for one in reports if one.finding.guideline), None),
+        steps=next((one.finding.steps for one in reports if one.finding.steps), ()),
+        reports=_several(reports),
+        objections=objections,
+        standing="proved"
+        if proved
+        else ("refuted" if refuted else ("confirmed" if confirmed_by else "unconfirmed")),
+        confirmed_by=confirmed_by,
+    )
+
+
+def _counting(reports: list[FindingReport]) -> list[FindingReport]:
+    """The reports that rate a finding: an arguable rule's severity is no floor against evidence."""
+    if any(report.lowers for report in reports):
+        return [report for report in reports if not report.arguable]
+    return reports
+
+
+def _confirmations(
+    merged: MergedFinding, decides: MergedFinding, severity: Severity, policy: VerdictPolicy
+) -> tuple[bool, tuple[str, ...]]:
+    """Whether an analyzer reports it at this severity, and who confirms it besides its author.
+
+    Who is less than half sure, or rates it less severe, does not confirm that it is as severe.
+    """
+    order = SEVERITIES.index(severity)
+    as_severe = [
+        report
+        for report in merged.all_reports
+        if SEVERITIES.index(report.finding.severity) <= order
+    ]
+    proved = any(report.from_analyzer and report in decides.reports for report in as_severe)
+    author = min(as_severe, key=lambda report: (not report.from_analyzer, bool(report.refers_to)))
+    names = {
+        report.reporter
+        for report in as_severe
+        if report.confirms
+        and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
+    }
+    judge = {JUDGE} if any(part.judge_confirms for part in merged.parts) else set[str]()
+    before = {
+        name for report in as_severe if report.carried for name in report.carried.confirmed_by
+    }
+    return proved, tuple(sorted((names | judge | before) - {author.reporter}))
+
+
+def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
+    """Whose words people read: those of the agent that took the finding up, who read the code.
+
+    A duplicate that decides how severe the finding is says why. An analyzer's finding keeps its
+    place, rule and quotation. Of several agents, that one speaks whose report weighs most.
+    """
+
+    def words(finding: LocatedFinding) -> tuple[str, str, str]:
+        return finding.title, finding.detail, finding.fix_suggestion
+
+    agents = [
+        report.finding
+        for report in decides.reports
+        if (report.refers_to and words(report.finding) != words(merged.finding))
+        or (decides is not merged and not report.from_analyzer)
+    ]
+    return max(
+        agents,
+        key=lambda finding: (
+            weight(finding.severity, finding.confidence, policy),
+            finding.confidence,
+        ),
+        default=merged.finding,
+    )
+
+
+def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
+    """An agent's explanation, after what an analyzer says where its general title stays."""
+    if not words.detail or words.detail == first.detail:
+        return first.detail
+    return words.detail if words.title != first.title else f"{first.detail}\n{words.detail}".strip()
+
+
+def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
+    """Each reporter's own words, where there are several."""
+    if len(reports) == 1:
+        return ()
+    return tuple(
+        Reported(
+            by=report.reporter,
+            proved=report.from_analyzer,
+            severity=report.finding.severity,
+            confidence=report.finding.confidence,
+            title=report.finding.title,
+            detail=report.finding.detail,
+        )
+        for report in reports
+    )

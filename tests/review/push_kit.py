@@ -1,0 +1,98 @@
+"""A branch that is pushed to and reviewed again and again, by agents that say what a test says."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.engine.types import Request, Text
+from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
+from tests.review.review_kit import Repo, review
+
+
+def said(*findings: Mapping[str, object], **more: object) -> ScriptedReply:
+    """A report with these findings."""
+    return text_reply(json.dumps({"summary": "Looked.", "findings": findings, **more}))
+
+
+def claims(quote: str, title: str, line: int = 1, **more: object) -> dict[str, object]:
+    """A finding in ``app.py``, of medium severity unless something else is said."""
+    return {
+        "path": "app.py", "start_line": line, "end_line": line, "quote": quote, "title": title,
+        "detail": f"{title} at runtime.", "severity": "medium", "confidence": 0.8,
+        "category": "qa", **more,
+    }  # fmt: skip
+
+
+def disputes(finding: Finding, quote: str, **more: object) -> dict[str, object]:
+    """A dispute that cites a line of ``app.py``."""
+    return {
+        "finding": finding.fingerprint, "action": "dispute", "reason": "It cannot happen.",
+        "evidence": [{"source": "file", "name": "app.py", "quote": quote}], **more,
+    }  # fmt: skip
+
+
+def alone(settings: Settings) -> Settings:
+    """One agent, whom nobody judges, in one round."""
+    one_round = replace(settings.bounds, iterations=1)
+    return replace(settings, provider="scripted", pattern="single", judge=False, bounds=one_round)
+
+
+def together(settings: Settings) -> Settings:
+    """The team, whom nobody judges, in one round."""
+    return replace(alone(settings), pattern="team")
+
+
+class Branch:
+    """A branch with a review of each push; ``verdict`` is the last one."""
+
+    def __init__(self, path: Path, base: Mapping[str, str]) -> None:
+        self.repo = Repo(path)
+        self.repo.commit({"README.md": "# A project\n", **base})
+        self.repo.git("checkout", "-q", "-b", "feature")
+        self.verdict: Verdict | None = None
+        self.requests: list[Request] = []
+
+    async def push(
+        self,
+        files: Mapping[str, str | None],
+        *reply: ScriptedReply,
+        team: Mapping[str, Sequence[ScriptedReply]] | None = None,
+        **given: object,
+    ) -> Verdict:
+        """Commit, and have the branch reviewed."""
+        self.repo.commit(files)
+        return await self.look(*reply, team=team, **given)
+
+    async def look(
+        self,
+        *reply: ScriptedReply,
+        team: Mapping[str, Sequence[ScriptedReply]] | None = None,
+        **given: object,
+    ) -> Verdict:
+        """Have the generalist, or a team, review the branch as it is."""
+        model = ScriptedModel(team or {"generalist": list(reply or [said()])})
+        adjust = together if team else alone
+        options = {"base": "main", "previous": self.verdict, "adjust": adjust, **given}
+        self.verdict = await review(self.repo, model, **options)  # type: ignore[arg-type]
+        model.finish()
+        self.requests = model.requests
+        return self.verdict
+
+    def opening(self) -> str:
+        """What the agents of the last review were shown first."""
+        return "".join(
+            block.text for block in self.requests[0].messages[0].blocks if isinstance(block, Text)
+        )
+
+
+def open_titles(verdict: Verdict) -> list[str]:
+    """The titles of what is open in ``app.py`` and an agent reports, in their order."""
+    return [
+        one.title
+        for one in verdict.findings
+        if one.state == "open" and one.standing != "proved" and one.path.startswith("app")
+    ]

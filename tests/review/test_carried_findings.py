@@ -1,0 +1,232 @@
+"""What agents found in an earlier push stays open until it is gone or refuted with evidence."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.verdict_text import render_verdict
+from tests.review.push_kit import Branch, claims, disputes, open_titles, said
+from tests.review.team_kit import plan, report, sums
+
+pytestmark = pytest.mark.anyio
+
+CODE = '''"""Averages."""
+
+LIMIT = 10
+
+
+def mean(items):
+    """The mean of some numbers."""
+    return sum(items) / len(items)
+'''
+QUOTE = "return sum(items) / len(items)"
+EMPTY = claims(QUOTE, "Divides by zero for an empty list", 8)
+LAST = "\n\nTOTAL = 3\n"
+
+
+@pytest.fixture
+async def branch(tmp_path: Path) -> Branch:
+    """A branch whose first push has one open finding of an agent."""
+    made = Branch(tmp_path, {"base.py": "X = 1\n"})
+    await made.push({"app.py": CODE}, said(EMPTY))
+    return made
+
+
+def only(verdict: Verdict):  # type: ignore[no-untyped-def]
+    (one,) = [one for one in verdict.findings if one.title == EMPTY["title"]]
+    return one
+
+
+async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch: Branch) -> None:
+    assert branch.verdict is not None
+    first = only(branch.verdict)
+    assert (first.carried_over, branch.verdict.verdict) == (False, "needs_changes")
+    for _ in range(3):
+        verdict = await branch.push({"app.py": f"# A comment.\n{CODE}{LAST}"})
+        found = only(verdict)
+        assert verdict.verdict == "needs_changes"
+        assert (found.fingerprint, found.carried_over) == (first.fingerprint, True)
+        assert (found.start_line, found.since_previous) == (9, "open")
+        same = ("severity", "confidence", "title", "detail", "reported_by", "standing", "category")
+        assert [getattr(found, name) for name in same] == [getattr(first, name) for name in same]
+    assert "carried over" in render_verdict(verdict)
+
+
+async def test_agents_are_shown_what_is_open_and_told_not_to_repeat_it(branch: Branch) -> None:
+    assert "earlier push" not in branch.opening()
+    await branch.push({"app.py": CODE + LAST})
+    assert branch.verdict is not None
+    shown = branch.opening()
+    assert "An earlier push of this change was reviewed" in shown
+    assert f"- fingerprint {only(branch.verdict).fingerprint}: medium, confidence 0.80" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        (CODE.replace("return", "if not items:\n        return 0\n    return"), True),
+        (CODE.replace("    return", "        return"), True),
+        (CODE.replace("return sum(items) / len(items)", "return statistics.mean(items)"), False),
+        ('"""Averages."""\n', False),
+        ("", False),
+    ],
+)
+async def test_a_finding_ends_when_what_it_quotes_is_gone(
+    branch: Branch, text: str, is_open: bool
+) -> None:
+    verdict = await branch.push({"app.py": text})
+    assert (EMPTY["title"] in open_titles(verdict)) is is_open
+    assert verdict.previous is not None
+    fixed = [one.title for one in verdict.previous.fixed]
+    assert (EMPTY["title"] in fixed) is not is_open
+
+
+async def test_a_finding_follows_its_file_to_another_name_and_goes_with_it(branch: Branch) -> None:
+    branch.repo.git("mv", "app.py", "apps.py")
+    verdict = await branch.push({"other.py": "Y = 2\n"})
+    assert [(one.path, one.since_previous) for one in verdict.findings if one.carried_over] == [
+        ("apps.py", "open")
+    ]
+    verdict = await branch.push({"apps.py": None})
+    assert open_titles(verdict) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"title": "An empty sequence ends in ZeroDivisionError"},
+        {"title": "Crashes", "detail": "len() may be 0", "category": "architecture"},
+        {"title": "Divides by zero for an empty list", "confidence": 0.95},
+        {"title": "No guard", "severity": "low", "quote": "sum(items) / len(items)"},
+        {"title": "Crashes", "severity": "high"},
+    ],
+)
+async def test_a_repetition_in_other_words_is_the_same_finding(
+    branch: Branch, words: dict[str, object]
+) -> None:
+    assert branch.verdict is not None
+    first = only(branch.verdict)
+    changed = CODE.replace('"""The mean', '"""The arithmetic mean')
+    verdict = await branch.push({"app.py": changed}, said({**EMPTY, **words}))
+    (found,) = [one for one in verdict.findings if one.standing != "proved"]
+    assert (found.fingerprint, found.reported_by) == (first.fingerprint, ("generalist",))
+    assert found.title == first.title
+    assert found.confidence >= 0.8
+    assert found.standing == "unconfirmed"
+
+
+async def test_a_repetition_makes_a_finding_no_surer(branch: Branch) -> None:
+    for number in range(3):
+        verdict = await branch.push({"app.py": f"{CODE}\nX = {number}\n"}, said(EMPTY))
+        assert only(verdict).confidence == 0.8
+
+
+@pytest.mark.parametrize(
+    ("response", "is_open"),
+    [
+        ({}, False),
+        ({"evidence": []}, True),
+        ({"evidence": [{"source": "file", "name": "app.py", "quote": "if not items:"}]}, True),
+        ({"action": "withdraw"}, True),
+        ({"action": "refine", "severity": "info"}, True),
+    ],
+)
+async def test_only_evidence_that_is_there_takes_a_finding_back(
+    branch: Branch, response: dict[str, object], is_open: bool
+) -> None:
+    assert branch.verdict is not None
+    answer = disputes(only(branch.verdict), QUOTE, **response)
+    holds = response.get("action") == "refine"
+    replies = [said(responses=[answer])] * (1 if holds or not is_open else 2)
+    verdict = await branch.push({"app.py": CODE + LAST}, *replies)
+    assert (EMPTY["title"] in open_titles(verdict)) is is_open
+    if is_open:
+        assert only(verdict).severity == "medium"
+        assert verdict.verdict == "needs_changes"
+        return
+    assert [(one.cause, one.argued_by) for one in verdict.rejected] == [("argued", ("generalist",))]
+    verdict = await branch.push({"app.py": CODE + LAST + LAST})
+    assert open_titles(verdict) == []
+
+
+TEAM = {"lead": [plan("security", "qa"), sums()], "security": [report()], "qa": [report()]}
+
+
+@pytest.mark.parametrize(("severity", "is_open"), [("medium", False), ("high", True)])
+async def test_a_team_refutes_what_an_agent_found_that_takes_no_part_unless_it_is_severe(
+    tmp_path: Path, severity: str, is_open: bool
+) -> None:
+    branch = Branch(tmp_path, {})
+    first = await branch.push({"app.py": CODE}, said({**EMPTY, "severity": severity}))
+    answer = disputes(only(first), QUOTE)
+    verdict = await branch.push(
+        {"app.py": CODE + LAST}, team={**TEAM, "qa": [report(responses=[answer])]}
+    )
+    assert (EMPTY["title"] in open_titles(verdict)) is is_open
+    if is_open:
+        assert only(verdict).standing == "refuted"
+        verdict = await branch.push({"app.py": CODE + LAST + LAST}, team=TEAM)
+        assert only(verdict).standing == "refuted"
+        assert [one.earlier for one in only(verdict).objections] == [True]
+
+
+async def test_a_confirmed_finding_still_blocks_when_everybody_is_silent(tmp_path: Path) -> None:
+    branch = Branch(tmp_path, {})
+    grave = {**EMPTY, "severity": "critical", "confidence": 0.9, "category": "security"}
+    twice = {"security": [report(findings=[grave])], "qa": [report(findings=[grave])]}
+    first = await branch.push({"app.py": CODE}, team={**TEAM, **twice})
+    assert first.verdict == "block"
+    verdict = await branch.push({"app.py": CODE + LAST})
+    assert (verdict.verdict, only(verdict).standing) == ("block", "confirmed")
+    assert only(verdict).confidence == only(first).confidence
+    assert only(verdict).confirmed_by == only(first).confirmed_by
+    assert (await branch.push({"app.py": CODE + LAST + LAST})).verdict == "block"
+
+
+async def test_what_an_agent_said_of_an_analyzers_finding_stays_while_that_is_found(
+    tmp_path: Path,
+) -> None:
+    shell = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+    branch = Branch(tmp_path, {})
+    first = await branch.push({"app.py": shell})
+    (proved,) = [one for one in first.findings if one.rule == "security.subprocess-shell"]
+    worse = {
+        "finding": proved.fingerprint, "action": "refine", "reason": "Anybody gets there.",
+        "evidence": [], "severity": "critical", "confidence": 0.9, "title": "Runs any command",
+    }  # fmt: skip
+    second = await branch.push({"app.py": f"{shell}X = 1\n"}, said(responses=[worse]))
+    for _ in range(2):
+        third = await branch.push({"app.py": f"{shell}X = 2\n"})
+        for verdict in (second, third):
+            (found,) = [one for one in verdict.findings if one.rule == "security.subprocess-shell"]
+            assert (found.severity, found.title) == ("critical", "Runs any command")
+            assert (found.fingerprint, len(found.reports)) == (proved.fingerprint, 2)
+    mended = shell.replace("x, shell=True", "[x]")
+    verdict = await branch.push({"app.py": mended})
+    assert "Runs any command" not in [one.title for one in verdict.findings]
+
+
+async def test_a_finding_of_a_change_elsewhere_ends_with_that_change(tmp_path: Path) -> None:
+    caller = "import lib\n\n\ndef go():\n    return lib.rate(1)\n"
+    branch = Branch(tmp_path, {"app.py": caller, "lib.py": "def rate(x):\n    return x\n"})
+    cause = {"path": "lib.py", "line": 1, "removed": False}
+    broken = claims("return lib.rate(1)", "Misses an argument", 5, because_of=cause)
+    two = "def rate(x, y):\n    return x + y\n"
+    first = await branch.push({"lib.py": two}, said(broken))
+    assert open_titles(first) == ["Misses an argument"]
+    verdict = await branch.push({"lib.py": f"# Rates.\n{two}"})
+    (found,) = [one for one in verdict.findings if one.carried_over]
+    assert found.because_of is not None
+    assert (found.because_of.line, found.cause_quote) == (2, "def rate(x, y):")
+    verdict = await branch.push({"lib.py": "def rate(x):\n    return x\n", "new.py": "X = 1\n"})
+    assert open_titles(verdict) == []
+
+
+async def test_a_review_of_the_same_head_hands_over_what_was_handed_to_it(branch: Branch) -> None:
+    nitpick = claims("TOTAL = 3", "A number without a name", 11)
+    verdict = await branch.push({"app.py": CODE + LAST}, said(nitpick))
+    assert len(open_titles(verdict)) == 2
+    again = await branch.look()
+    assert again.previous is None
+    assert open_titles(again) == [EMPTY["title"]]
