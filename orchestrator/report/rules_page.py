@@ -79,7 +79,7 @@ def render_rules_page(
 _LANGUAGES = {
     "c": "C and C++", "csharp": "C#", "go": "Go", "java": "Java", "js": "JavaScript",
     "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust", "scala": "Scala",
-    "swift": "Swift", "terraform": "Terraform",
+    "swift": "Swift", "terraform": "Terraform", "shell": "Shell", "sql": "SQL",
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ PATTERN_LANGUAGES = (
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
     *("*.tf", "*.tfvars", "*.hcl"),
 )
+SQL = ("*.sql", "*.psql", "*.plsql", "*.ddl")
 SHELL_SCRIPTS = ("*.sh", "*.bash", "*.ksh")
 CONTAINER_FILES = tuple(
     f"{before}{name}{after}"

@@ -37,6 +37,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     SCRIPTS,
     SHELL_SCRIPTS,
     SOURCE_CODE,
+    SQL,
     TESTABLE_CODE,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
@@ -216,6 +217,14 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
         "file",
         "Regular expressions in Python and JavaScript that take exponential time.",
         reads=NOTHING,
+    ),
+    "sql": _check(
+        "sql",
+        "sql",
+        SQL,
+        "file",
+        "Hazards and bugs in SQL: migrations, routines and scripts.",
+        reads=SQL,
     ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))

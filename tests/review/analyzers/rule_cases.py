@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from orchestrator.checks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.data_directories import data_root
+from tests.checks import sql_samples
 from tests.checks.infrastructure import infrastructure_kit
 from tests.checks.taint.taint_pairs import pairs
 from tests.review.analyzers import (
@@ -274,12 +275,14 @@ def _samples() -> Iterator[tuple[str, Case]]:
     for code, (bad, good) in {**ruff_samples.SAMPLES, **ruff_security_samples.SAMPLES}.items():
         head = "" if code in {"F401", "F404", "F407"} else IMPORTS
         yield f"ruff:{code}", text("a.py", head + bad, head + good)
-    for code, (bad, good) in shell_samples.SAMPLES.items():
-        yield f"shellcheck:{code}", text("a.sh", bad, good)
-    for code, (bad, good) in docker_samples.SAMPLES.items():
-        yield f"hadolint:{code}", text("Dockerfile", bad, good)
-    for code, (bad, good) in test_oxlint.SAMPLES.items():
-        yield f"oxlint:{code}", text("a.js", bad, good)
+    for tool, name, samples in (
+        ("shellcheck", "a.sh", shell_samples.SAMPLES),
+        ("hadolint", "Dockerfile", docker_samples.SAMPLES),
+        ("oxlint", "a.js", test_oxlint.SAMPLES),
+        ("sql", "a.sql", {code: programs[0] for code, programs in sql_samples.SAMPLES.items()}),
+    ):
+        for code, (bad, good) in samples.items():
+            yield f"{tool}:{code}", text(name, bad, good)
     for code, (path, bad, good) in workflow_samples.SAMPLES.items():
         yield f"zizmor:{code}", text(path, bad, good)
     for language in load(tuple(map(str, (data_root() / "config/patterns").glob("*.yaml")))):
