@@ -132,16 +132,10 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     async with (
         new_pool() as pool,
         open_review(
-            policy,
-            change,
-            journal,
-            model=model,
-            pool=pool,
-            coverage=reports,
-            imported=imported,
-            handed_over=noted_hand_over(journal),
+            policy, change, journal, model=model, pool=pool, coverage=reports, imported=imported
         ) as state,
     ):
+        state.handed_over = noted_hand_over(journal)
         await state_machine.run(FLOW, state, journal, ignore_event)
         _require_same_score(state.scorecard, verdict)
         yield state, verdict

@@ -279,11 +279,10 @@ async def _review_change(
                     ),
                     cache=cache,
                     run_directory=run.scratch,
-                    handed_over=known.handed_over,
                     observer=reporter,
                 ) as state,
             ):
-                reporter.account = state.budget
+                reporter.account, state.handed_over = state.budget, known.handed_over
                 await state_machine.run(FLOW, state, journal, reporter)
                 verdict = await conclude_review(state)
                 if known.previous is None:

@@ -16,7 +16,6 @@ from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.repository_guidance import Guidance, read_guidance
@@ -75,7 +74,6 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     imported: Sequence[ImportedReport] = (),
     cache: ResultCache | None = None,
     run_directory: Path | None = None,
-    handed_over: HandedOver = NOTHING_HANDED_OVER,
     observer: Observer = ignore_event,
 ) -> AsyncIterator[ReviewState]:
     """Set up a review; its temporary files are removed at the end.
@@ -87,7 +85,6 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         rollback: restores files that a failed tool changed; None: no tool may write.
         cache: analyzer results of earlier reviews; None: every file is analyzed.
         run_directory: where what programs print is kept; None: nothing is kept.
-        handed_over: what the previous review of the same change left open.
 
     Raises:
         ReplayMismatch: the run began with another policy.
@@ -119,9 +116,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         )
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
-        account = _budget(settings, journal)
-        given = workspace, catalog, settings, runtime, account, focus, pool, handed_over, notes
-        yield ReviewState(*given)
+        budget = _budget(settings, journal)
+        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, pool, notes)
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:

@@ -82,8 +82,8 @@ class ReviewState:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
         pool: the worker processes of checks.
-        handed_over: what the previous review of the same change left open.
         notes: what a person should know of the models and the sandbox.
+        handed_over: what the previous review of the same change left open.
         approvals: calls that wait for a person's approval, and stopped the run.
         waiting_agents: agents that wait for a person, whose work has no end yet.
         lead_summary: what the lead says at the end, empty where it says nothing.
@@ -99,8 +99,8 @@ class ReviewState:
     budget: Account
     focus: Focus
     pool: WorkerPool
-    handed_over: HandedOver = NOTHING_HANDED_OVER
     notes: tuple[str, ...] = ()
+    handed_over: HandedOver = NOTHING_HANDED_OVER
     rounds: list[Round] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)
     checks: list[RequiredCheck] = field(default_factory=list)

@@ -132,15 +132,10 @@ async def review(
         async with (
             workers() as pool,
             open_review(
-                policy,
-                found,
-                journal,
-                model=opened,
-                pool=pool,
-                handed_over=known.handed_over,
-                observer=observer,
+                policy, found, journal, model=opened, pool=pool, observer=observer
             ) as state,
         ):
+            state.handed_over = known.handed_over
             await state_machine.run(FLOW, state, journal, observer)
             verdict = await conclude_review(state)
             if known.previous is None:
