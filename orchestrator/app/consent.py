@@ -24,6 +24,9 @@ MCP_SERVERS = "DIFFCOURT_MCP"
 RUN_TESTS = "DIFFCOURT_RUN_TESTS"
 """Environment variable: 1 lets base's test command run, 0 does not, also in CI."""
 
+RUN_ANALYZERS = "DIFFCOURT_RUN_ANALYZERS"
+"""Environment variable: 1 lets the analyzers run that base configures, 0 does not, also in CI."""
+
 ALLOW_SPENDING = "DIFFCOURT_ALLOW_SPENDING"
 """Environment variable: 1 lets base choose a paid provider and raise bounds, 0 does not."""
 
@@ -50,12 +53,13 @@ def decide_consent(options: ReviewOptions, environment: Mapping[str, str]) -> Re
     Raises:
         InputError: a variable is neither 1 nor 0.
     """
-    run_tests, spending = options.run_tests, options.allow_spending
-    return replace(
-        options,
-        run_tests=_answer(RUN_TESTS, environment) if run_tests is None else run_tests,
-        allow_spending=_answer(ALLOW_SPENDING, environment) if spending is None else spending,
-    )
+    variables = {
+        "run_tests": RUN_TESTS,
+        "run_analyzers": RUN_ANALYZERS,
+        "allow_spending": ALLOW_SPENDING,
+    }
+    undecided = [name for name in variables if getattr(options, name) is None]
+    return replace(options, **{name: _answer(variables[name], environment) for name in undecided})
 
 
 def _answer(variable: str, environment: Mapping[str, str]) -> bool:

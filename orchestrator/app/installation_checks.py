@@ -10,8 +10,10 @@ from typing import Literal
 from msgspec import Struct
 
 from orchestrator.app.catalog_listing import list_catalog
+from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.state_directory import inside_repository, repo_root, state_dir
 from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.installed_programs import find_installed
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
@@ -20,6 +22,7 @@ from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git, check_git_version
 from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
+from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.tools.repository_navigation import RIPGREP
 from orchestrator.data_directories import user_directory
 from orchestrator.errors import DiffcourtError, SandboxError
@@ -49,6 +52,7 @@ class Check(Struct, frozen=True):
 async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[Check]:
     """All checks, in the order in which a review needs them."""
     start = repo or Path()
+    own = await _guarded("your analyzers", partial(_check_configured_analyzers, start))
     return [
         await _guarded("git", _check_git),
         await _guarded("analyzers", _check_analyzers),
@@ -57,6 +61,7 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
         await _guarded("state", partial(_check_state, start)),
         await _guarded("default branch", partial(_check_default_branch, start)),
         await _guarded("configuration", partial(_check_configuration, start)),
+        *([own] if own.detail else []),
     ]
 
 
@@ -95,6 +100,31 @@ async def _check_analyzers() -> Check:
         return Check("analyzers", "ok", detail)
     remedy = f"run: {install_command(ANALYZERS, *(package for package, _ in problems))}"
     return Check("analyzers", "failed" if missing else "note", detail, remedy)
+
+
+async def _check_configured_analyzers(start: Path) -> Check:
+    """Whether the programs are installed that the configuration on disk names; no detail: none."""
+    name = "your analyzers"
+    if list_catalog(start).problems:
+        return Check(name, "ok", "")  # told by the check of the configuration
+    settings = read_catalog(read_layers_on_disk(start)).settings
+    found, missing = [], []
+    for analyzer, program in settings.analyzers.items():
+        try:
+            found.append(f"{analyzer}: {find_installed(program.command[0], _in_no_change).path}")
+        except SandboxError as error:
+            missing.append(f"{analyzer}: {str(error).partition('; ')[0]}")
+    detail = ", ".join([*missing, *found])
+    if not missing:
+        return Check(name, "ok", detail)
+    remedy = (
+        "install what is missing, or remove it from `analyzers` in .diffcourt/config/defaults.yaml"
+    )
+    return Check(name, "failed", detail, remedy)
+
+
+def _in_no_change(path: str) -> bool:
+    return False
 
 
 def _numbers(version: str) -> list[int]:

@@ -60,6 +60,7 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
         policy,
         settings=_apply_options(settings, options),
         run_tests=bool(options.run_tests),
+        run_analyzers=bool(options.run_analyzers),
         private_paths=private_paths(options.repo, os.environ),
         notes=notes,
     )

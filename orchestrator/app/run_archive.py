@@ -204,7 +204,8 @@ def import_run(repo: Path | None, source: Path) -> str:
         run.meta["root"] = None  # what its tools changed was elsewhere
     else:
         given = run.meta["options"]
-        given["run_tests"] = given["allow_spending"] = None  # the exporter decided for itself only
+        for consent in ("run_tests", "run_analyzers", "allow_spending"):
+            given[consent] = None  # the exporter decided for itself only
         given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
     with state_directory.open_store(folder, repo) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)

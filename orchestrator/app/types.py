@@ -61,6 +61,7 @@ class ReviewOptions(Struct, frozen=True):
         previous: the path of a verdict to compare with; None: the newest in the store, if any.
         no_cache: ignore the analyzer results of earlier reviews.
         run_tests: base's test command may run; None: the environment decides.
+        run_analyzers: the analyzers that base configures may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
     """
 
@@ -85,6 +86,7 @@ class ReviewOptions(Struct, frozen=True):
     previous: str | None = None
     no_cache: bool = False
     run_tests: bool | None = None
+    run_analyzers: bool | None = None
     allow_spending: bool | None = None
 
     def __post_init__(self) -> None:

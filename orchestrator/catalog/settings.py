@@ -19,6 +19,13 @@ from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from orchestrator.engine.types import Bounds, Level
 
 LevelName = Literal["read", "write", "admin", "irreversible"]
+CountedLines = Literal["added", "context", "file"]
+ReportFormat = Literal[
+    "auto", "sarif", "checkstyle", "junit", "eslint", "gitlab", "rdjson", "rdjsonl"
+]
+AnalyzerName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+FILES, REPORT = "{files}", "{report}"
+"""Placeholders in the command of a configured analyzer."""
 PerTool = Literal["per_run", "per_minute", "failures", "pause"]
 
 
@@ -87,8 +94,44 @@ class Imports(Strict, frozen=True):
             severity; the first pattern that matches goes before the level.
     """
 
-    lines: Literal["added", "context", "file"] = "added"
+    lines: CountedLines = "added"
     severities: dict[NonEmptyStr, Severity] = field(default_factory=dict)
+
+
+class ConfiguredProgram(Strict, frozen=True):
+    """An analyzer that a review runs.
+
+    Attributes:
+        command: a program's name on ``PATH`` or its absolute path, and its arguments; ``{files}``
+            stands for the changed files, ``{report}`` for the path of the report that it writes.
+            Without ``{report}`` its standard output is the report.
+        files: globs of the changed files that it reads.
+        format: of the report, as with ``--import``; ``auto``: told from the content.
+        timeout: seconds of one run; there is one for each side of the change.
+        exit_codes: those that mean that it has done its work.
+        config_files: globs of further files that are taken from base, since they configure it.
+        reads: absolute paths that it may read besides the tree and the system's programs.
+        lines: as ``imports.lines``; None: that.
+    """
+
+    command: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    files: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    format: ReportFormat = "auto"
+    timeout: PositiveFloat = 60.0
+    exit_codes: Annotated[tuple[int, ...], Meta(min_length=1)] = (0, 1)
+    config_files: tuple[NonEmptyStr, ...] = ()
+    reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
+    lines: CountedLines | None = None
+
+    def __post_init__(self) -> None:
+        program, *arguments = self.command
+        if "/" in program and not program.startswith("/"):
+            raise ValueError(
+                f"command must begin with the name of a program on PATH or with an absolute path, "
+                f"not with {program!r}: a program of the repository could be the change's own"
+            )
+        if any(FILES in argument and argument != FILES for argument in arguments):
+            raise ValueError(f"{FILES} must be an argument of its own")
 
 
 class StagnationPolicy(Strict, frozen=True):
@@ -157,6 +200,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     limits: Limits
     coverage: tuple[NonEmptyStr, ...]
     imports: Imports
+    analyzers: dict[AnalyzerName, ConfiguredProgram]
     guidance: bool
     instructions: tuple[PathInstruction, ...]
     tests: Tests | None = None

@@ -16,6 +16,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.analyzers import check_data_files
+from orchestrator.code_review.analyzers.configured_analyzers import check_analyzers
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
 from orchestrator.code_review.repository_guidance import check_instructions
@@ -35,7 +36,9 @@ class Policy(Struct, frozen=True):
         author_tier: the trust tier of the change's author in ``config/guards.yaml``; empty: the
             tier that the file names as its default.
         run_tests: whoever runs the review allows the test command of the settings.
-        private_paths: absolute paths that the tests may not read, besides those of the system.
+        run_analyzers: whoever runs the review allows the analyzers of the settings.
+        private_paths: absolute paths that tests and analyzers may not read, besides those of the
+            system.
         notes: what a person should know of how the settings were restricted.
     """
 
@@ -46,6 +49,7 @@ class Policy(Struct, frozen=True):
     environment: Environment = "local"
     author_tier: str = ""
     run_tests: bool = False
+    run_analyzers: bool = False
     private_paths: Sequence[Path] = ()
     notes: tuple[str, ...] = ()
 
@@ -79,6 +83,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]
         ConfigError: the first name that does not exist, or entry that has no effect.
     """
     check_instructions(catalog.settings, layers)
+    check_analyzers(catalog.settings.analyzers, layers)
     waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)
     check_data_files.validate(layers, rules)

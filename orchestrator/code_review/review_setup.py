@@ -202,5 +202,7 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         cache=cache,
         tests=settings.tests,
         run_tests=policy.run_tests,
+        analyzers=settings.analyzers,
+        run_analyzers=policy.run_analyzers,
         private_paths=policy.private_paths,
     )

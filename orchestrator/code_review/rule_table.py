@@ -69,7 +69,11 @@ IMPORTED = "import."
 
 
 IMPORTED_RESULTS = "imported_reports"
-"""The analyzer that reports their results."""
+"""The tool that reports results of analyzers that ran elsewhere."""
+
+
+CONFIGURED_ANALYZERS = "configured_analyzers"
+"""The tool that runs the analyzers of base's configuration, and reports their results."""
 
 
 class ImportedRule(Rule, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     max_minutes: float | None = None,
     max_usd: float | None = None,
     run_tests: bool | None = None,
+    run_analyzers: bool | None = None,
     allow_spending: bool | None = None,
     observer: Observer = ignore_event,
 ) -> Verdict:
@@ -42,6 +43,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         provider, pattern: who answers and how agents work together; None: what the policy says.
         max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
         run_tests: base's test command may run; None: the environment decides.
+        run_analyzers: the analyzers that base configures may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
         observer: told of every event of the run.
 
@@ -63,6 +65,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         max_minutes=max_minutes,
         max_usd=max_usd,
         run_tests=run_tests,
+        run_analyzers=run_analyzers,
         allow_spending=allow_spending,
     )
     with open_new_run(options) as run:

@@ -103,7 +103,7 @@ class Sandbox:
 
     def launcher_for(self, permissions: Permissions, program: str) -> Launcher:
         """The launcher that starts a program with these permissions."""
-        reads = [*_resolve(permissions.reads), *_program_paths(program)]
+        reads = [*_resolve((*permissions.reads, *permissions.executes)), *_program_paths(program)]
         writes = _resolve(permissions.writes)
         with self._lock:
             for launcher in self._usable():

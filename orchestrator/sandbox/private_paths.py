@@ -14,7 +14,12 @@ SYSTEM_PRIVATE = tuple(
 MAX_ENTRIES = 1_000_000
 
 
-def require_shareable(reads: Iterable[Path], private: Sequence[Path]) -> None:
+def require_shareable(
+    reads: Iterable[Path],
+    private: Sequence[Path],
+    *,
+    refusal: str = "tests not run: tests.reads names",
+) -> None:
     """Check that code of the change may read some paths of this machine.
 
     None may be, hold or lie below a private one, or hold a socket, pipe or device: a mount that
@@ -22,13 +27,14 @@ def require_shareable(reads: Iterable[Path], private: Sequence[Path]) -> None:
 
     Args:
         private: absolute paths besides those of the system.
+        refusal: what the error begins with, up to the path.
 
     Raises:
         SandboxError: one may not be read; says which and why.
     """
     for given in reads:
         real = Path(os.path.realpath(given))
-        refused = f"tests not run: tests.reads names {given}, but"
+        refused = f"{refusal} {given}, but"
         for secret in _forms((*SYSTEM_PRIVATE, *private)):
             for path in (Path(os.path.normpath(given)), real):
                 if path.is_relative_to(secret) or secret.is_relative_to(path):
@@ -36,7 +42,7 @@ def require_shareable(reads: Iterable[Path], private: Sequence[Path]) -> None:
                         f"{refused} {secret} is private; name a directory outside of it, such as "
                         "one below /opt"
                     )
-        if special := _first_special_file(real):
+        if special := _first_special_file(real, refusal):
             raise SandboxError(
                 f"{refused} {special} is a socket, pipe or device; name directories without one"
             )
@@ -48,7 +54,7 @@ def _forms(paths: Iterable[Path]) -> list[Path]:
     return [form for form in dict.fromkeys(forms) if form != Path("/")]
 
 
-def _first_special_file(top: Path) -> Path | None:
+def _first_special_file(top: Path, refusal: str) -> Path | None:
     """The first entry at or below a path that is no file, directory or link; None without one."""
     if not top.is_dir():
         return top if top.exists() and not top.is_file() else None
@@ -62,8 +68,8 @@ def _first_special_file(top: Path) -> Path | None:
         left -= len(entries)
         if left < 0:
             raise SandboxError(
-                f"tests not run: {top}, which tests.reads names, has more than {MAX_ENTRIES} "
-                "entries; name smaller directories"
+                f"{refusal} {top}, which has more than {MAX_ENTRIES} entries; name smaller "
+                "directories"
             )
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -67,11 +67,12 @@ def confine(
     user: int | None,
     program: str,
     system: list[tuple[str, int]],
+    executes: list[str] | None = None,
 ) -> None:
     """Confine this process to its permissions, irrevocably, and test that.
 
     Args:
-        reads, writes: as in ``Permissions``.
+        reads, writes, executes: as in ``Permissions``.
         canary: a file that this process may read and write before.
         user: the user id to change to, None to keep ours.
         program: path of the program to execute; empty: none may be executed.
@@ -91,6 +92,7 @@ def confine(
     rules = [
         *system,
         *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in program_files(program)),
+        *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in executes or ()),
         *((path, kernel_calls.READ) for path in reads),
         *((path, kernel_calls.WRITE) for path in writes),
     ]

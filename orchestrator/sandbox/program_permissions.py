@@ -11,6 +11,8 @@ class Limits(Struct, frozen=True):
     Attributes:
         seconds: wall time.
         memory: bytes of address space, 0 for no limit.
+        data: bytes of memory that it may write, 0 for no limit; for programs that reserve more
+            address space than they use.
         output: bytes of standard output; more is an error, and never cut silently.
         file_size: bytes of the largest file it may write, 0 for no limit.
         processes: processes and threads at once; counted where it has a user or a user namespace
@@ -19,6 +21,7 @@ class Limits(Struct, frozen=True):
 
     seconds: float = 60.0
     memory: int = 4 << 30
+    data: int = 0
     output: int = 64 << 20
     file_size: int = 256 << 20
     files: int = 1024
@@ -34,7 +37,9 @@ class Permissions(Struct, frozen=True):
     Attributes:
         reads: files and directories, with everything below them, that it may read.
         writes: files and directories that it may read, write, and remove from.
+        executes: files and directories that it may read, and whose programs it may start.
     """
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
+    executes: tuple[Path, ...] = ()

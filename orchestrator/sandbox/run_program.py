@@ -151,6 +151,7 @@ def _request(
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, limits.files),
         *([(resource.RLIMIT_AS, limits.memory)] if limits.memory else []),
+        *([(resource.RLIMIT_DATA, limits.data)] if limits.data else []),
         *([(resource.RLIMIT_FSIZE, limits.file_size)] if limits.file_size else []),
     ]
     return {
@@ -162,6 +163,7 @@ def _request(
         "permissions": {
             "reads": [os.fspath(path) for path in permissions.reads],
             "writes": [os.fspath(path) for path in permissions.writes],
+            "executes": [os.fspath(path) for path in permissions.executes],
             "program": argv[0],
         },
     }

@@ -8,7 +8,10 @@ import pytest
 from orchestrator.catalog.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("agents", "skills", "rubrics", "config", "mcp", "money", "guards", "escalation", "loops")
+PAGES = (
+    *("agents", "analyzers", "skills", "rubrics", "config", "mcp", "money", "guards", "escalation"),
+    "loops",
+)
 FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?( broken)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

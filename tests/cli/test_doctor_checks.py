@@ -1,6 +1,7 @@
 """``diffcourt doctor``: git, analyzers, sandbox, directories and configuration, and what to do."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -114,3 +115,21 @@ def test_an_unwritable_cache_and_a_missing_default_branch_are_notes(doctor, monk
 def test_details_are_behind_an_option(doctor):
     assert "does not prevent" not in doctor()[1]
     assert "does not prevent" in doctor("--verbose")[1]
+
+
+def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypatch, tmp_path):
+    assert "your analyzers" not in checks(doctor)[2]
+    (tmp_path / "lint").write_text("#!/bin/sh\n")
+    (tmp_path / "lint").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    one = {"command": ["lint", "{files}"], "files": ["*.cob"]}
+    document = {"analyzers": {"lint": one, "scan": {**one, "command": ["no-such-scanner"]}}}
+    config = repo / ".diffcourt/config/defaults.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps(document))
+    code, ready, found = checks(doctor)
+    assert (code, ready, found["your analyzers"]["status"]) == (2, False, "failed")
+    assert found["your analyzers"]["detail"] == (
+        "scan: no-such-scanner is not installed: it is not on PATH, lint: " + str(tmp_path / "lint")
+    )
+    assert "remove it from `analyzers`" in found["your analyzers"]["remedy"]

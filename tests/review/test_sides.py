@@ -48,7 +48,7 @@ async def test_base_is_analyzed_when_head_has_findings(
 ) -> None:
     repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
     async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
-        seen = await SideTool("ruff_security", "", ruff, workspace, pool).run({}, CONTEXT)
+        seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     result = AnalysisResult.from_json(seen.data)
     assert (ruff.asked, len(result.findings)) == (asked, new)
     assert result.examined == ("app.py",)
@@ -63,7 +63,7 @@ async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:
     ruff = Ruff({"S307"}, Program("ruff", "ruff", search=str(program.parent)))
     repo = change(tmp_path / "repo", {"app.py": "x = 1\n"}, {"app.py": EVAL})
     async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
-        seen = await SideTool("ruff_security", "", ruff, workspace, pool).run({}, CONTEXT)
+        seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     assert not seen.ok
     result = AnalysisResult.from_json(seen.data)
     assert "exit code 3" in result.error

@@ -26,7 +26,7 @@ SLOW = '"""\n' + "PuTTY-User-Key-File-2: \n" * 30_000 + '"""\n'
 
 async def _looked(workspace: ReviewWorkspace, pool: WorkerPool) -> Observation:
     ruff = Ruff({"S307"}, Program("ruff", Ruff.package))
-    tool = SideTool("ruff_security", "", ruff, workspace, pool)
+    tool = SideTool("ruff_security", "", [ruff], workspace, pool)
     return await tool.run({}, CallContext("", "", 60))
 
 

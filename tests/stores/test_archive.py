@@ -80,7 +80,7 @@ def test_an_imported_run_is_the_same_run(
     (before, rows), (after, again) = rows_of(reviewed), rows_of(elsewhere)
     assert (again[:-1], again[-1].key) == (rows, "imported/1")
     assert (after.run_id, after.started, after.writer) == (before.run_id, before.started, None)
-    undecided = {"run_tests": None, "allow_spending": None}
+    undecided = {"run_tests": None, "run_analyzers": None, "allow_spending": None}
     assert after.meta["options"] == {**before.meta["options"], **undecided, "repo": str(elsewhere)}
     here, there = (stored_runs.show_run(repo, "latest") for repo in (elsewhere, reviewed))
     assert (here.info, here.verdict) == (there.info, there.verdict)

@@ -13,6 +13,7 @@ from posixpath import basename, normpath
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import (
     NOTHING_TO_COMPARE,
@@ -23,7 +24,7 @@ from orchestrator.checks.check_io import (
     Source,
     read,
 )
-from orchestrator.checks.imported_reports.formats import read_report
+from orchestrator.checks.imported_reports.formats import NO_TOOLS, read_report
 from orchestrator.checks.imported_reports.result import (
     TITLE_CHARACTERS,
     NotAReportError,
@@ -97,6 +98,7 @@ def run(job: dict[str, Any]) -> CheckReply:
             gaps[given["name"]] = one_line(str(error), 300)
             continue
         count += len(report.results)
+        report = _named(report, given)
         reasons = _collect(report, head, job["severities"], found)
         if reasons:
             gaps[given["name"]] = "; ".join(reasons)
@@ -117,6 +119,22 @@ def _read(given: Mapping[str, str], head: str) -> Report:
     except OSError as error:
         raise NotAReportError(f"cannot be read: {error.strerror}") from None
     return read_report(data, given["format"], head)
+
+
+def _named(report: Report, given: Mapping[str, str]) -> Report:
+    """A report with its tool's name, and with paths of the tree, where these are known."""
+    tool, start = given.get("tool", ""), given.get("made_in", "") + "/"
+    if not tool:
+        return report
+    results = [
+        replace(
+            one,
+            tool=tool if one.tool in NO_TOOLS else one.tool,
+            places=tuple(place.removeprefix("file://").removeprefix(start) for place in one.places),
+        )
+        for one in report.results
+    ]
+    return Report(results, report.gaps)
 
 
 def _collect(

@@ -25,6 +25,8 @@ READERS: Mapping[str, Callable[[bytes, str], Report]] = {
     "rdjsonl": read_rdjsonl,
 }
 FORMATS = tuple(READERS)
+NO_TOOLS = frozenset({"checkstyle", "codequality", "junit", "rdjson", "sarif"})
+"""What stands for the name of a tool where a report does not tell it."""
 _UNKNOWN = f"is in no known format: {', '.join(FORMATS)}"
 
 

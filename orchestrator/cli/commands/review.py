@@ -42,6 +42,7 @@ GIVEN = (
     "max_usd",
     "no_cache",
     "run_tests",
+    "run_analyzers",
     "allow_spending",
 )
 """Options of the command that are fields of ``ReviewOptions`` as they are."""
@@ -161,6 +162,12 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
         action="store_true",
         default=None,
         help="let base's test command run code of the change; default: only in CI",
+    )
+    how.add_argument(
+        "--run-analyzers",
+        action="store_true",
+        default=None,
+        help="run the analyzers that base configures; default: only in CI",
     )
     how.add_argument(
         "--allow-spending",

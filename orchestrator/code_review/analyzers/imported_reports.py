@@ -27,12 +27,16 @@ class ImportedReport(Struct, frozen=True):
         path: where the copy is.
         format: as given with ``--import``; empty: told from the content.
         error: why there is no copy; empty: there is one.
+        tool: who made it, where its format does not tell; empty: not known.
+        made_in: the directory that its absolute paths begin with; empty: not known.
     """
 
     name: str
     path: str
     format: str = ""
     error: str = ""
+    tool: str = ""
+    made_in: str = ""
 
 
 class ImportedResults(ComparisonCheck):

@@ -35,7 +35,7 @@ from orchestrator.code_review.findings.responses_to_findings import (
     judge_disputes,
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import IMPORTED_RESULTS, RuleTable
+from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 from orchestrator.code_review.verdict.waiver_use import WaiverUse
@@ -173,8 +173,9 @@ def _analyzer_reports(
     """Analyzers' reports by fingerprint: each finding once, with all the calls that showed it."""
     first: dict[str, tuple[str, LocatedFinding]] = {}
     calls: dict[str, list[Call]] = {}
-    # Of an imported result that one of our analyzers reports as well, ours is the report.
-    for call, finding in sorted(found, key=lambda entry: entry[0].result.tool == IMPORTED_RESULTS):
+    # Of somebody else's result that one of our analyzers reports as well, ours is the report.
+    foreign = {CONFIGURED_ANALYZERS, IMPORTED_RESULTS}
+    for call, finding in sorted(found, key=lambda entry: entry[0].result.tool in foreign):
         first.setdefault(finding.fingerprint, (call.result.tool, finding))
         calls.setdefault(finding.fingerprint, []).append(call)
     return {

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import anyio
@@ -26,6 +26,7 @@ from orchestrator.code_review.findings.analyzer_findings import (
 from orchestrator.code_review.findings.located_findings import AnalysisResult, Lead
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.ports import CallContext
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -88,61 +89,93 @@ def _left_out(
     return workspace.left_out(file) is not None
 
 
-def as_observation(
-    report: AnalyzerReport,
-    found: IntroducedFindings,
-    gaps: Mapping[str, str],
-    given: Iterable[ChangedFile],
-    leads: Iterable[Lead] = (),
-    *,
-    read: Iterable[str],
-    known_gaps: Mapping[str, str] | None = None,
-) -> Observation:
-    """A report for a model (bounded, short) and for code (all of it).
+class Look(Struct, frozen=True, kw_only=True):
+    """What analyzers say of the files that a call asks for.
 
-    Args:
+    Attributes:
+        gaps: path → why it could not be looked at; the name of an analyzer for all of its files.
         read: paths of the files that were read as code.
         known_gaps: path → why it could not be read, in base neither; None: it looks at both sides
             itself, and cannot tell.
     """
-    shown = [
-        {name: getattr(finding, name) for name in SHOWN_FIELDS}
-        for finding in found.findings[:SHOWN_FINDINGS]
-    ]
-    left = len(found.findings) - len(shown)
-    if report.examined or found.findings:
-        summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
-    else:
-        why = report.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")
-        summary = f"{report.tool}: looked at no file: {why}"
-    content: dict[str, Json] = {
-        "summary": summary + (f", {left} of them not shown here" if left else ""),
-        "findings": shown,
-        "checked": sorted(report.examined),
-        "gaps": [{"path": p, "tool": report.tool, "why": why} for p, why in sorted(gaps.items())],
-    }
-    if known_gaps:
-        content["unreadable_in_base_too"] = dict(known_gaps)
-    if report.error:
-        content = {"error": report.error}
-    if report.facts:
-        content["facts"] = dict(report.facts)
-    result = AnalysisResult(
-        tool=report.tool,
-        version=report.version,
-        findings=found.findings,
-        rejected=found.rejected,
-        examined=tuple(sorted(report.examined)),
-        read=tuple(sorted(read)),
-        given=tuple(sorted(file.path for file in given)),
-        gaps=dict(gaps),
-        known_gaps=dict(known_gaps or {}),
-        compares=known_gaps is None,
-        error=report.error or "",
-        facts=dict(report.facts),
-        leads=tuple(sorted(set(leads))[:MAX_LEADS]),
+
+    report: AnalyzerReport
+    found: IntroducedFindings = IntroducedFindings()
+    gaps: Mapping[str, str] = {}
+    given: Sequence[ChangedFile] = ()
+    leads: Sequence[Lead] = ()
+    read: frozenset[str] = frozenset()
+    known_gaps: Mapping[str, str] | None = None
+
+    def as_observation(self) -> Observation:
+        """For a model (bounded, short) and for code (all of it)."""
+        report, found = self.report, self.found
+        result = AnalysisResult(
+            tool=report.tool,
+            version=report.version,
+            findings=found.findings,
+            rejected=found.rejected,
+            examined=tuple(sorted(report.examined)),
+            read=tuple(sorted(self.read)),
+            given=tuple(sorted(file.path for file in self.given)),
+            gaps=dict(self.gaps),
+            known_gaps=dict(self.known_gaps or {}),
+            compares=self.known_gaps is None,
+            error=report.error or "",
+            facts=dict(report.facts),
+            leads=tuple(sorted(set(self.leads))[:MAX_LEADS]),
+        )
+        return Observation(json.dumps(self._shown()), result.to_json(), ok=report.error is None)
+
+    def _shown(self) -> dict[str, Json]:
+        report, found = self.report, self.found
+        shown = [
+            {name: getattr(finding, name) for name in SHOWN_FIELDS}
+            for finding in found.findings[:SHOWN_FINDINGS]
+        ]
+        left = len(found.findings) - len(shown)
+        if report.examined or found.findings:
+            summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
+        else:
+            why = report.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")
+            summary = f"{report.tool}: looked at no file: {why}"
+        gaps = sorted(self.gaps.items())
+        content: dict[str, Json] = {
+            "summary": summary + (f", {left} of them not shown here" if left else ""),
+            "findings": shown,
+            "checked": sorted(report.examined),
+            "gaps": [{"path": path, "tool": report.tool, "why": why} for path, why in gaps],
+        }
+        if self.known_gaps:
+            content["unreadable_in_base_too"] = dict(self.known_gaps)
+        if report.error:
+            content = {"error": report.error}
+        if report.facts:
+            content["facts"] = dict(report.facts)
+        return content
+
+
+def _join(tool: str, looks: Sequence[Look]) -> Look:
+    """What several analyzers say, under the name of their tool; no error of one is all theirs."""
+    if len(looks) == 1:
+        return looks[0]
+    gaps: dict[str, str] = {}
+    for look in looks:
+        for path, why in look.gaps.items():
+            gaps[path] = f"{gaps[path]}; {why}" if path in gaps else why
+    return Look(
+        report=AnalyzerReport(
+            tool, "", examined=frozenset[str]().union(*(look.report.examined for look in looks))
+        ),
+        found=IntroducedFindings(
+            tuple(finding for look in looks for finding in look.found.findings),
+            tuple(finding for look in looks for finding in look.found.rejected),
+        ),
+        gaps=gaps,
+        given=list(dict.fromkeys(file for look in looks for file in look.given)),
+        read=frozenset[str]().union(*(look.read for look in looks)),
+        known_gaps={},
     )
-    return Observation(json.dumps(content), result.to_json(), ok=report.error is None)
 
 
 def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> Iterator[Lead]:
@@ -161,24 +194,33 @@ class Analysis(ABC, Generic[A]):
     """
 
     def __init__(
-        self, name: str, description: str, analyzer: A, workspace: ReviewWorkspace, pool: WorkerPool
+        self,
+        name: str,
+        description: str,
+        analyzers: Sequence[A],
+        workspace: ReviewWorkspace,
+        pool: WorkerPool,
     ) -> None:
         self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
-        self._analyzer, self._workspace, self._pool = analyzer, workspace, pool
+        self._analyzers, self._workspace, self._pool = analyzers, workspace, pool
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
 
     def concerns(self, path: str) -> bool:
         """Whether it looks into files of this name."""
-        return self._analyzer.wants(path)
+        return any(analyzer.wants(path) for analyzer in self._analyzers)
 
     def reads(self, path: str) -> bool:
         """Whether it reads files of this name as code."""
-        report = AnalyzerReport(self._analyzer.name, "", examined=frozenset({path}))
-        return self.concerns(path) and path in self._analyzer.files_read(report)
+        return any(
+            analyzer.wants(path)
+            and path
+            in analyzer.files_read(AnalyzerReport(analyzer.name, "", examined=frozenset({path})))
+            for analyzer in self._analyzers
+        )
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Analyze the asked-for files; see ``as_observation``."""
+        """Analyze the asked-for files; see ``Look``."""
         paths = arguments.get("paths")
         key = None if paths is None else tuple(sorted(paths))
         async with self._lock:
@@ -195,24 +237,37 @@ class Analysis(ABC, Generic[A]):
 
 
 class SideTool(Analysis[SideAnalyzer]):
-    """A tool over an analyzer of one side: what it finds in head and not in base is new.
+    """A tool over analyzers of one side: what they find in head and not in base is new.
 
     Most changes leave most analyzers nothing to say: base is looked at when head has something.
     """
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
-        analyzer, workspace = self._analyzer, self._workspace
+        looks: dict[int, Look] = {}
+
+        async def compare(number: int, analyzer: SideAnalyzer) -> None:
+            looks[number] = await self._compare(analyzer, paths)
+
+        async with task_group() as group:
+            for number, analyzer in enumerate(self._analyzers):
+                group.start_soon(compare, number, analyzer)
+        return _join(self.spec.name, [looks[number] for number in sorted(looks)]).as_observation()
+
+    async def _compare(self, analyzer: SideAnalyzer, paths: Sequence[str] | None) -> Look:
+        """What one analyzer finds in head that it does not find in base."""
+        workspace = self._workspace
         scope = select(workspace, paths, analyzer)
         head_paths = [file.path for file in scope.files if file.in_head]
         head_side, unwritten = await workspace.side("head", head_paths)
-        head = await self._report(head_side, [p for p in head_paths if p not in unwritten])
+        written = [path for path in head_paths if path not in unwritten]
+        head = await self._report(analyzer, head_side, written)
         # Without findings none of them is new, whatever base holds: only gaps are compared.
         files = [file for file in scope.files if head.findings or file.path in head.gaps]
         base_paths = [file.old_path or file.path for file in files if file.in_base]
         base, found = AnalyzerReport(head.tool, head.version), IntroducedFindings()
         if files:
             base_side, _ = await workspace.side("base", base_paths)
-            base = await self._report(base_side, base_paths)
+            base = await self._report(analyzer, base_side, base_paths)
         # Where base could not be read there is nothing to compare with: only added lines count.
         unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
         if head.findings:
@@ -226,47 +281,37 @@ class SideTool(Analysis[SideAnalyzer]):
         whole = AnalyzerReport(
             head.tool, head.version, examined=examined, error=error, facts=head.facts
         )
-        head = replace(head, gaps=self._name_templates(head, head_side))
-        known = self._known_gaps(head, unread)
+        # The files that it would have read as code, had it been able to.
+        as_code = analyzer.files_read(replace(head, findings=(), examined=frozenset(head.gaps)))
+        head = replace(head, gaps=self._name_templates(head, head_side, as_code))
+        # What is no path of base is the analyzer itself: it failed there, so nothing was compared.
+        failed = {name: why for name, why in base.gaps.items() if name not in base_paths}
+        known = _known_gaps(head, as_code & unread)
         gaps = {p: why for p, why in head.gaps.items() if p not in known}
-        return as_observation(
-            whole,
-            found,
-            {**scope.gaps, **unwritten, **gaps},
-            scope.files,
-            find_leads(workspace, head),
+        return Look(
+            report=whole,
+            found=found,
+            gaps={**scope.gaps, **unwritten, **failed, **gaps},
+            given=scope.files,
+            leads=list(find_leads(workspace, head)),
             read=analyzer.files_read(replace(whole, findings=head.findings)),
             known_gaps=known,
         )
 
-    def _gaps_in_code(self, head: AnalyzerReport) -> frozenset[str]:
-        """The files that it would have read as code, had it been able to."""
-        gaps = frozenset(head.gaps)
-        return self._analyzer.files_read(replace(head, findings=(), examined=gaps))
-
-    def _name_templates(self, head: AnalyzerReport, side: Side) -> dict[str, str]:
+    def _name_templates(
+        self, head: AnalyzerReport, side: Side, as_code: frozenset[str]
+    ) -> dict[str, str]:
         """The gaps, with a word where the file looks like a template."""
         found = dict(head.gaps)
-        for path in self._gaps_in_code(head):
+        for path in as_code:
             marks = describe_template("\n".join(self._workspace.read(side, path)))
             if marks and "template" not in found[path]:
                 found[path] += f"; it looks like a template, with {marks}"
         return found
 
-    def _known_gaps(self, head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:
-        """Path → why it is not read as code, for files that could not be read in base either.
-
-        What is searched in a file's text, such as secrets, is none of them.
-        """
-        as_code = self._gaps_in_code(head)
-        return {
-            path: f"{why}; base's version could not be read either"
-            for path, why in head.gaps.items()
-            if path in as_code & unread
-        }
-
-    async def _report(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
-        analyzer = self._analyzer
+    async def _report(
+        self, analyzer: SideAnalyzer, side: Side, paths: Sequence[str]
+    ) -> AnalyzerReport:
         async with self._workspace.slots:
             try:
                 return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
@@ -274,11 +319,23 @@ class SideTool(Analysis[SideAnalyzer]):
                 return AnalyzerReport(analyzer.name, "", error=str(error))
 
 
+def _known_gaps(head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:
+    """Path → why it is not read as code, for files that could not be read in base either.
+
+    What is searched in a file's text, such as secrets, is none of them.
+    """
+    return {
+        path: f"{why}; base's version could not be read either"
+        for path, why in head.gaps.items()
+        if path in unread
+    }
+
+
 class ChangeTool(Analysis[ChangeAnalyzer]):
     """A tool over an analyzer that looks at both sides itself."""
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
-        analyzer, workspace = self._analyzer, self._workspace
+        (analyzer,), workspace = self._analyzers, self._workspace
         scope = select(workspace, paths, analyzer)
         old = [file.old_path or file.path for file in scope.files if file.in_base]
         base, _ = await workspace.side("base", old)
@@ -293,7 +350,11 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         tree = await workspace.contents.paths("head")
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
         found = await all_findings(workspace, self._pool, report, head)
-        gaps = {**scope.gaps, **unwritten, **report.gaps}
-        leads = find_leads(workspace, report)
-        read = analyzer.files_read(report)
-        return as_observation(report, found, gaps, scope.files, leads, read=read)
+        return Look(
+            report=report,
+            found=found,
+            gaps={**scope.gaps, **unwritten, **report.gaps},
+            given=scope.files,
+            leads=list(find_leads(workspace, report)),
+            read=analyzer.files_read(report),
+        ).as_observation()

@@ -19,6 +19,7 @@ from orchestrator.code_review.analyzers.check_data_files import (
     extends,
 )
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
+from orchestrator.code_review.analyzers.configured_analyzers import configured_analyzers
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
@@ -56,14 +57,15 @@ from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
+from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
+from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
+from orchestrator.code_review.tools.limited_tools import with_limits
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
-from orchestrator.engine.ports import CallContext, Tool
-from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.engine.ports import Tool
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
@@ -75,12 +77,23 @@ class OfSide(Struct, frozen=True):
     make: Callable[[ToolInputs], SideAnalyzer]
 
 
+class OfSides(Struct, frozen=True):
+    """Analyzers of one tool that look at each side on their own, and how long they may take."""
+
+    description: str
+    make: Callable[[ToolInputs], Sequence[SideAnalyzer]]
+    seconds: Callable[[ToolInputs], float]
+
+
 class OfChange(Struct, frozen=True):
     """An analyzer that looks at both sides at once; ``seconds`` where it may take long."""
 
     description: str
     make: Callable[[ToolInputs], ChangeAnalyzer]
     seconds: Callable[[ToolInputs], float] | None = None
+
+
+Entry = OfSide | OfSides | OfChange
 
 
 def _check(
@@ -184,7 +197,7 @@ def _compare(
     )
 
 
-SECURITY: Mapping[str, OfSide | OfChange] = {
+SECURITY: Mapping[str, Entry] = {
     "secrets": _check(
         "secrets",
         "secrets.secret_scan",
@@ -246,6 +259,18 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
             inputs.imported, inputs.imports, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
+    CONFIGURED_ANALYZERS: OfSides(
+        "Results of the analyzers that base configures.",
+        lambda inputs: configured_analyzers(
+            inputs.analyzers,
+            inputs.imports,
+            allowed=inputs.run_analyzers,
+            private=inputs.private_paths,
+            pool=inputs.pool,
+            workspace=inputs.workspace,
+        ),
+        lambda inputs: inputs.analyzers_seconds,
+    ),
     "dependencies": _compare(
         "dependencies",
         "dependencies",
@@ -263,7 +288,7 @@ SECURITY: Mapping[str, OfSide | OfChange] = {
     ),
 }
 
-QA: Mapping[str, OfSide | OfChange] = {
+QA: Mapping[str, Entry] = {
     "parse_check": _check(
         "parse_check",
         "syntax_and_duplicates",
@@ -322,7 +347,7 @@ QA: Mapping[str, OfSide | OfChange] = {
     ),
 }
 
-DOCS: Mapping[str, OfSide | OfChange] = {
+DOCS: Mapping[str, Entry] = {
     "docstrings": _compare(
         "docstrings",
         "doc_quality.docstrings",
@@ -360,7 +385,7 @@ DOCS: Mapping[str, OfSide | OfChange] = {
     ),
 }
 
-ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
+ARCHITECTURE: Mapping[str, Entry] = {
     "duplicated_blocks": _compare(
         "duplicated_blocks",
         "python.duplicated_blocks",
@@ -402,7 +427,7 @@ ARCHITECTURE: Mapping[str, OfSide | OfChange] = {
 TOPICS = {"security": SECURITY, "qa": QA, "docs": DOCS, "architecture": ARCHITECTURE}
 """The tag of each analyzer."""
 
-ANALYZERS: Mapping[str, OfSide | OfChange] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
+ANALYZERS: Mapping[str, Entry] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
 
 OTHERS: Mapping[str, str] = {
     tool.name: tool.description
@@ -436,43 +461,22 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     if policy.http.hosts:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
-    return [_with_limits(tool, policy) for tool in tools]
+    return [with_limits(tool, policy) for tool in tools]
 
 
-class LimitedTool(Struct):
-    """A tool with limits of the tool policy."""
-
-    spec: ToolSpec
-    tool: Tool
-
-    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Run the tool."""
-        return await self.tool.run(arguments, context)
-
-
-def _with_limits(tool: Tool, policy: ToolsConfig) -> Tool:
-    own, spec = policy.tools.get(tool.spec.name), tool.spec
-    if own is None:
-        return tool
-    limits = {
-        "timeout": own.timeout or spec.timeout,
-        "max_output": own.max_output or spec.max_output,
-    }
-    if isinstance(tool, Analysis):  # others look for it by its class
-        tool.spec = replace(spec, **limits)
-        return tool
-    return LimitedTool(replace(spec, **limits), tool)
-
-
-def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs, topic: str) -> Tool:
+def _analyzer(name: str, entry: Entry, inputs: ToolInputs, topic: str) -> Tool:
     tool: SideTool | ChangeTool
-    if isinstance(entry, OfSide):
-        analyzer = with_cache(entry.make(inputs), inputs.cache)
-        tool = SideTool(name, entry.description, analyzer, inputs.workspace, inputs.pool)
-    else:
+    if isinstance(entry, OfChange):
         made = entry.make(inputs)
-        tool = ChangeTool(name, entry.description, made, inputs.workspace, inputs.pool)
-        if entry.seconds is not None:
-            tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
+        tool = ChangeTool(name, entry.description, [made], inputs.workspace, inputs.pool)
+    else:
+        analyzers = (
+            [with_cache(entry.make(inputs), inputs.cache)]
+            if isinstance(entry, OfSide)
+            else entry.make(inputs)
+        )
+        tool = SideTool(name, entry.description, analyzers, inputs.workspace, inputs.pool)
+    if not isinstance(entry, OfSide) and entry.seconds is not None:
+        tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
     tool.spec = replace(tool.spec, tags=frozenset({topic}))
     return tool

@@ -1,20 +1,21 @@
 """What the tools of a review are built from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.catalog.settings import Imports, Tests
+from orchestrator.catalog.settings import ConfiguredProgram, Imports, Tests
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.run_tests import MOST_RUNS
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
+from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
 
-AROUND_TESTS = 120.0
-"""Seconds for what is not the tests themselves: exporting both sides, and the check."""
+AROUND_PROGRAMS = 120.0
+"""Seconds for what is around tests and analyzers: exporting both sides, and the check."""
 
 
 class ToolInputs(Struct, frozen=True):
@@ -27,9 +28,12 @@ class ToolInputs(Struct, frozen=True):
         infrastructure_files: paths of the files of dangerous values in infrastructure files.
         coverage: reports of which lines the change's tests ran.
         cache: results of earlier reviews; None: every file is analyzed.
+        analyzers: those that base configures, by name.
+        run_analyzers: whoever runs the review allows them.
         tests: how the change's tests are run; None: they are not run.
         run_tests: whoever runs the review allows it.
-        private_paths: absolute paths that the tests may not read, besides those of the system.
+        private_paths: absolute paths that tests and analyzers may not read, besides those of the
+            system.
         imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
     """
 
@@ -43,6 +47,8 @@ class ToolInputs(Struct, frozen=True):
     infrastructure_files: Sequence[str] = ()
     coverage: Sequence[CoverageReport] = ()
     cache: ResultCache | None = None
+    analyzers: Mapping[str, ConfiguredProgram] = {}
+    run_analyzers: bool = False
     tests: Tests | None = None
     run_tests: bool = False
     private_paths: Sequence[Path] = ()
@@ -52,7 +58,13 @@ class ToolInputs(Struct, frozen=True):
     @property
     def tests_seconds(self) -> float:
         """Seconds that all runs of the tests may take together, with what is around them."""
-        return MOST_RUNS * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
+        return MOST_RUNS * self.tests.seconds + AROUND_PROGRAMS if self.tests else AROUND_PROGRAMS
+
+    @property
+    def analyzers_seconds(self) -> float:
+        """Seconds that the configured analyzers may take together, with what is around them."""
+        runs = sum(len(SIDES) * one.timeout for one in self.analyzers.values())
+        return runs + AROUND_PROGRAMS
 
     def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyzer that the rule table turns on."""

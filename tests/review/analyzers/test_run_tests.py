@@ -98,7 +98,7 @@ def test_a_test_that_passes_when_run_again_is_flaky(
 ) -> None:
     # Nothing stays in the namespaces, so what differs comes from outside: each run takes one byte.
     monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", ())
-    monkeypatch.setattr(private_paths, "_first_special_file", lambda top: None)
+    monkeypatch.setattr(private_paths, "_first_special_file", lambda *given: None)
     place = tmp_path / "turns"
     os.mkfifo(place)
     held = os.open(place, os.O_RDWR)

@@ -1,0 +1,95 @@
+"""The trees that configured analyzers run on: a side of the change, with base's configuration.
+
+A change could switch an analyzer off with a configuration file of its own. So such files are as in
+base, also where they do not exist there.
+"""
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+from msgspec import Struct
+
+from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.sandbox.safe_paths import SafeDirectory
+
+CONFIG_FILES = (
+    *("pyproject.toml", "setup.cfg", "tox.ini", "mypy.ini", ".mypy.ini", "pyrightconfig.json"),
+    *("pylintrc", ".pylintrc", "pylintrc.toml", ".pylintrc.toml", ".flake8", ".ruff.toml"),
+    *("ruff.toml", ".bandit", "bandit.yaml", "bandit.yml", ".semgrep.yml", ".semgrepignore"),
+    *("eslint.config.*", ".eslintrc", ".eslintrc.*", ".eslintignore", "biome.json", "biome.jsonc"),
+    *(".stylelintrc", ".stylelintrc.*", "stylelint.config.*", ".stylelintignore", ".oxlintrc.json"),
+    *(".golangci.*", "clippy.toml", ".clippy.toml", "phpstan.neon", "phpstan.neon.dist"),
+    *("phpstan.dist.neon", "psalm.xml", "psalm.xml.dist", ".rubocop.yml", ".rubocop_todo.yml"),
+    *(".checkov.yml", ".checkov.yaml", ".trivyignore", ".trivyignore.yaml", "trivy.yaml"),
+    *(".tflint.hcl", ".tfsec.yml", ".kube-linter.yaml", ".yamllint", ".yamllint.*", ".clang-tidy"),
+    *(".cppcheck", ".detekt.yml", "detekt.yml", "checkstyle.xml", ".swiftlint.yml"),
+    *(".gitleaks.toml", ".gitleaksignore", ".sqlfluff", ".ansible-lint", ".hadolint.yaml"),
+    *(".hadolint.yml", ".shellcheckrc", ".markdownlint.*", ".markdownlint-cli2.*", ".vale.ini"),
+    *(".editorconfig", ".gitignore", ".ignore"),
+)
+"""Names of files that configure analyzers, in any directory."""
+
+
+class AnalyzedTree(Struct, frozen=True):
+    """A tree on disk.
+
+    Attributes:
+        root: holds the regular files of a side, and nothing else; no link is on the way to it.
+        paths: of these files.
+        from_base: of these, those that are as in base, and not as in the side.
+    """
+
+    root: Path
+    paths: Collection[str]
+    from_base: frozenset[str] = frozenset()
+
+
+async def analyzed_tree(
+    workspace: ReviewWorkspace, side: SideName, is_config: Callable[[str], bool], name: str
+) -> AnalyzedTree:
+    """A side, with its configuration files as in base.
+
+    Args:
+        name: of a directory that is made for it, where one is needed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    files = _regular(await workspace.contents.paths(side))
+    exported, _ = await workspace.side(side, list(files))
+    root = exported.root.resolve()
+    if side == "base":
+        return AnalyzedTree(root, files)
+    before = _regular(await workspace.contents.paths("base"))
+    differ = frozenset(
+        path
+        for path in files.keys() | before.keys()
+        if files.get(path) != before.get(path) and is_config(path)
+    )
+    if not differ:
+        return AnalyzedTree(root, files)
+    base, _ = await workspace.side("base", sorted(differ & before.keys()))
+    paths = (files.keys() - differ) | (before.keys() & differ)
+    target = workspace.root / name
+    sources = {path: base.root if path in differ else root for path in paths}
+    await anyio.to_thread.run_sync(partial(_copy, sources, target))
+    return AnalyzedTree(target.resolve(), paths, differ)
+
+
+def _regular(listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Path → blob of the regular files of a tree."""
+    return {path: blob for path, (mode, blob) in listed.items() if mode.startswith("100")}
+
+
+def _copy(sources: Mapping[str, Path], target: Path) -> None:
+    """Link files of ours into a new directory; a file that could not be exported is left out."""
+    target.mkdir()
+    with SafeDirectory(target) as tree:
+        for path, root in sorted(sources.items()):
+            if os.path.isfile(root / path):
+                with tree.parent(path, make=True) as (directory, name):
+                    os.link(root / path, name, dst_dir_fd=directory)

@@ -1,0 +1,107 @@
+"""Programs that base's configuration names: where they are installed, and what they need there."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox.launcher_client import SAFE_PATH
+from orchestrator.sandbox.process_confinement import program_files
+from orchestrator.sandbox.run_program import find_program
+
+_FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+"""What marks a directory that holds a program, its interpreter and its libraries."""
+_NODE_MODULES = "node_modules"
+
+
+class InstalledProgram(Struct, frozen=True):
+    """A program, and what it needs besides the system's programs and libraries.
+
+    Attributes:
+        path: absolute; not resolved, since the interpreter of a virtualenv is a link.
+        needs: directories and files to read, and to start programs from.
+        search: directories for ``PATH``.
+    """
+
+    path: str
+    needs: tuple[Path, ...]
+    search: str
+
+
+def find_installed(name: str, in_change: Callable[[str], bool]) -> InstalledProgram:
+    """Find a program on ``PATH``, or at its absolute path.
+
+    Args:
+        in_change: whether a path of the repository is a file of the change's tree; such a program
+            is passed over, since the change could have written it.
+
+    Raises:
+        SandboxError: there is none; says what to do.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    entries = [os.path.dirname(name)] if os.path.isabs(name) else path.split(os.pathsep)
+    found = (find_program(os.path.basename(name), entry) for entry in entries)
+    candidates = [program for program in found if program]
+    for program in candidates:
+        if not any(map(in_change, _places_in_checkouts(program))):
+            return _installed(program)
+    if candidates:
+        raise SandboxError(
+            f"{name} is only found in the change's own tree ({candidates[0]}), where it is not "
+            "run; install it elsewhere"
+        )
+    where = "there is no such program" if os.path.isabs(name) else "it is not on PATH"
+    raise SandboxError(
+        f"{name} is not installed: {where}; install it, or remove it from `analyzers` in base's "
+        ".diffcourt/config/defaults.yaml"
+    )
+
+
+def _places_in_checkouts(program: str) -> Iterator[str]:
+    """A program's path, and that of the file behind it, below each checkout that holds them."""
+    for path in {Path(program), Path(os.path.realpath(program))}:
+        for directory in path.parents:
+            if os.path.lexists(directory / ".git"):
+                yield path.relative_to(directory).as_posix()
+
+
+def _installed(program: str) -> InstalledProgram:
+    programs = [program]
+    if interpreter := _interpreter(program):
+        programs.append(interpreter)
+    needs = dict.fromkeys(Path(path) for one in programs for path in _needs(one))
+    forms = [form for one in programs for form in (one, os.path.realpath(one))]
+    directories = dict.fromkeys(os.path.dirname(form) for form in forms)
+    search = os.pathsep.join((*directories, SAFE_PATH))
+    return InstalledProgram(program, tuple(needs), search)
+
+
+def _interpreter(program: str) -> str | None:
+    """The program that runs a script, by its first line; None where it is no script."""
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(_FIRST_LINE)
+    except OSError:
+        return None
+    words = os.fsdecode(line.removeprefix(b"#!")).split() if line.startswith(b"#!") else []
+    if words and os.path.basename(words[0]) == "env":
+        names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        return find_program(names[0], os.environ.get("PATH", os.defpath)) if names else None
+    return words[0] if words and os.path.isabs(words[0]) else None
+
+
+def _needs(program: str) -> Iterator[str]:
+    """The places of a program, of the environment that holds it, and of its libraries."""
+    real = os.path.realpath(program)
+    yield program
+    yield from program_files(program)
+    for path in dict.fromkeys((program, real)):
+        prefix = os.path.dirname(os.path.dirname(path))
+        if any(os.path.exists(os.path.join(prefix, mark)) for mark in _ENVIRONMENTS):
+            yield prefix
+    before, modules, _ = real.partition(f"/{_NODE_MODULES}/")
+    if modules:
+        yield f"{before}/{_NODE_MODULES}"

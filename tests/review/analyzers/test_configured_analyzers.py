@@ -1,0 +1,413 @@
+"""Analyzers that base configures run on both sides, and their results are findings."""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.app.run_review import run_review
+from orchestrator.code_review.analyzers import configured_analyzers
+from orchestrator.code_review.analyzers.configured_analyzers import NO_SANDBOX, NOT_ALLOWED
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.errors import ConfigError
+from orchestrator.sandbox.level_and_launchers import SANDBOX
+from orchestrator.sandbox.program_permissions import Limits
+from tests.review.review_kit import change, options
+
+GRUMBLE = """\
+import json, os, sys
+from pathlib import Path
+
+report, *files = sys.argv[1:]
+off = Path("pyproject.toml").exists() and "grumble = false" in Path("pyproject.toml").read_text()
+results = []
+for file in [] if off else files:
+    for number, text in enumerate(Path(file).read_text().splitlines(), 1):
+        if "BAD" in text:
+            place = {"artifactLocation": {"uri": os.path.abspath(file)}, "region": {"startLine": number}}
+            results.append({"ruleId": "bad", "message": {"text": "This is bad"},
+                            "locations": [{"physicalLocation": place}]})
+run = {"tool": {"driver": {"name": "Grumble"}}, "results": results}
+Path(report).write_text(json.dumps({"version": "2.1.0", "runs": [run]}))
+sys.exit(bool(results))
+"""
+COMMAND = ["grumble", "{report}", "{files}"]
+BASE = {"app/old.cob": "IDENTIFICATION.\nBAD OLD.\n"}
+HEAD = {"app/old.cob": "IDENTIFICATION.\nBAD OLD.\nMOVE.\nBAD NEW.\n"}
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of programs on PATH."""
+    place = tmp_path / "programs"
+    place.mkdir()
+    monkeypatch.setenv("PATH", str(place), prepend=os.pathsep)
+    return place
+
+
+def install(programs: Path, text: str, name: str = "grumble") -> None:
+    program = programs / name
+    program.write_text(f"#!{sys.executable}\n{text}")
+    program.chmod(0o755)
+
+
+def settings(*, imports: Mapping[str, Any] | None = None, **given: Any) -> dict[str, str]:
+    said = {"command": COMMAND, "files": ["*.cob"], **given}
+    document = {"analyzers": {"grumble": said}, **({"imports": imports} if imports else {})}
+    return {".diffcourt/config/defaults.yaml": json.dumps(document)}
+
+
+def review(
+    place: Path,
+    base: Mapping[str, str] = BASE,
+    head: Mapping[str, str | None] = HEAD,
+    *,
+    allowed: bool | None = True,
+    imports: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> Verdict:
+    configured = settings(imports=imports, **given)
+    repository = change(place / "repo", {**configured, **base}, head).path
+    return run_review(options(repository, run_analyzers=allowed), ignore_event)
+
+
+def found(verdict: Verdict) -> list[tuple[str, str, int]]:
+    return [
+        (one.rule, one.path, one.start_line)
+        for one in verdict.findings
+        if one.rule.startswith("import.")
+    ]
+
+
+def gap(verdict: Verdict, name: str = "grumble") -> str:
+    (why,) = [skip.why for skip in verdict.skipped if skip.path == name and skip.gap]
+    return why
+
+
+def test_a_result_that_base_does_not_have_is_a_finding_and_the_file_is_read_as_code(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, GRUMBLE)
+    verdict = review(tmp_path)
+    assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
+    (one,) = [one for one in verdict.findings if one.rule == "import.grumble.bad"]
+    assert one.evidence.quote == "BAD NEW."
+    assert one.reported_by == ("configured_analyzers", "security")
+    (checked,) = [one for one in verdict.checked if one.path == "app/old.cob"]
+    assert checked.depth == "code"
+    assert "configured_analyzers" in checked.by
+    assert not [skip for skip in verdict.skipped if skip.gap]
+
+
+def test_a_line_that_was_only_moved_is_not_new(tmp_path: Path, programs: Path) -> None:
+    install(programs, GRUMBLE)
+    moved = {"app/old.cob": None, "app/new.cob": "MOVE.\nIDENTIFICATION.\n  BAD OLD.\nSTOP.\n"}
+    assert found(review(tmp_path, BASE, moved)) == []
+
+
+@pytest.mark.parametrize(("lines", "expected"), [("added", [3]), ("file", [1, 3])])
+def test_lines_say_where_results_count(
+    tmp_path: Path, programs: Path, lines: str, expected: list[int]
+) -> None:
+    """A tool may report a line that the change does not touch, and not report it in base."""
+    install(programs, GRUMBLE.replace('"BAD" in text', '"STOP" in Path(file).read_text()'))
+    base, head = {"a.cob": "MOVE.\n"}, {"a.cob": "MOVE.\n\nSTOP.\n"}
+    (tmp_path / "both").mkdir()
+    by_analyzer = review(tmp_path / "own", base, head, lines=lines)
+    by_imports = review(tmp_path / "both", base, head, imports={"lines": lines})
+    assert [line for _, _, line in found(by_analyzer)] == expected
+    assert [line for _, _, line in found(by_imports)] == expected
+
+
+def test_severities_and_waivers_hold_as_for_imported_results(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, GRUMBLE)
+    waiver = {"rule": "import.grumble.bad", "why": "bad is good here"}
+    policy = {".diffcourt/config/verdict.yaml": json.dumps({"waivers": [waiver]})}
+    verdict = review(tmp_path, {**BASE, **policy}, imports={"severities": {"grumble:b*": "high"}})
+    (one,) = [one for one in verdict.findings if one.rule == "import.grumble.bad"]
+    assert (one.severity, one.state) == ("high", "waived")
+
+
+def test_standard_output_is_the_report_where_none_is_named_and_its_paths_may_be_odd(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(
+        programs,
+        "import json, sys\n"
+        "message = {'ruleId': 'r', 'severity': 2, 'message': 'm', 'line': 1}\n"
+        "print(json.dumps([{'filePath': f, 'messages': [message]} for f in sys.argv[1:]]))\n",
+    )
+    names = ["-x.cob", "@y.cob", "a b.cob", "d/\u00e9.cob", "head/a.cob", "a.cob"]
+    verdict = review(
+        tmp_path,
+        {},
+        dict.fromkeys([*names, "a.txt"], "STOP.\n"),
+        command=["grumble", "{files}"],
+        format="eslint",
+    )
+    assert sorted(path for _, path, _ in found(verdict)) == sorted(names)
+
+
+def test_a_format_without_the_name_of_a_tool_gets_that_of_the_configuration(
+    tmp_path: Path, programs: Path
+) -> None:
+    error = '<error line="1" severity="error" message="no"/>'
+    install(programs, f"print('<checkstyle><file name=\"a.cob\">{error}</file></checkstyle>')\n")
+    verdict = review(tmp_path, {}, {"a.cob": "STOP.\n"}, command=["grumble"])
+    assert found(verdict) == [("import.grumble.result", "a.cob", 1)]
+
+
+# --- who decides ----------------------------------------------------------------------------------
+
+
+def test_what_the_change_configures_has_no_effect(tmp_path: Path, programs: Path) -> None:
+    install(programs, GRUMBLE)
+    install(programs, f"open({str(tmp_path / 'ran')!r}, 'w')\n", "other")
+    for number, theirs in enumerate((settings(command=["other"]), {})):
+        config = {".diffcourt/config/defaults.yaml": None, **theirs}
+        verdict = review(tmp_path / str(number), BASE, {**HEAD, **config})
+        assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
+    repository = change(tmp_path / "new", BASE, {**HEAD, **settings(command=["other"])}).path
+    assert found(run_review(options(repository, run_analyzers=True), ignore_event)) == []
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_analyzer_runs_where_whoever_runs_the_review_allows_it(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(programs, GRUMBLE)
+    assert gap(review(tmp_path / "undecided", allowed=None)) == NOT_ALLOWED
+    monkeypatch.setenv("DIFFCOURT_RUN_ANALYZERS", "1")
+    assert found(review(tmp_path / "said", allowed=None))
+    monkeypatch.delenv("DIFFCOURT_RUN_ANALYZERS")
+    monkeypatch.setenv("CI", "true")
+    assert found(review(tmp_path / "ci", allowed=None))
+
+
+def test_a_program_of_the_changes_tree_is_not_run(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = f"#!{sys.executable}\nopen({str(tmp_path / 'ran')!r}, 'w')\n"
+    monkeypatch.setenv("PATH", str(tmp_path / "a/repo/tools"), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(tmp_path / "b/repo/tools"), prepend=os.pathsep)
+
+    def reviewed(name: str) -> Verdict:
+        repository = change(tmp_path / name / "repo", {**settings(), **BASE}, {**HEAD})
+        repository.write({"tools/grumble": theirs})
+        (repository.path / "tools/grumble").chmod(0o755)
+        repository.commit({"x.cob": "STOP.\n"})
+        return run_review(options(repository.path, run_analyzers=True), ignore_event)
+
+    assert gap(reviewed("a")).startswith("grumble is only found in the change's own tree")
+    install(programs, GRUMBLE)
+    assert not [skip for skip in reviewed("b").skipped if skip.path == "grumble"]
+
+
+@pytest.mark.parametrize("command", [["./grumble"], ["tools/grumble"], ["grumble", "--in={files}"]])
+def test_a_command_that_could_run_the_changes_program_is_an_error(
+    tmp_path: Path, command: list[str]
+) -> None:
+    with pytest.raises(ConfigError, match="command must begin with|must be an argument of its own"):
+        review(tmp_path, command=command)
+
+
+def test_a_glob_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"analyzers\.grumble: the pattern"):
+        review(tmp_path, files=["#*.cob"])
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("pyproject.toml", {}),
+        ("grumble.conf", {"config_files": ["grumble.conf"]}),
+        ("rules/grumble.conf", {"command": ["grumble", "--rules=rules/grumble.conf"]}),
+        ("rules/grumble.conf", {"command": ["grumble", "--rules", "./rules/"]}),
+    ],
+)
+@pytest.mark.parametrize("before", [None, "grumble = true\n"])
+def test_a_configuration_file_of_the_change_does_not_switch_it_off(
+    tmp_path: Path, programs: Path, name: str, given: dict[str, Any], before: str | None
+) -> None:
+    text = GRUMBLE.replace("pyproject.toml", name).replace("report, *files", "*_, report, file")
+    install(programs, text.replace("file in [] if off else files", "file in [] if off else [file]"))
+    command = [*given.get("command", ["grumble"]), "{report}", "{files}"]
+    base = {**BASE, **({name: before} if before else {})}
+    switched_off = {**HEAD, name: "grumble = false\n"}
+    verdict = review(tmp_path, base, switched_off, **{**given, "command": command})
+    assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
+
+
+def test_a_changed_file_that_configures_analyzers_is_as_in_base_and_not_examined(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, GRUMBLE)
+    base = {"pyproject.toml": "[project]\n", "a.cob": "STOP.\n"}
+    head = {"pyproject.toml": "# BAD\n[project]\n", "a.cob": "STOP.\nBAD.\n"}
+    verdict = review(tmp_path, base, head, files=["*.cob", "*.toml"])
+    assert found(verdict) == [("import.grumble.bad", "a.cob", 2)]
+    (checked,) = [one for one in verdict.checked if one.path == "pyproject.toml"]
+    assert "configured_analyzers" not in checked.by
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+WRITE = "from pathlib import Path\nimport os, sys\nreport = Path(sys.argv[1])\n"
+EMPTY = "report.write_text('{\"runs\": []}')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("raise RuntimeError('it broke')", "wrote no report.*RuntimeError: it broke"),
+        ("import sys; sys.exit('bad option')", "wrote no report.*bad option"),
+        ("import sys; sys.exit(7)", "ended with exit code 7: it printed no error"),
+        ("import os; os.kill(os.getpid(), 11)", "ended with signal 11"),
+        ("import time; time.sleep(60)", "grumble ran longer than 1.5 s"),
+        ("while True: print('x' * 99999)", "grumble printed more than 1000000 bytes"),
+        (WRITE + "report.write_text('no report')", "is in no known format"),
+        (WRITE + "report.write_text('{' * 99999)", "is in no known format"),
+        (WRITE + "report.symlink_to('/etc/passwd')", "report cannot be read: Too many levels"),
+        (WRITE + "report.mkdir()", "report cannot be read: Is a directory"),
+        (WRITE + "os.mkfifo(report)", "report cannot be read"),
+        (WRITE + "report.write_bytes(b'x' * 2_000_000)", "its report is larger than"),
+        (WRITE + EMPTY + "sys.exit(1)", "exit code 1 and reports no result, as if it had failed"),
+    ],
+)
+def test_a_failure_is_a_named_gap_and_the_other_analyzers_count(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    fewer = partial(Limits, output=1_000_000)
+    monkeypatch.setattr(f"{configured_analyzers.__name__}.Limits", fewer)
+    monkeypatch.setattr(configured_analyzers, "LARGEST", 1_000_000)
+    install(programs, text)
+    install(programs, GRUMBLE, "other")
+    one = {"command": COMMAND, "files": ["*.cob"], "timeout": 1.5 if "sleep" in text else 30}
+    both = {"grumble": one, "other": {**one, "command": ["other", *COMMAND[1:]], "timeout": 30}}
+    config = {".diffcourt/config/defaults.yaml": json.dumps({"analyzers": both})}
+    repository = change(tmp_path / "repo", {**config, **BASE}, HEAD).path
+    verdict = run_review(options(repository, run_analyzers=True), ignore_event)
+    assert re.search(why, gap(verdict))
+    assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
+    assert verdict.status == "incomplete"
+
+
+def test_a_missing_program_is_a_gap_that_says_what_to_do(tmp_path: Path) -> None:
+    why = gap(review(tmp_path))
+    assert why.startswith("grumble is not installed: it is not on PATH; install it, or remove it")
+    assert not [one for one in review(tmp_path / "b").checked if one.depth == "code"]
+
+
+def test_without_a_sandbox_it_is_not_run(tmp_path: Path, programs: Path) -> None:
+    install(programs, GRUMBLE)
+    config = json.loads(settings()[".diffcourt/config/defaults.yaml"]) | {"sandbox": "off"}
+    base = {**BASE, ".diffcourt/config/defaults.yaml": json.dumps(config)}
+    try:
+        assert gap(review(tmp_path, base)) == NO_SANDBOX
+    finally:
+        SANDBOX.use("auto")
+
+
+def test_a_failure_on_base_is_a_gap_and_results_at_added_lines_count(
+    tmp_path: Path, programs: Path
+) -> None:
+    fails = "import sys\nif 'NEW' not in open(sys.argv[2]).read(): sys.exit(9)\n"
+    install(programs, fails + GRUMBLE)
+    verdict = review(tmp_path, lines="file")
+    assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
+    assert gap(verdict) == (
+        "ended with exit code 9: it printed no error on base, so its results cannot be compared"
+    )
+
+
+def test_it_can_write_nothing_and_read_nothing_else_and_has_no_network(
+    tmp_path: Path, programs: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    attempts = f"""
+import json, os, socket, sys
+from pathlib import Path
+
+def outcome(attempt):
+    try:
+        attempt()
+    except PermissionError:
+        return "refused"
+    return "done"
+
+report, file = sys.argv[1:]
+told = [outcome(attempt) for attempt in (
+    lambda: Path(file).write_text("STOP."),
+    lambda: Path(file).unlink(),
+    lambda: Path("new").write_text("x"),
+    lambda: Path({str(secret)!r}).read_text(),
+    lambda: os.listdir({str(tmp_path)!r}),
+    lambda: socket.socket().connect(("127.0.0.1", 1)),
+    lambda: Path(os.environ["HOME"], "cache").write_text("x"),
+    lambda: Path(os.environ["TMPDIR"], "x").write_text("x"),
+)]
+result = {{"ruleId": " ".join(told), "severity": 2, "message": "m", "line": 1}}
+Path(report).write_text(json.dumps([{{"filePath": file, "messages": [result]}}]))
+"""
+    install(programs, attempts)
+    verdict = review(tmp_path, {}, {"a.cob": "MOVE.\n"})
+    assert found(verdict) == [
+        ("import.eslint." + "-".join(["refused"] * 6 + ["done"] * 2), "a.cob", 1)
+    ]
+
+
+def test_what_it_starts_ends_with_it(tmp_path: Path, programs: Path) -> None:
+    mark = f"mark-{os.getpid()}"
+    child = f"[sys.executable, '-c', 'import time; time.sleep(600)', {mark!r}]"
+    install(programs, f"import subprocess, sys\nsubprocess.Popen({child})\n{GRUMBLE}")
+    began = time.monotonic()
+    assert found(review(tmp_path))
+    assert time.monotonic() - began < 60
+    alive = [place for place in Path("/proc").glob("[0-9]*/cmdline") if mark in _read(place)]
+    assert not alive
+
+
+def _read(place: Path) -> str:
+    try:
+        return place.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_it_may_not_read_private_directories(tmp_path: Path, programs: Path) -> None:
+    install(programs, GRUMBLE)
+    why = gap(review(tmp_path, reads=["/home"]))
+    assert why.startswith("not run: analyzers.grumble.reads names /home, but /home is private")
+
+
+def test_a_patch_of_the_repository_is_analyzed_as_a_whole_tree(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, GRUMBLE)
+    repository = change(tmp_path / "repo", {**settings(), **BASE}, HEAD)
+    patch = repository.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
+    repository.git("checkout", "-q", "HEAD~1")
+    reviewed = options(repository.path, base=None, diff=patch, run_analyzers=True)
+    verdict = run_review(reviewed, ignore_event)
+    assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
+
+
+def test_a_pattern_for_every_file_does_not_count_as_reading_code(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, GRUMBLE)
+    verdict = review(tmp_path, files=["*"])
+    assert found(verdict)
+    (checked,) = [one for one in verdict.checked if one.path == "app/old.cob"]
+    assert checked.depth == "text"
