@@ -33,6 +33,7 @@ MAY_OPEN_PATHS = {
     "checks/imported_reports/changed_results.py": "copies under our own names",
     "checks/patterns/pattern_loading.py": "our own data",
     "checks/taint/library_models.py": "our own data, and copies under our own names",
+    "checks/templates/dialects.py": "our own data",
     "checks/test_quality/failed_tests.py": "a report under our own name",
     "checks/test_quality/uncovered_lines.py": "copies under our own names",
     "cli/commands/review.py": "the patch that a person names",

@@ -26,6 +26,10 @@ LOCK_FILES = (
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
+TEMPLATES = (
+    *("*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
+    *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte"),
+)
 C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,

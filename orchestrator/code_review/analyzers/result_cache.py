@@ -19,7 +19,9 @@ from msgspec.json import Decoder
 
 from orchestrator import __version__
 from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.templates.dialects import DIRECTORY
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
+from orchestrator.data_directories import data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
@@ -38,12 +40,13 @@ class ResultCache(Protocol):
 
 @cache
 def build_digest() -> str:
-    """Digest of the version, the analyzers' own code and Python's version: part of every key.
+    """Digest of the version, the analyzers' own code and data, and Python's version.
 
-    The code is read because a checkout changes without its version.
+    It is part of every key. The code is read because a checkout changes without its version.
     """
     package = Path(__file__).parents[2]
-    files = (path for name in _OWN_CODE for path in sorted((package / name).rglob("*.py")))
+    files = [path for name in _OWN_CODE for path in sorted((package / name).rglob("*.py"))]
+    files += sorted((data_root() / DIRECTORY).glob("*.yaml"))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])
 

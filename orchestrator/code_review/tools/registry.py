@@ -39,6 +39,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     SHELL_SCRIPTS,
     SOURCE_CODE,
     SQL,
+    TEMPLATES,
     TESTABLE_CODE,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
@@ -238,6 +239,14 @@ SECURITY: Mapping[str, Entry] = {
         "file",
         "Hazards and bugs in SQL: migrations, routines and scripts.",
         reads=SQL,
+    ),
+    "templates": _check(
+        "templates",
+        "templates",
+        TEMPLATES,
+        "file",
+        "Values that templates of HTML print without the escaping that their place needs.",
+        reads=TEMPLATES,
     ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))

@@ -16,6 +16,7 @@ from orchestrator.data_directories import data_root
 from tests.checks import sql_samples
 from tests.checks.infrastructure import infrastructure_kit
 from tests.checks.taint.taint_pairs import pairs
+from tests.checks.templates.test_templates import planted
 from tests.review.analyzers import (
     docker_samples,
     ruff_samples,
@@ -291,6 +292,8 @@ def _samples() -> Iterator[tuple[str, Case]]:
             yield f"patterns:{pattern.code}", text(f"a{suffix}", pattern.bad, pattern.good)
     for code, case in infrastructure_kit.cases().items():
         yield f"infrastructure:{code}", text(*case)
+    for page in reversed(planted()):
+        yield f"templates:{page['finds']}", text(page["name"], page["bad"], page["good"])
     for pair in reversed(pairs()):  # of several of a class the first
         yield f"taint:{pair.code}", Case(pair.bad, pair.good)
 

@@ -1,0 +1,49 @@
+"""Values that a template prints without escaping, or where escaping for HTML does not help.
+
+The dialects are data, a file each under ``config/templates``; ``dialects.py`` has their schema.
+Only templates of HTML are read: a configuration file or a message is not escaped on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.checks.check_io import CheckReply, NotApplicable, RawFinding, Source, check_files
+from orchestrator.checks.patterns.template_code_extraction import is_component
+from orchestrator.checks.templates.dialects import find_dialect, load_dialects
+from orchestrator.checks.templates.judging import find_in_page
+from orchestrator.checks.templates.page_scanner import read_page
+
+_HTML = re.compile(
+    r"</?(?:!doctype|html|head|body|title|meta|link|script|style|div|span|p|a|ul|ol|li|table|tr|td|th"
+    r"|form|input|button|select|option|label|img|h[1-6]|section|article|header|footer|main|nav|br|hr|b"
+    r"|i|em|strong|svg|template|slot)\b",
+    re.IGNORECASE,
+)
+_PAGES = frozenset({"html", "htm", "xhtml", "phtml"})
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Look at templates (see ``check_io`` for the shape of jobs and replies)."""
+    return check_files(job, _look)
+
+
+def _look(source: Source) -> Iterator[RawFinding]:
+    dialects = load_dialects()
+    name = find_dialect(dialects, source.name, source.text)
+    if name is None or not _is_page(source):
+        raise NotApplicable
+    page = read_page(source.text, dialects[name])
+    if dialects[name].substitutes and not _HTML.search(source.text):
+        return  # a message or a part of one, where escaping would be wrong
+    yield from find_in_page(page, dialects[name], name, source.path)
+
+
+def _is_page(source: Source) -> bool:
+    """Whether a template makes HTML: its name does not say something else, and it has elements."""
+    _, *endings = source.name.split(".")
+    if is_component(source.name) or not _PAGES.isdisjoint(endings):
+        return True
+    return len(endings) <= 1 and _HTML.search(source.text) is not None

@@ -1,0 +1,281 @@
+"""Which values of a template do harm where they stand."""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.templates.dialects import Dialect
+from orchestrator.checks.templates.page_scanner import Attribute, Element, Page, Place, Tag
+
+_SHOWN = 3  # lines of a tag that identify it
+_NAMED = 60  # characters of a value that a message repeats
+
+_ADDRESSES = frozenset({"href", "src", "action", "formaction", "xlink:href"})
+_NUMERIC = frozenset(
+    [
+        *("width", "height", "colspan", "rowspan", "tabindex", "maxlength", "minlength", "min"),
+        *("max", "size", "rows", "cols", "step", "border", "cellpadding", "cellspacing", "start"),
+    ]
+)
+_IN_SCRIPT = frozenset({"script", "string", "template"})
+_HANDLER = re.compile(r"on[a-z]{3,}")
+_JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
+_QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
+_SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel")
+_OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
+_SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
+
+_MESSAGES = {
+    "raw": "A value is printed without escaping",
+    "request": "A value of the request is printed without escaping",
+    "markup": "Markup made elsewhere is printed without escaping",
+    "autoescape": "Escaping is turned off around values",
+    "unquoted": "A value stands in an attribute without quotes",
+    "script-raw": "A value is written into a script without encoding",
+    "handler": "A value that is escaped for HTML only stands in a string of a script",
+    "script": "A value that is escaped for HTML only stands in a script",
+    "address": "A request chooses a whole address",
+    "form": "A form that is posted has no token against forged requests",
+}
+
+
+def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterator[RawFinding]:
+    """What is wrong in a template; the codes are the dialect's name and the kind of defect."""
+    judge = _Judge(page, dialect)
+    for kind, start, end, value in judge.all():
+        first, last = judge.line(start), judge.line(end - 1)
+        shown = " ".join(value.split())
+        shown = shown if len(shown) <= _NAMED else f"{shown[:_NAMED]}…"
+        message = f"{_MESSAGES[kind]}: {shown}" if shown else _MESSAGES[kind]
+        yield RawFinding(
+            f"{prefix}-{kind}",
+            path,
+            first + 1,
+            message,
+            min(last, first + _SHOWN - 1) + 1,
+            start - judge.line_starts[first] + 1,
+        )
+
+
+Found = tuple[str, int, int, str]
+"""Kind of defect, where it begins and ends, and the value."""
+
+
+class _Judge:
+    def __init__(self, page: Page, dialect: Dialect) -> None:
+        self._page, self._dialect = page, dialect
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self._page.text))]
+
+    def line(self, at: int) -> int:
+        """The 0-based number of the line that a place is in."""
+        return bisect_right(self.line_starts, at) - 1
+
+    def all(self) -> Iterator[Found]:
+        spans = []
+        for opened, end, value in self._unescaped_blocks():
+            spans.append((opened.start, end))
+            if value:
+                yield "autoescape", opened.start, opened.end, value
+        at = 0
+        for tag in self._page.tags:
+            while at < len(spans) and spans[at][1] <= tag.start:
+                at += 1
+            inside = at < len(spans) and spans[at][0] <= tag.start
+            place = self._page.place_of(tag)
+            if tag.kind != "comment" and not inside and place.where != "comment":
+                kind, value = self._judged(tag, place)
+                if kind:
+                    yield kind, tag.start, tag.end, value
+        for element in self._page.elements:
+            for attribute in element.attributes:
+                yield from self._of_attribute(attribute)
+        if self._dialect.form_token:
+            yield from self._forms(self._dialect.form_token)
+
+    def _judged(self, tag: Tag, place: Place) -> tuple[str, str]:
+        """The kind of defect that a tag is, empty for none, and its value."""
+        dialect = self._dialect
+        if dialect.encoded.search(tag.source):
+            return "", ""
+        for way in dialect.unescaped:
+            found = way.fullmatch(tag.source)
+            if found:
+                return self._unescaped(tag, found["value"].strip(), place)
+        if tag.kind != "value":
+            return "", ""
+        value = self._value(tag)
+        if self._is_constant(value):
+            return "", ""
+        if dialect.substitutes:
+            return self._kind_by_place(value, tag, place), value
+        return "", ""
+
+    def _unescaped(self, tag: Tag, value: str, place: Place) -> tuple[str, str]:
+        if self._dialect.harmless.search(tag.source) or self._is_constant(value):
+            return "", ""
+        if self._dialect.request.fullmatch(_base(value)):
+            return "request", value
+        if place.where in _IN_SCRIPT and self._runs(place.element):
+            whole = self._page.text[place.start : place.end].strip() == tag.source
+            return ("markup" if whole and place.where == "script" else "script-raw"), value
+        return ("markup" if self._dialect.markup.search(value) else "raw"), value
+
+    def _kind_by_place(self, value: str, tag: Tag, place: Place) -> str:
+        """The kind of defect that an escaped value is where it stands; empty for none."""
+        dialect, attribute = self._dialect, place.attribute
+        requested = dialect.request.fullmatch(_base(value)) is not None
+        if attribute is not None:
+            whole = self._text(attribute).strip() == tag.source
+            if whole and requested and attribute.name in _ADDRESSES:
+                return "address"
+        if dialect.plain.search(value):
+            return ""
+        if attribute is None:
+            if place.where in _IN_SCRIPT and self._runs(place.element):
+                return self._kind_in_script(place.where, requested=requested)
+            return ""
+        before = self._page.text[attribute.start : tag.start]
+        if _HANDLER.fullmatch(attribute.name) or _JAVASCRIPT.match(before):
+            inside = "template" if _in_string(before) else "script"
+            return self._kind_in_script(inside, requested=requested)
+        if place.where != "unquoted" or attribute.name in _NUMERIC:
+            return ""
+        return "" if self._is_component(place.element) else "unquoted"
+
+    def _kind_in_script(self, where: str, *, requested: bool) -> str:
+        """A value outside a string is a number in any page that works, unless a request has it."""
+        if where == "script":
+            return "handler" if requested else ""
+        return "handler" if where == "template" else "script"
+
+    def _is_component(self, element: Element | None) -> bool:
+        """Whether it is no element of HTML, but one that the templates replace."""
+        if element is None:
+            return False
+        name = self._page.text[element.start + 1 : element.start + 1 + len(element.name)]
+        return name != element.name or ":" in name
+
+    def _of_attribute(self, attribute: Attribute) -> Iterator[Found]:
+        dialect = self._dialect
+        name, value = attribute.name, self._text(attribute)
+        if dialect.attributes.fullmatch(name):
+            value = value.strip()
+            harmless = dialect.harmless.search(value) or self._is_constant(value)
+            if value and not harmless:
+                asked = dialect.request.fullmatch(value)
+                kind = "markup" if dialect.markup.search(value) else "raw"
+                end = attribute.end + len(attribute.quote)
+                yield "request" if asked else kind, attribute.at, end, value
+            return
+        bound = dialect.bound.fullmatch(name)
+        if bound and bound["name"] in _ADDRESSES and dialect.request.fullmatch(value.strip()):
+            yield "address", attribute.at, attribute.end + len(attribute.quote), value.strip()
+
+    def _unescaped_blocks(self) -> Iterator[tuple[Tag, int, str]]:
+        """What turns escaping off, up to where, and the first value within that can do harm."""
+        opened: Tag | None = None
+        value = ""
+        for tag in self._page.tags:
+            if opened is None:
+                opened, value = (tag if self._turns_off(tag) else None), ""
+            elif any(each.ends.fullmatch(tag.source) for each in self._dialect.escaping_off):
+                yield opened, tag.start, value
+                opened = None
+            elif tag.kind == "value" and not value and not self._is_harmless(tag):
+                value = self._value(tag)
+        if opened is not None:
+            yield opened, len(self._page.text), value
+
+    def _turns_off(self, tag: Tag) -> bool:
+        return (
+            tag.kind == "code"
+            and any(each.begins.fullmatch(tag.source) for each in self._dialect.escaping_off)
+            and self._page.place_of(tag).where != "comment"
+        )
+
+    def _is_harmless(self, tag: Tag) -> bool:
+        dialect, value = self._dialect, self._value(tag)
+        found = (dialect.encoded, dialect.harmless, dialect.plain)
+        return any(each.search(tag.source) for each in found) or self._is_constant(value)
+
+    def _forms(self, token: re.Pattern[str]) -> Iterator[Found]:
+        page = self._page
+        if token.search(page.text) and _sends_token(page.text):
+            return
+        opened: Element | None = None
+        for element in page.elements:
+            if element.name != "form":
+                continue
+            if opened is not None and element.closes:
+                content = page.text[opened.start : element.end]
+                unsure = token.search(content) or self._dialect.form_unknown.search(content)
+                if not unsure and self._is_posted_here(opened):
+                    yield "form", opened.start, opened.end, ""
+            opened = None if element.closes else element
+
+    def _is_posted_here(self, form: Element) -> bool:
+        method, action = form.find("method"), form.find("action")
+        if method is None or self._text(method).strip().lower() != "post":
+            return False
+        if any(_SENT_BY_SCRIPT.match(attribute.name) for attribute in form.attributes):
+            return False
+        return action is None or _OWN_ACTION.fullmatch(self._text(action)) is not None
+
+    def _runs(self, script: Element | None) -> bool:
+        """Whether a script is a program and not data."""
+        kind = script.find("type") if script else None
+        return kind is None or _SCRIPT_TYPES.fullmatch(self._text(kind).strip().lower()) is not None
+
+    def _text(self, attribute: Attribute) -> str:
+        return self._page.text[attribute.start : attribute.end]
+
+    def _value(self, tag: Tag) -> str:
+        kinds = [each for each in self._dialect.tags if tag.source.startswith(each.opens)]
+        kind = max(kinds, key=lambda each: len(each.opens))
+        return tag.source.removeprefix(kind.opens).removesuffix(kind.closes).strip(" \t\r\n-+=")
+
+    def _is_constant(self, value: str) -> bool:
+        base = _base(value)
+        if self._dialect.constant.fullmatch(base):
+            return True
+        return base in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The names that this page itself gives values which do no harm, and no others."""
+        all_values, safe_values = Counter[str](), Counter[str]()
+        for found in self._dialect.assigned.finditer(self._page.text):
+            name = next(filter(None, found.groups()))
+            all_values[name] += 1
+            if self._dialect.assigned_safe.match(self._page.text, found.end()):
+                safe_values[name] += 1
+        return frozenset(name for name, count in all_values.items() if safe_values[name] == count)
+
+
+def _base(value: str) -> str:
+    """A value without its filters; a bar that is doubled is an operator."""
+    return re.split(r"(?<!\|)\|(?!\|)", value, maxsplit=1)[0].strip()
+
+
+def _in_string(before: str) -> bool:
+    """Whether what precedes a place leaves a string open."""
+    quote = ""
+    for found in _QUOTE.finditer(before):
+        if found[0].startswith("\\"):
+            continue
+        if not quote:
+            quote = found[0]
+        elif found[0] == quote:
+            quote = ""
+    return bool(quote)
+
+
+def _sends_token(text: str) -> bool:
+    """Whether a script of the page sends the token itself."""
+    return "X-CSRFToken" in text or "csrfmiddlewaretoken" in text

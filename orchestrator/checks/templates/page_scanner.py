@@ -1,0 +1,305 @@
+"""Reads a template: its tags, and where each of them stands in the page around it.
+
+It is tolerant, as browsers are, and takes time in proportion to the page. What a page may be cut
+at (an element that another template closes) is no fault; a tag that has no end is one.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from orchestrator.checks.check_io import Gap
+from orchestrator.checks.templates.dialects import Delimiters, Dialect, TagKind
+
+Where = Literal[
+    "text", "comment", "style", "tag", "attribute", "unquoted", "script", "string", "template"
+]
+"""Where a tag stands: in a comment, in a style sheet, among the attributes of an element, in the
+value of one, or in a script: in its code, in a string of it, or in a template literal."""
+
+# What stands for a tag while the page around it is read; each has the length of its tag.
+_VALUE, _CODE = "\ue000", "\ue001"
+_OURS = re.compile(f"[{_VALUE}{_CODE}]")
+
+_MARK = re.compile(r"<!--|<(/?)([A-Za-z][A-Za-z0-9:_-]*)")
+_GAP = re.compile(rf"[\s/{_CODE}]*")
+_NAME = re.compile(rf"[^\s/>=\"'{_CODE}]+")
+_EQUALS = re.compile(r"\s*=\s*")
+_BARE = re.compile(r"[^\s>\"']*")
+_RAW = frozenset({"script", "style"})
+_SCRIPT = re.compile(
+    r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<string>\"(?:\\.|[^\"\\\n])*|'(?:\\.|[^'\\\n])*)[\"']?"
+    r"|(?P<template>`(?:\\.|[^`\\])*)`?",
+    re.DOTALL,
+)
+_IN_SCRIPT: Mapping[str, Where] = {
+    "comment": "comment", "string": "string", "template": "template",
+}  # fmt: skip
+_QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+
+
+class Tag(Struct, frozen=True):
+    """One tag of a template, with its delimiters."""
+
+    kind: TagKind
+    start: int
+    source: str
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.start + len(self.source)
+
+
+class Attribute(Struct, frozen=True):
+    """One attribute; its value is ``page[start:end]``, ``quote`` is empty where there is none."""
+
+    name: str
+    at: int
+    start: int
+    end: int
+    quote: str
+
+
+class Element(Struct, frozen=True):
+    """The opening tag of an element, or a closing one."""
+
+    name: str
+    start: int
+    end: int
+    attributes: tuple[Attribute, ...]
+    closes: bool = False
+
+    def find(self, name: str) -> Attribute | None:
+        """An attribute by its name."""
+        return next((each for each in self.attributes if each.name == name), None)
+
+
+class Place(Struct, frozen=True):
+    """Where a tag stands."""
+
+    where: Where
+    start: int
+    end: int
+    element: Element | None = None
+    attribute: Attribute | None = None
+
+
+class Page(Struct, frozen=True):
+    """A template that was read; ``places`` are in order and do not overlap."""
+
+    text: str
+    tags: tuple[Tag, ...]
+    elements: tuple[Element, ...]
+    places: tuple[Place, ...]
+    starts: tuple[int, ...]
+
+    def place_of(self, tag: Tag) -> Place:
+        """Where a tag stands."""
+        at = bisect_right(self.starts, tag.start) - 1
+        if at >= 0 and tag.start < self.places[at].end:
+            return self.places[at]
+        return Place("text", tag.start, tag.end)
+
+
+def read_page(text: str, dialect: Dialect) -> Page:
+    """Read a template.
+
+    Raises:
+        Gap: one of its tags, quotes or, where they are told apart, scripts is not closed.
+    """
+    text = _OURS.sub("\ufffd", text)
+    tags = tuple(_tags(text, dialect))
+    reader = _Reader(_hide(text, tags))
+    reader.read()
+    places = tuple(sorted(reader.places, key=lambda place: place.start))
+    starts = tuple(place.start for place in places)
+    return Page(text, tags, tuple(reader.elements), places, starts)
+
+
+def line_of(text: str, at: int) -> int:
+    """The 1-based number of the line that a place is in."""
+    return text.count("\n", 0, at) + 1
+
+
+def _hide(text: str, tags: tuple[Tag, ...]) -> str:
+    parts, at = [], 0
+    for tag in tags:
+        parts.append(text[at : tag.start])
+        parts.append((_VALUE if tag.kind == "value" else _CODE) * len(tag.source))
+        at = tag.end
+    return "".join([*parts, text[at:]])
+
+
+def _tags(text: str, dialect: Dialect) -> Iterator[Tag]:
+    if not dialect.tags:
+        return
+    kinds = sorted(dialect.tags, key=lambda each: -len(each.opens))
+    opening = re.compile("|".join(re.escape(each.opens) for each in kinds))
+    by_opening = {each.opens: each for each in kinds}
+    apart = _RawSections(text) if dialect.scripts_apart else None
+    at = 0
+    while found := opening.search(text, at):
+        skipped = apart.end_around(found.start()) if apart else None
+        if skipped is not None:
+            at = skipped
+            continue
+        tag = _tag(text, found.start(), by_opening[found[0]])
+        yield tag
+        at = _after_verbatim(text, tag, dialect)
+
+
+def _tag(text: str, start: int, kind: Delimiters) -> Tag:
+    inside = start + len(kind.opens)
+    braces = kind.closes.startswith("}") and kind.kind == "value"
+    end = _balanced(text, inside, kind.closes) if braces else text.find(kind.closes, inside)
+    if end < 0:
+        raise Gap(f"the tag {kind.opens} in line {line_of(text, start)} is not closed")
+    return Tag(kind.kind, start, text[start : end + len(kind.closes)])
+
+
+def _balanced(text: str, at: int, closes: str) -> int:
+    """Where a tag's end begins, braces and strings within it apart; -1 where there is none."""
+    depth = 0
+    for found in re.compile(rf"{_QUOTED}|[{{}}]").finditer(text, at):
+        if found[0] == "{":
+            depth += 1
+        elif found[0] == "}":
+            if not depth and text.startswith(closes, found.start()):
+                return found.start()
+            depth = max(0, depth - 1)
+    return text.find(closes, at)
+
+
+def _after_verbatim(text: str, tag: Tag, dialect: Dialect) -> int:
+    for block in dialect.verbatim:
+        if block.begins.fullmatch(tag.source):
+            end = block.ends.search(text, tag.end)
+            if end is None:
+                why = (
+                    f"what follows {tag.source[:40]} in line {line_of(text, tag.start)} has no end"
+                )
+                raise Gap(why)
+            return end.start()
+    return tag.end
+
+
+class _RawSections:
+    """The contents of scripts and styles, found as they are asked for in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._begins = re.compile(r"<(script|style)\b[^>]*>", re.IGNORECASE)
+        self._section = self._next()
+
+    def end_around(self, at: int) -> int | None:
+        """Where the section that a place is in ends; None where it is in none."""
+        while self._section and self._section[1] <= at:
+            self._section = self._next()
+        return self._section[1] if self._section and self._section[0] <= at else None
+
+    def _next(self) -> tuple[int, int] | None:
+        found = self._begins.search(self._text, self._at)
+        if found is None:
+            return None
+        if found[0].endswith("/>"):
+            self._at = found.end()
+            return self._next()
+        end = re.compile(rf"</{found[1]}", re.IGNORECASE).search(self._text, found.end())
+        if end is None:
+            raise Gap(
+                f"the <{found[1]}> in line {line_of(self._text, found.start())} is not closed"
+            )
+        self._at = end.end()
+        return found.start(), end.start()
+
+
+class _Reader:
+    """Reads elements one after the other, with tags hidden."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.elements: list[Element] = []
+        self.places: list[Place] = []
+
+    def read(self) -> None:
+        text, at = self._text, 0
+        while found := _MARK.search(text, at):
+            if found[0] == "<!--":
+                end = text.find("-->", found.end())
+                at = len(text) if end < 0 else end + 3
+                self.places.append(Place("comment", found.start(), at))
+                continue
+            element = self._element(found)
+            self.elements.append(element)
+            at = element.end
+            if element.name in _RAW and not element.closes and text[at - 2 : at] != "/>":
+                at = self._raw(element)
+
+    def _element(self, found: re.Match[str]) -> Element:
+        text, at = self._text, found.end()
+        attributes: list[Attribute] = []
+        while True:
+            gap = _GAP.match(text, at)
+            assert gap is not None
+            at = gap.end()
+            if at >= len(text) or text[at] in "<>":
+                break
+            name = _NAME.match(text, at)
+            if name is None:  # a stray quote or equals sign
+                at += 1
+                continue
+            attribute = self._attribute(name)
+            attributes.append(attribute)
+            at = attribute.end + len(attribute.quote)
+        end = at + 1 if text[at : at + 1] == ">" else at
+        element = Element(
+            found[2].lower(), found.start(), end, tuple(attributes), closes=bool(found[1])
+        )
+        self._place(element)
+        return element
+
+    def _attribute(self, name: re.Match[str]) -> Attribute:
+        text = self._text
+        equals = _EQUALS.match(text, name.end())
+        if equals is None:
+            return Attribute(name[0].lower(), name.start(), name.end(), name.end(), "")
+        start = equals.end()
+        quote = text[start : start + 1]
+        if quote not in {'"', "'"}:
+            bare = _BARE.match(text, start)
+            assert bare is not None
+            return Attribute(name[0].lower(), name.start(), start, bare.end(), "")
+        end = text.find(quote, start + 1)
+        if end < 0:
+            raise Gap(f"the quote {quote} in line {line_of(text, start)} is not closed")
+        return Attribute(name[0].lower(), name.start(), start + 1, end, quote)
+
+    def _place(self, element: Element) -> None:
+        at = element.start
+        for each in element.attributes:
+            self.places.append(Place("tag", at, each.start, element))
+            where: Where = "attribute" if each.quote else "unquoted"
+            self.places.append(Place(where, each.start, each.end, element, each))
+            at = each.end
+        self.places.append(Place("tag", at, element.end, element))
+
+    def _raw(self, element: Element) -> int:
+        """The content of a script or style; where the page is cut, all that follows."""
+        text = self._text
+        ends = re.compile(rf"</{element.name}", re.IGNORECASE).search(text, element.end)
+        end = ends.start() if ends else len(text)
+        if element.name != "script":
+            self.places.append(Place("style", element.end, end, element))
+            return end
+        at = element.end
+        for found in _SCRIPT.finditer(text, at, end):
+            self.places.append(Place("script", at, found.start(), element))
+            where = _IN_SCRIPT[found.lastgroup or ""]
+            self.places.append(Place(where, found.start(), found.end(), element))
+            at = found.end()
+        self.places.append(Place("script", at, end, element))
+        return end

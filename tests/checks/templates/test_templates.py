@@ -1,0 +1,166 @@
+"""Planted defects by dialect: each is found, and the page that differs by one thing is quiet."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.catalog.data_file_layers import read_shipped_layer
+from orchestrator.checks import templates
+from orchestrator.checks.check_io import CheckReply
+from orchestrator.checks.templates.dialects import PAGES, load_dialects
+from orchestrator.code_review.analyzers.file_patterns import TEMPLATES
+from orchestrator.code_review.rule_table import load_rules
+
+NAMES = {"jinja": "a.html", "django": "a.html", "erb": "a.html.erb", "mako": "a.mako"}
+
+
+def planted() -> list[Mapping[str, str]]:
+    """Pages with a defect, the code that it is found by, and a page without it."""
+    pairs: list[Mapping[str, str]] = []
+    for file in sorted((Path(__file__).parent / "samples").glob("*.yaml")):
+        given = yaml.safe_load(file.read_text("utf-8"))
+        assert 8 <= len(given) <= 20
+        pairs += [{"name": NAMES.get(file.stem, ""), **pair} for pair in given]
+    return pairs
+
+
+def look(root: Path, name: str, text: str | bytes) -> CheckReply:
+    (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return templates.run({"root": str(root), "paths": [name]})
+
+
+def codes(root: Path, name: str, text: str | bytes) -> list[str]:
+    reply = look(root, name, text)
+    assert not reply.gaps
+    assert reply.examined == [name]
+    return [finding.code for finding in reply.findings]
+
+
+@pytest.mark.parametrize("pair", planted(), ids=lambda pair: f"{pair['finds']}: {pair['what']}")
+def test_a_planted_defect_is_found_and_its_safe_twin_is_quiet(
+    tmp_path: Path, pair: Mapping[str, str]
+) -> None:
+    assert codes(tmp_path, pair["name"], pair["bad"]) == [pair["finds"]]
+    assert codes(tmp_path, pair["name"], pair["good"]) == []
+
+
+def test_every_code_of_the_rule_table_is_planted() -> None:
+    found = {pair["finds"] for pair in planted()}
+    rare = {"html-request", "html-markup", "html-address"}  # as in components of Vue
+    assert load_rules([read_shipped_layer()]).codes("templates") == found | rare
+
+
+def test_the_tool_is_given_the_files_of_every_dialect() -> None:
+    globs = {glob for dialect in load_dialects().values() for glob in dialect.files}
+    assert globs | set(PAGES) == set(TEMPLATES)
+
+
+BASE = "{% extends 'base.html' %}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.html", f"{BASE}{{# <p>{{{{ x|safe }}}}</p> #}}<p></p>"),
+        ("a.html", f"{BASE}<!-- <p>{{{{ x|safe }}}}</p> --><p></p>"),
+        ("a.html", f"{BASE}{{% raw %}}<p>{{{{ x|safe }}}}</p>{{% endraw %}}"),
+        ("a.html", f"{BASE}<p>{{{{ settings.BANNER|safe }}}}{{{{ FOOTER|safe }}}}</p>"),
+        ("a.html", f"{BASE}<p>{{{{ text|replace('\\n', '<br>'|safe) }}}}</p>"),
+        ("a.html", f"{BASE}<Card title={{{{ title }}}} /><c:card title={{{{ title }}}} />"),
+        ("a.html", f"{BASE}<p style='width: {{{{ width }}}}' {{{{ attributes }}}}>x</p>"),
+        ("a.html", f"{BASE}<script src='{{{{ source }}}}'></script><p>{{{{ x }}}}</p>"),
+        ("a.html", f"{BASE}<script>go({{{{ number }}}});</script>"),
+        ("a.html", f"{BASE}<style>a {{ color: {{{{ color }}}} }}</style>"),
+        ("a.html", f"{BASE}{{{{ message|safe }}}}"),
+        ("a.html", "---\ntitle: x\n---\n{% include a.html %}<a href={{ site.x }}>{{ x|safe }}</a>"),
+        ("a.html", "{{ range .Items }}<a href={{ .Link }}>{{ .Name | safe }}</a>{{ end }}"),
+        ("a.html", '<p *ngIf="x">{{ x | safe }}</p><a href={{x}}></a>'),
+        ("a.html", "<p>Just a page with {{ braces }} and <a href=x>a link</a></p>"),
+        ("page.html.j2", "<p>{{ x }}</p>"),
+        ("a.vue", "<template><p :class='x' v-bind:href='y'>{{ x|safe }}</p></template>"),
+        ("a.svelte", "<script>\nconst a = {b: '{@html x}'};\n</script><a href={x} {...y}>{x}</a>"),
+    ],
+)
+def test_what_does_no_harm_is_quiet(tmp_path: Path, name: str, text: str) -> None:
+    assert codes(tmp_path, name, text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nginx.conf.j2", "server_name {{ name|safe }};\n<p>"),
+        ("script.py.mako", "${upgrades | n}\n"),
+        ("values.yml.erb", "a: <%= raw x %>\n"),
+        ("show.js.erb", "$('#a').html('<%= raw x %>')"),
+    ],
+)
+def test_templates_of_other_files_than_pages_are_not_examined(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    assert look(tmp_path, name, text) == CheckReply()
+
+
+def test_a_finding_says_the_value_and_where_it_stands(tmp_path: Path) -> None:
+    text = f"{BASE}<p>\n  <b>{{{{ user.name\n    |safe }}}}</b></p>\n"
+    (finding,) = look(tmp_path, "a.html", text).findings
+    assert (finding.line, finding.end_line, finding.column) == (3, 4, 6)
+    assert finding.message == "A value is printed without escaping: user.name"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.html", f"{BASE}<p>{{{{ x ", "the tag {{ in line 2 is not closed"),
+        ("a.html", f"{BASE}{{% raw %}}<p>", "what follows {% raw %} in line 2 has no end"),
+        ("a.html", f"{BASE}<p class='a>x</p>", "the quote ' in line 2 is not closed"),
+        ("a.erb", "<p>\n<%= x", "the tag <%= in line 2 is not closed"),
+        ("a.svelte", "<p>\n<script>let a = {", "the <script> in line 2 is not closed"),
+    ],
+)
+def test_a_page_that_cannot_be_read_is_a_gap(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
+    reply = look(tmp_path, name, text)
+    assert reply.gaps == {name: why}
+    assert not reply.examined
+
+
+def test_a_page_that_another_template_closes_is_read(tmp_path: Path) -> None:
+    text = f"{BASE}</div></form><p>{{{{ x|safe }}}}<script>let a = '{{{{ b }}}}';"
+    assert codes(tmp_path, "a.html", text) == ["jinja-raw", "jinja-script"]
+
+
+def test_lines_are_counted_through_tags_and_characters_of_any_kind(tmp_path: Path) -> None:
+    text = f"{BASE}<p>\ue000\ue001\r\n\u2028{{{{\n'a' }}}}</p>\xff\n<b>{{{{ x|safe }}}}</b>"
+    reply = look(tmp_path, "a.html", text.encode() + b"\xff\xfe\n")
+    assert [finding.line for finding in reply.findings] == [5]
+
+
+HOSTILE = {
+    "tags": BASE + "{{ a|safe }}<p>" * 60_000,
+    "attributes": BASE + "<p " + "a='{{ x }}' " * 60_000 + ">",
+    "unquoted": BASE + "<p a=" * 150_000,
+    "braces": BASE + "{{ " + "{" * 900_000 + " }}<p>",
+    "one line": BASE + "<p>" + "x" * 5_000_000 + "{{ y|safe }}",
+    "quotes": BASE + "<p>" + "{{ '" * 200_000,
+    "scripts": BASE + "<script>" * 100_000,
+    "strings": BASE + "<script>" + "'\n`${" * 150_000,
+    "comments": BASE + "<p><!--" + "<!-- -" * 150_000,
+    "blocks": BASE + "<p>" + "{% autoescape false %}{{ x }}" * 50_000,
+    "names": BASE + "<p>" + "{% set a = b %}{{ a|safe }}" * 30_000,
+    "spaces": BASE + "<p>{{ x" + " " * 500_000 + "|safe }}",
+    "bars": BASE + "<p>{{ x" + "|y" * 200_000 + " }}",
+    "parentheses": BASE + "<p>{{ x" + "(" * 200_000 + "|safe }}",
+    "forms": BASE + "{% load a %}" + "<form method=post>" * 50_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_page_takes_little_time(tmp_path: Path, name: str) -> None:
+    began = time.process_time()
+    reply = look(tmp_path, "a.html", HOSTILE[name])
+    assert time.process_time() - began < 20
+    assert reply.gaps or reply.examined
