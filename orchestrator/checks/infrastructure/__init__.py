@@ -9,6 +9,7 @@ the module of its kind.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -21,13 +22,23 @@ from orchestrator.checks.check_io import (
     Source,
     check_files,
 )
-from orchestrator.checks.infrastructure import cloudformation, compose, kubernetes
+from orchestrator.checks.infrastructure import (
+    cloudformation,
+    compose,
+    gitlab,
+    helm,
+    kubernetes,
+    workflows,
+)
 from orchestrator.checks.infrastructure.value_patterns import (
     InfrastructureObject,
     load_patterns,
     match_values,
 )
-from orchestrator.checks.infrastructure.yaml_tree import Node, parse_documents
+from orchestrator.checks.infrastructure.workflows import is_workflow_file
+from orchestrator.checks.patterns.pipeline_commands import is_gitlab_file
+from orchestrator.checks.template_marks import describe_template
+from orchestrator.checks.yaml_tree import Node, parse_documents
 
 Look = Callable[[InfrastructureObject, str], Iterator[RawFinding]]
 Kind = tuple[str, Iterable[InfrastructureObject], Look]
@@ -50,21 +61,36 @@ def run(job: dict[str, Any]) -> CheckReply:
 def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:
     if not _may_concern(source):
         raise NotApplicable
+    documents, chosen = _documents(source)
+    patterns, path = load_patterns(files), source.path
+    found = [
+        (kind, one, look)
+        for document in documents
+        for kind, objects, look in _kinds(document, source)
+        for one in objects
+    ]
+    if not found:
+        raise NotApplicable
+    told: set[tuple[str, int, int]] = set()  # an alias brings the same text into many objects
+    for kind, one, look in found:
+        for raw in chain(match_values(patterns[kind], one, path), look(one, path)):
+            place = raw.code, raw.line, raw.column
+            if raw.line not in chosen and place not in told:
+                told.add(place)
+                yield raw
+
+
+def _documents(source: Source) -> tuple[list[Node], frozenset[int]]:
+    """The documents of a file, and the lines that are there only where somebody chooses them."""
+    if helm.is_template(source.path, source.text):
+        return helm.parse_template(source.text)
     try:
-        documents = parse_documents(source.text)
+        return parse_documents(source.text), frozenset()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise Gap(f"{where}not YAML, so what it configures was not examined") from None
-    patterns, known = load_patterns(files), False
-    for document in documents:
-        for kind, objects, look in _kinds(document, source):
-            for found in objects:
-                known = True
-                yield from match_values(patterns[kind], found, source.path)
-                yield from look(found, source.path)
-    if not known:
-        raise NotApplicable
+        what = "a template, not plain YAML" if describe_template(source.text) else "not YAML"
+        raise Gap(f"{where}{what}, so what it configures was not examined") from None
 
 
 def _may_concern(source: Source) -> bool:
@@ -75,13 +101,20 @@ def _may_concern(source: Source) -> bool:
         (_RESOURCE_TYPE in text and "Resources" in text)
         or ("kind" in text and _MANIFEST.search(text))
         or (not is_json and "services" in text and _SERVICES.search(text))
+        or is_gitlab_file(source.path)
+        or is_workflow_file(source.path)
+        or helm.is_values(source.path)
     )
 
 
 def _kinds(document: Node, source: Source) -> Sequence[Kind]:
     """What a document may be; only one of these has objects."""
+    path = source.path
     return (
+        ("gitlab", gitlab.find_objects(document, path), gitlab.look),
+        ("workflow", workflows.find_objects(document, path), workflows.look),
         ("kubernetes", kubernetes.find_objects(document), kubernetes.look),
+        ("kubernetes", helm.find_values(document, path), kubernetes.look),
         ("cloudformation", cloudformation.find_objects(document), cloudformation.look),
-        ("compose", compose.find_objects(document, source.path), compose.look),
+        ("compose", compose.find_objects(document, path), compose.look),
     )

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.infrastructure.literal_secrets import find_literal
 from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
-from orchestrator.checks.infrastructure.yaml_tree import Node, Place, walk
+from orchestrator.checks.yaml_tree import Node, Place, walk
 
 _GROUP = "AWS::EC2::SecurityGroup"
 _RULE = "AWS::EC2::SecurityGroupIngress"
 _ANYWHERE = {"CidrIp": "0.0.0.0/0", "CidrIpv6": "::/0"}
-_WEB_PORTS = frozenset(["80", "443"])
+_PUBLIC_PORTS = frozenset(["80", "443", "500", "1194", "4500", "51820"])  # the web, and VPN
 _PASSWORDS = frozenset(
     ["MasterUserPassword", "AdminPassword", "AuthToken", "ClientSecret", "OAuthToken", "Password"]
 )
@@ -56,7 +56,7 @@ def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
         ingress = found.root.find("Properties", "SecurityGroupIngress")
         rules = [] if ingress is None else list(ingress.items) or [ingress]
     for rule in rules:
-        if rule is None or rule.kind != "map" or _is_web(rule):
+        if rule is None or rule.kind != "map" or _is_meant(rule):
             continue
         for key, value in rule.entries():
             if key.text in _ANYWHERE and value.text == _ANYWHERE[key.text]:
@@ -66,12 +66,12 @@ def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
                 yield found.finding("cfn-open-port", path, message, place)
 
 
-def _is_web(rule: Node) -> bool:
-    """Whether it is for web servers, or for pings, which are meant to be open."""
+def _is_meant(rule: Node) -> bool:
+    """Whether it is for pings, web servers or VPN, which are meant to be open."""
     low, high = rule.get_text("FromPort"), rule.get_text("ToPort")
     if rule.get_text("IpProtocol").lower() in {"icmp", "icmpv6", "1", "58"}:
         return True
-    return _is_filled_in(rule) or (low == high and low in _WEB_PORTS)
+    return _is_filled_in(rule) or (low == high and low in _PUBLIC_PORTS)
 
 
 def _is_filled_in(rule: Node) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.infrastructure.literal_secrets import find_literal
 from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
-from orchestrator.checks.infrastructure.yaml_tree import Node, Place
+from orchestrator.checks.yaml_tree import Node, Place
 
 _NAME = re.compile(r"(?:^|[_.-])compose(?:[_.-]|$)")
 _SERVICE_KEYS = ("image", "build")

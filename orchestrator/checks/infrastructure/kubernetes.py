@@ -7,7 +7,7 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.infrastructure.images import is_floating
 from orchestrator.checks.infrastructure.literal_secrets import find_literal
 from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
-from orchestrator.checks.infrastructure.yaml_tree import Node, Place, walk
+from orchestrator.checks.yaml_tree import Node, Place, walk
 
 # Schemas, policies about other objects, and data: what is in them configures nothing by itself.
 _DESCRIPTIONS = frozenset(
@@ -103,8 +103,12 @@ def _host_root(found: InfrastructureObject, path: str, place: Place) -> Iterator
     if mounts and all(mount.get_text("readOnly").lower() == "true" for mount in mounts):
         return
     at = Place((*place.keys, "hostPath", "path"), directory, directory)
-    message = "The pod can write every file of its node"
-    yield found.finding("k8s-host-root", path, message, at)
+    if found.kind == "DaemonSet":
+        message = "The agent can write every file of each node"
+        yield found.finding("k8s-agent-host-root", path, message, at)
+    else:
+        message = "The pod can write every file of its node"
+        yield found.finding("k8s-host-root", path, message, at)
 
 
 def _mounts(root: Node, volume: str) -> Iterator[Node]:

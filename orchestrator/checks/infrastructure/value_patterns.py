@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct, convert
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.infrastructure.yaml_tree import Node, Place, walk
 from orchestrator.checks.patterns.pattern_loading import read_definitions
+from orchestrator.checks.yaml_tree import TEMPLATED, Node, Place, walk
 
 KINDS = ("kubernetes", "compose", "gitlab", "workflow", "cloudformation")
 _NAMED = 60  # characters of a name or value that a message repeats
@@ -81,7 +81,8 @@ class InfrastructureObject(Struct, frozen=True):
         """A finding at a place of it; the line is the key's, so that flow style has the same."""
         last = place.value.end_line if place.value.kind == "text" else place.key.end_line
         # Where objects have keys above them, the keys name the object.
-        named = "" if self.above else f"{self.kind} {self.name}".strip()
+        name = self.name.replace(TEMPLATED, "…")
+        named = "" if self.above else f"{self.kind} {name}".strip()
         where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
         return RawFinding(
             code,

@@ -23,6 +23,7 @@ from orchestrator.checks.check_io import (
 )
 from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
+from orchestrator.checks.patterns.pipeline_commands import extract_pipeline_commands, is_gitlab_file
 from orchestrator.checks.patterns.template_code_extraction import (
     extract_php,
     extract_ruby,
@@ -72,6 +73,8 @@ def _parts(source: Source) -> list[Source]:
         programs = [("rb", extract_ruby(source.text))]
     elif is_container_file(source.name):
         programs = [("sh", extract_commands(source.text))]
+    elif is_gitlab_file(source.path):
+        programs = [("sh", extract_pipeline_commands(source.text))]
     elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
         return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
     else:

@@ -10,6 +10,10 @@ PYTHON = ("*.py", "*.pyi")
 PYTHON_MODULES = ("*.py",)
 DATA = ("*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
 INFRASTRUCTURE = ("*.yaml", "*.yml", "*.json", "*.template")
+GITLAB_PIPELINES = (
+    *("*.gitlab-ci.yml", "*.gitlab-ci.yaml", ".gitlab/*.yml", ".gitlab/*.yaml"),
+    *(".gitlab-ci/*.yml", ".gitlab-ci/*.yaml"),
+)
 PARSED_DATA = (*PYTHON, *DATA)
 MANIFESTS = (
     "*requirements*.txt",
@@ -59,9 +63,9 @@ MARKDOWN = ("*.md", "*.markdown")
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
-    """Whether the last part of a path matches one of the patterns."""
+    """Whether a path matches a pattern with a slash, or the last part of it one without."""
     name = path.rsplit("/", 1)[-1]
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
 
 
 _PROGRAM_DIRECTORIES = frozenset(

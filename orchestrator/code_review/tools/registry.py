@@ -25,6 +25,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     CHANGELOG_FILES,
     CONTAINER_FILES,
     DATA,
+    GITLAB_PIPELINES,
     INFRASTRUCTURE,
     LOCK_FILES,
     MANIFESTS,
@@ -143,7 +144,8 @@ def _patterns(category: str, about: str) -> OfSide:
         reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
         # These are searched for a few words only; other tools read them as code.
         wanted = category == "security" or extends("python", inputs.pattern_files)
-        searched = (*SHELL_SCRIPTS, *CONTAINER_FILES, *(PYTHON_MODULES if wanted else ()))
+        shell = (*SHELL_SCRIPTS, *CONTAINER_FILES, *GITLAB_PIPELINES)
+        searched = (*shell, *(PYTHON_MODULES if wanted else ()))
         return SideCheck(
             "patterns",
             "patterns",

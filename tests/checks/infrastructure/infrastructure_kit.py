@@ -18,8 +18,12 @@ USUAL_PATHS = {
     "kubernetes": "deploy/web.yaml",
     "compose": "compose.yaml",
     "cloudformation": "infra/stack.yaml",
+    "gitlab": ".gitlab-ci.yml",
+    "workflow": ".github/workflows/ci.yml",
+    "helm": "charts/shop/templates/deployment.yaml",
 }
 """Kind of file → a path where it may be."""
+VALUES = "charts/shop/values.yaml"
 
 Sample = Mapping[str, str]
 
@@ -36,10 +40,14 @@ def patterns() -> list[tuple[str, ValuePattern]]:
     return [(kind, pattern) for kind, found in read for pattern in found]
 
 
+def _usual_path(kind: str, pattern: ValuePattern) -> str:
+    return VALUES if pattern.kinds == "values" else USUAL_PATHS[kind]
+
+
 def cases() -> Mapping[str, tuple[str, str, str]]:
     """Code → path, a file that shows it, and one that differs by one thing."""
     by_pattern = {
-        pattern.code: (USUAL_PATHS[kind], pattern.example.bad, pattern.example.good)
+        pattern.code: (_usual_path(kind, pattern), pattern.example.bad, pattern.example.good)
         for kind, pattern in patterns()
         if pattern.example is not None
     }

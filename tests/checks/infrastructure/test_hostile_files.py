@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.infrastructure.yaml_tree import MAX_ALIASED, MAX_DEPTH, MAX_VALUES
+from orchestrator.checks.yaml_tree import MAX_ALIASED, MAX_DEPTH, MAX_VALUES
 from tests.checks.infrastructure.infrastructure_kit import look
 
 POD = "apiVersion: v1\nkind: Pod\n"

@@ -80,6 +80,64 @@ async def test_a_file_that_cannot_be_walked_makes_the_review_incomplete(tmp_path
     assert whys["infrastructure"].startswith("its aliases stand for more than")
 
 
+CHECKOUT = """on:
+  pull_request_target:
+    types: [opened]
+permissions: {}
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@0b1c2d3e4f5061728394a5b6c7d8e9f001122334
+        with:
+          ref: REF
+      - run: make
+"""
+IN_FLOW = """{on: {pull_request_target: {types: [opened]}}, permissions: {}, jobs: {test: {
+  runs-on: ubuntu-latest, steps: [
+    {uses: actions/checkout@0b1c2d3e4f5061728394a5b6c7d8e9f001122334, with: {"ref":
+      REF}}, {run: make}]}}}
+"""
+HEAD = '"${{ github.event.pull_request.head.sha }}"'
+WORKFLOW = ".github/workflows/ci.yml"
+
+
+@pytest.mark.parametrize("text", [CHECKOUT, IN_FLOW], ids=["block", "flow"])
+async def test_a_privileged_checkout_is_one_critical_finding_in_both_styles(
+    tmp_path: Path, text: str
+) -> None:
+    base = {WORKFLOW: text.replace("REF", "main")}
+    verdict = await review(change(tmp_path, base, {WORKFLOW: text.replace("REF", HEAD)}))
+    assert [finding.rule for finding in verdict.findings] == [
+        "security.workflow-runs-strangers-code"
+    ]
+    assert verdict.verdict == "block"
+
+
+async def test_commands_of_a_pipeline_are_searched_as_a_script_is(tmp_path: Path) -> None:
+    head = """build:
+  script:
+    - make
+    - curl -sSL https://get.example.com/install.sh | bash
+    - |
+      cd build
+      eval "note $CI_COMMIT_MESSAGE"
+      rm -rf *
+"""
+    verdict = await review(change(tmp_path, {}, {".gitlab-ci.yml": head}))
+    assert found(verdict) == [("security.shell-eval", 7), ("security.remote-script", 4)]
+    assert [(entry.path, entry.depth) for entry in verdict.checked] == [(".gitlab-ci.yml", "code")]
+
+
+async def test_a_template_of_a_chart_is_searched_and_not_read_as_code(tmp_path: Path) -> None:
+    path = "chart/templates/pod.yaml"
+    pod = BLOCK.format("true").replace("name: web", '{{- include "names" . | nindent 2 }}')
+    head = {path: pod, "a.py": "A = 1\n"}
+    verdict = await review(change(tmp_path, {}, head))
+    assert found(verdict) == [(RULE, 10)]
+    assert {entry.path: entry.depth for entry in verdict.checked} == {path: "text", "a.py": "code"}
+
+
 OWN = """reads: kubernetes
 patterns:
   - {code: k8s-shop-team, at: [labels.team], value: none, message: Nobody answers for it}

@@ -22,6 +22,7 @@ TEMPLATED = "$TEMPLATED"
 """Stands where a template is filled in."""
 
 _MERGE = "<<"
+_CHOICES = frozenset(["Fn::If"])
 _USUAL = frozenset(["spec", "template", "jobTemplate"])  # around every pod of Kubernetes
 
 
@@ -32,7 +33,7 @@ class Node(Struct, eq=False):
         kind: ``text`` is any scalar.
         tag: as written, such as ``!Ref``; empty where there is none.
         text: of a scalar, as the parser decodes it.
-        literal: a scalar whose lines are lines of the file, those below ``line``.
+        block: ``|`` for a scalar whose lines are those below ``line``, ``>`` where they are folded.
         line, end_line, column: 1-based; of a list or map, where it begins.
         items: of a list.
         pairs: of a map, in order, also where a key is there twice.
@@ -45,7 +46,7 @@ class Node(Struct, eq=False):
     column: int
     tag: str = ""
     text: str = ""
-    literal: bool = False
+    block: str = ""
     items: "list[Node]" = field(default_factory=list)
     pairs: "list[tuple[Node, Node]]" = field(default_factory=list)
     size: int = 1
@@ -190,7 +191,7 @@ def _scalar(event: Any) -> Node:
         start.column + 1,
         event.tag or "",
         event.value,
-        literal=event.style == "|",
+        block=event.style if event.style in {"|", ">"} else "",
     )
 
 
@@ -227,6 +228,9 @@ def walk(root: Node, above: Sequence[str] = ()) -> Iterator[Place]:
 
 
 def _children(node: Node, above: tuple[str, ...]) -> Iterator[Place]:
+    """What is below a node; not what a condition of a template chooses from."""
+    if node.is_computed or (above and above[-1] in _CHOICES):
+        return
     if node.kind == "list":
         for item in node.items:
             name = item.get_text("name") if item.kind == "map" else ""

@@ -1,0 +1,121 @@
+"""What is dangerous in GitLab CI configuration and takes more than one value to tell.
+
+The commands of its scripts are searched as shell scripts are: ``patterns/pipeline_commands.py``.
+"""
+
+import re
+from collections.abc import Iterator
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.infrastructure.images import is_floating
+from orchestrator.checks.infrastructure.literal_secrets import find_literal
+from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
+from orchestrator.checks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
+from orchestrator.checks.yaml_tree import Node, Place
+
+# Jobs that are there to find defects, by their name or stage.
+_CHECK = re.compile(
+    r"(?:^|[\s_:./-])(?:(?:unit|integration|e2e)?-?tests?|testing|lint(?:er|ing|s)?|[sd]ast|scan(?:ner|ning)?"
+    r"|security|audit|trivy|semgrep|gitleaks|snyk|bandit|secret[_-]detection)(?:$|[\s_:./-])",
+    re.IGNORECASE,
+)
+_WITHOUT_TLS = re.compile(r"tcp://[\w.-]+:2375\b")
+
+# What the author of a commit or merge request writes; the name of a branch holds no space.
+_CHOSEN = re.compile(
+    r"\$\{?(?:CI_COMMIT_(?:MESSAGE|TITLE|DESCRIPTION|TAG_MESSAGE|AUTHOR)"
+    r"|CI_(?:EXTERNAL_PULL|MERGE)_REQUEST_(?:TITLE|DESCRIPTION))\}?(?!\w)"
+)
+# Where the shell splits nothing: tests in [[ ]], assignments, the word of a case.
+_NO_SPLIT = re.compile(r"(?:\[\[[^\]]*|(?:^|[\s;&|(])(?:export\s+)?\w+=\S*|\bcase\s+)$")
+_MOVING = r"(?:refs/heads/)?(?:main|master|develop|dev|trunk|HEAD)"
+_MOVING_REF = re.compile(_MOVING)
+_MOVING_ADDRESS = re.compile(
+    rf"/(?:raw|blob)/{_MOVING}/|githubusercontent\.com/[^/]+/[^/]+/{_MOVING}/"
+)
+
+
+def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
+    """The whole configuration, in files where GitLab looks for it."""
+    if document.kind == "map" and is_gitlab_file(path):
+        yield InfrastructureObject("pipeline", "", document, document)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """What the configuration has that more than one value tells, at its top and in each job."""
+    yield from _includes(found, path)
+    for above, job in jobs(found.root):
+        yield from _images(found, path, above, job)
+        yield from _variables(found, path, above, job)
+        allowed = job.find("allow_failure")
+        named = " ".join((*above, job.get_text("stage")))
+        if above and allowed is not None and allowed.text == "true" and _CHECK.search(named):
+            place = Place((*above, "allow_failure"), allowed, allowed)
+            message = "The pipeline passes when this check fails"
+            yield found.finding("gitlab-allow-failure", path, message, place)
+    for command in find_commands(found.root):
+        for number, line in enumerate(command.lines, command.line):
+            if _is_split(line):
+                at = Node("text", number, number, 1)
+                message = "Text that somebody else wrote is split into words, and names files by *"
+                place = Place((*command.keys, line.strip()), at, at)
+                yield found.finding("gitlab-unquoted", path, message, place)
+
+
+def _is_split(line: str) -> bool:
+    """Whether a command has such text outside of quotes."""
+    for match in _CHOSEN.finditer(line):
+        before = line[: match.start()]
+        quoted = before.replace('\\"', "").count('"') % 2 or before.count("'") % 2
+        if not quoted and not _NO_SPLIT.search(before):
+            return True
+    return False
+
+
+def _images(
+    found: InfrastructureObject, path: str, above: tuple[str, ...], job: Node
+) -> Iterator[RawFinding]:
+    image, services = job.find("image"), job.find("services")
+    used = [("image", image)] if image is not None else []
+    used += [("services", item) for item in (services.items if services is not None else ())]
+    for key, node in used:
+        name = node if node.kind == "text" else node.find("name")
+        if name is not None and name.kind == "text" and is_floating(name.text):
+            place = Place((*above, key), name, name)
+            yield found.finding("gitlab-image", path, "The image has no version of its own", place)
+
+
+def _variables(
+    found: InfrastructureObject, path: str, above: tuple[str, ...], job: Node
+) -> Iterator[RawFinding]:
+    variables = job.find("variables")
+    for key, given in variables.entries() if variables is not None else ():
+        value = given.find("value") if given.kind == "map" else given
+        if value is None:
+            continue
+        place = Place((*above, "variables", key.text), key, value)
+        yield from find_literal(found, "gitlab-variable-secret", path, key.text, place)
+        if key.text == "DOCKER_HOST" and _WITHOUT_TLS.fullmatch(value.text):
+            message = "Whatever shares the job's network controls the privileged Docker daemon"
+            yield found.finding("gitlab-docker-daemon", path, message, place)
+
+
+def _includes(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    include = found.root.find("include")
+    if include is None:
+        return
+    for item in include.items or [include]:
+        address = item if item.kind == "text" else item.find("remote")
+        project, ref = item.find("project"), item.find("ref")
+        if address is not None and address.kind == "text":
+            place = Place(("include",), address, address)
+            if address.text.startswith("http://"):
+                message = "Whoever is on the way can change the pipeline that is included"
+                yield found.finding("gitlab-include-plain", path, message, place)
+            elif _MOVING_ADDRESS.search(address.text) and item.find("integrity") is None:
+                message = "What is pushed to another repository's branch next runs here"
+                yield found.finding("gitlab-include-branch", path, message, place)
+        elif project is not None and (ref is None or _MOVING_REF.fullmatch(ref.text)):
+            place = Place(("include", "project"), project, ref or project)
+            message = "What is pushed to another project's branch next runs here"
+            yield found.finding("gitlab-include-branch", path, message, place)

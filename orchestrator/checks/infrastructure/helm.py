@@ -1,0 +1,121 @@
+"""Helm charts: their values, and their templates as far as they are the same once filled in.
+
+A template is no YAML before it is filled in. What writes a value is replaced by a mark, what only
+steers is taken out, and the rest is parsed; where that fails, its lines are read one by one.
+"""
+
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
+from orchestrator.checks.path_kinds import is_helm_template
+from orchestrator.checks.yaml_tree import TEMPLATED, Node, parse_documents
+
+_OPEN, _CLOSE = "{{", "}}"
+_STEERS = re.compile(
+    r"-?\s*(?:(?P<word>if|else|end|range|with|define|block)\b|/\*|break\b|continue\b|\$\w*\s*:?=)"
+)
+_SHORT = 6  # lines from a condition to its end
+_VALUES = re.compile(r"values(?:[._-].*)?\.ya?ml|.+[._-]values\.ya?ml", re.DOTALL)
+_LINE = re.compile(
+    r"(?P<indent> *(?:- +)*)(?P<key>[\w./-]+):(?:[ \t]+(?P<value>[^#\s]\S*))?[ \t]*(?:#.*)?"
+)
+
+
+def is_template(path: str, text: str) -> bool:
+    """Whether a file is a template of a chart, by its place and its text."""
+    return is_helm_template(path) and _OPEN in text
+
+
+def is_values(path: str) -> bool:
+    """Whether a file holds values of a chart, by its name."""
+    return bool(_VALUES.fullmatch(path.rpartition("/")[2].lower()))
+
+
+def parse_template(text: str) -> tuple[list[Node], frozenset[int]]:
+    """The documents of a template, as far as they can be told.
+
+    Returns:
+        The documents, and the lines that are there only where whoever installs the chart wants
+        them: those of short conditions. A long one turns on a whole part of the chart.
+
+    Raises:
+        Gap: as ``parse_documents``.
+    """
+    plain, chosen = _without_actions(text)
+    try:
+        return parse_documents(plain), chosen
+    except yaml.YAMLError:
+        return [_read_lines(part, before) for part, before in _parts(plain)], chosen
+
+
+def find_values(document: Node, path: str) -> Iterator[InfrastructureObject]:
+    """The values of a chart, as one object."""
+    if is_values(path) and document.kind == "map" and document.find("apiVersion") is None:
+        yield InfrastructureObject("values", "", document, document)
+
+
+def _without_actions(text: str) -> tuple[str, frozenset[int]]:
+    """A template with a mark for each action that writes a value, and the lines of choices.
+
+    Every line stays where it is.
+    """
+    parts: list[str] = []
+    branches: list[int] = []  # of each open block: the line where its branch begins
+    chosen: set[int] = set()
+    at, line = 0, 1
+    while (start := text.find(_OPEN, at)) >= 0 and (end := text.find(_CLOSE, start + 2)) >= 0:
+        action = text[start + 2 : end]
+        line += text.count("\n", at, start)
+        steers = _STEERS.match(action)
+        word = steers["word"] if steers else None
+        if word in {"else", "end"} and branches:
+            begin = branches.pop()
+            if line - begin <= _SHORT:
+                chosen.update(range(begin, line + 1))
+        if word and word != "end":
+            branches.append(line)
+        ends = "\n" * action.count("\n")
+        line += len(ends)
+        parts += [text[at:start], ends if steers else TEMPLATED + ends]
+        at = end + 2
+    parts.append(text[at:])
+    kept = "".join(parts).split("\n")
+    plain = "\n".join("" if _is_filled_in(each) else each for each in kept)
+    return plain, frozenset(chosen)
+
+
+def _is_filled_in(line: str) -> bool:
+    """Whether nothing of a line is known: it holds marks alone."""
+    return TEMPLATED in line and not line.replace(TEMPLATED, "").strip(" \t-")
+
+
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """The documents of a file, each with the number of lines above it."""
+    before = 0
+    for part in re.split(r"^---[^\n]*$", text, flags=re.MULTILINE):
+        yield part, before
+        before += part.count("\n")
+
+
+def _read_lines(text: str, before: int) -> Node:
+    """A tree of the lines that are a key and a plain value, by their indentation."""
+    root = Node("map", before + 1, before + 1, 1)
+    above: list[tuple[int, Node]] = [(-1, root)]
+    for number, line in enumerate(text.split("\n"), before + 1):
+        found = _LINE.fullmatch(line[:1000])
+        if found is None:
+            continue
+        indent = len(found["indent"])
+        while above[-1][0] >= indent:
+            above.pop()
+        key = Node("text", number, number, indent + 1, text=found["key"])
+        if found["value"]:
+            value = Node("text", number, number, indent + 1, text=found["value"].strip("\"'"))
+        else:
+            value = Node("map", number, number, indent + 1)
+            above.append((indent, value))
+        above[-1 if found["value"] else -2][1].pairs.append((key, value))
+    return root

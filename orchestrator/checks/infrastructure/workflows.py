@@ -1,0 +1,82 @@
+"""GitHub workflows: what zizmor does not tell, or tells only where a line has a certain form."""
+
+import re
+from collections.abc import Iterator
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
+from orchestrator.checks.yaml_tree import Node, Place
+
+_FILE = re.compile(r"\.github/workflows/[^/]+\.ya?ml")
+_PRIVILEGED = frozenset(["pull_request_target", "workflow_run"])
+_HEAD = re.compile(
+    r"head_ref|pull_request\.(?:head|number|merge_commit_sha)|event\.number|workflow_run\.head|refs/pull/"
+)
+_FETCHES = re.compile(r"\bgh\s+pr\s+checkout\b|\bgit\s+fetch\b[^\n]*\bpull/")
+_VARIABLE = re.compile(r"env\.(\w+)")
+_MOST_VARIABLES = 8  # that stand for one another
+
+
+def is_workflow_file(path: str) -> bool:
+    """Whether GitHub looks for a workflow in a file, by its path."""
+    return _FILE.fullmatch(path) is not None
+
+
+def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
+    """The workflow, in files where GitHub looks for one."""
+    if document.kind == "map" and is_workflow_file(path):
+        yield InfrastructureObject("workflow", "", document, document)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """A privileged trigger in a workflow that checks out what a pull request brings."""
+    trigger = _find_trigger(found.root)
+    if trigger is not None and any(_runs_strangers_code(job) for job in _jobs(found.root)):
+        place = Place(("on",), trigger, trigger)
+        message = "The workflow has the repository's secrets, and checks out what strangers send"
+        yield found.finding("workflow-checkout", path, message, place)
+
+
+def _find_trigger(root: Node) -> Node | None:
+    """The node of a privileged trigger; to YAML 1.1 the key ``on`` is true."""
+    for key, value in root.entries():
+        if key.text in {"on", "true"}:
+            named = [name for name, _ in value.entries()] if value.kind == "map" else value.texts()
+            return next((name for name in named if name.text in _PRIVILEGED), None)
+    return None
+
+
+def _jobs(root: Node) -> Iterator[tuple[Node, dict[str, str]]]:
+    """The jobs, each with the variables that it sees."""
+    jobs = root.find("jobs")
+    for _, job in jobs.entries() if jobs is not None else ():
+        yield job, {**_environment(root), **_environment(job)}
+
+
+def _environment(node: Node) -> dict[str, str]:
+    found = node.find("env")
+    return {key.text: value.text for key, value in found.entries()} if found is not None else {}
+
+
+def _runs_strangers_code(job: tuple[Node, dict[str, str]]) -> bool:
+    node, variables = job
+    steps = node.find("steps")
+    for step in steps.items if steps is not None else ():
+        known = {**variables, **_environment(step)}
+        if _FETCHES.search(step.get_text("run")):
+            return True
+        if step.get_text("uses").partition("@")[0] == "actions/checkout":
+            wanted = [step.get_text("with", name) for name in ("ref", "repository")]
+            if any(_HEAD.search(_filled_in(text, known)) for text in wanted):
+                return True
+    return False
+
+
+def _filled_in(text: str, variables: dict[str, str]) -> str:
+    """A value with what its variables hold."""
+    for _ in range(_MOST_VARIABLES):
+        name = _VARIABLE.search(text)
+        if name is None:
+            break
+        text = text.replace(name[0], variables.get(name[1], ""))[:1000]
+    return text
