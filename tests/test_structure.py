@@ -30,6 +30,7 @@ MAY_OPEN_PATHS = {
     "app/run_archive.py": "the directory that a person exports to",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",
     "catalog/data_file_layers.py": "our own data",
+    "checks/dependencies/look_alikes.py": "our own data",
     "checks/imported_reports/changed_results.py": "copies under our own names",
     "checks/patterns/pattern_loading.py": "our own data",
     "checks/taint/library_models.py": "our own data, and copies under our own names",

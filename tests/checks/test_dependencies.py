@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.checks import dependencies
 from orchestrator.checks.check_io import CheckReply
+from orchestrator.checks.dependencies.look_alikes import POPULAR, find_look_alike
 
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
@@ -20,6 +21,11 @@ PAIRS = [
     ("new", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "b": "^2"'), PACKAGE.format("", '"a": "^2"')),
     ("new", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nb = {version = "2"}'), CARGO.format('a = "2"')),
     ("new", "go.mod", GO.format("\tx.io/a v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v1.0.0 // indirect\n")),
+    ("new", "Pipfile", '[packages]\na = "*"\n', '[packages]\na = "*"\nb = {version = "==2"}\n', '[packages]\na = "==1"\n'),
+    ("new", "setup.cfg", "[options]\ninstall_requires =\n    a\n", "[options]\ninstall_requires =\n    a\n    b>=2\n", "[options]\ninstall_requires =\n    a>=1\n"),
+    ("new", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"v/b": "^2"}}', '{"require": {"v/a": "^1",\n"php": "^8"}}'),
+    ("new", "Gemfile", 'gem "a", "~> 1"\n', 'gem "a", "~> 1"\ngem \'b\', group: :test\n', 'gem "a", "~> 2"\n# gem "b"\n'),
+    ("floating-source", "Gemfile", 'gem "a"\n', 'gem "a", github: "someone/a"\n', f'gem "a", git: "https://example.invalid/a", ref: "{COMMIT}"\n'),
     ("loosened", "requirements.txt", "a==1.2\n", "a>=1.2\n", "a==1.3\n"),
     ("loosened", "pyproject.toml", PROJECT.format('"a>=1,<2"'), PROJECT.format('"a>=1"'), PROJECT.format('"a>=1,<3"')),
     ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "*"'), PACKAGE.format("", '"a": "^2.0.0"')),
@@ -29,6 +35,14 @@ PAIRS = [
     ("floating-source", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "someone/a"'), PACKAGE.format("", f'"a": "someone/a#{COMMIT}"')),
     ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = {git = "https://example.invalid/a", branch = "x"}'), CARGO.format(f'a = {{git = "https://example.invalid/a", rev = "{COMMIT}"}}')),
     ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"postinstall": "node x.js"', '"a": "^1"'), PACKAGE.format('"build": "node x.js"', '"a": "^1"')),
+    ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"prepare": "node x.js"', '"a": "^1"'), PACKAGE.format('"prepare": "husky install && npm run build"', '"a": "^1"')),
+    ("install-script", "setup.py", "setup()\n", "class A(install): ...\n\nsetup(cmdclass={'install': A})\n", "class A(build_ext): ...\n\nsetup(cmdclass={'build_ext': A})\n"),
+    ("install-script", "build.rs", "fn main() {}\n", "fn main() {\n    reqwest::blocking::get(U);\n}\n", "fn main() {\n    // reqwest::get\n    Command::new(\"protoc\");\n}\n"),
+    ("look-alike", "requirements.txt", "a==1\n", "a==1\nrequets==2\n", "a==2\n"),
+    ("look-alike", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "lodahs": "^4"'), PACKAGE.format("", '"a": "^2"')),
+    ("look-alike", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nserde-json = "1"'), CARGO.format('a = "2"')),
+    ("look-alike", "Gemfile", 'gem "a"\n', 'gem "a"\ngem "nokogirii"\n', 'gem "a", "1"\n'),
+    ("look-alike", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"symfony/consol": "^2"}}', '{"require": {"v/a":\n"^1"}}'),
     ("extra-index", "requirements.txt", "a==1\n", "--extra-index-url https://example.invalid/simple\na==1\n", "--index-url https://example.invalid/simple\na==1\n"),
 ]  # fmt: skip
 
@@ -67,6 +81,69 @@ def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) 
     assert look(tmp_path, base, head).findings == []
 
 
+def test_a_dependency_of_two_manifests_is_said_once(tmp_path: Path) -> None:
+    base = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format("")}
+    head = {"requirements.txt": "a==1\nb==2\n", "pyproject.toml": PROJECT.format('"b==2", "c==3"')}
+    found = look(tmp_path, base, head).findings
+    assert [(one.path, one.message) for one in found] == [
+        ("requirements.txt", "New dependency: b ==2 (PyPI)"),
+        ("pyproject.toml", "New dependency: c ==3 (PyPI)"),
+    ]
+
+
+def test_a_name_of_another_ecosystem_is_new(tmp_path: Path) -> None:
+    base = {"requirements.txt": "b==1\n", "package.json": PACKAGE.format("", '"a": "^1"')}
+    head = {**base, "package.json": PACKAGE.format("", '"a": "^1", "b": "^1"')}
+    head["requirements.txt"] = "b==2\n"
+    assert [one.code for one in look(tmp_path, base, head).findings] == ["new"]
+
+
+def test_a_look_alike_in_the_first_manifest_of_a_project_is_reported(tmp_path: Path) -> None:
+    (found,) = look(tmp_path, {}, {"requirements.txt": "a==1\nrequets==2\n"}).findings
+    assert (found.code, found.line) == ("look-alike", 2)
+    assert "requests" in found.message
+
+
+@pytest.mark.parametrize(
+    ("ecosystem", "name", "expected"),
+    [
+        ("PyPI", "reqeusts", "requests"),
+        ("PyPI", "requestss", "requests"),
+        ("PyPI", "equests", "requests"),
+        ("PyPI", "pythondateutil", "python-dateutil"),
+        ("PyPI", "urllib", "urllib3"),
+        ("PyPI", "requests", ""),
+        ("PyPI", "pyaml", ""),
+        ("PyPI", "requests2", ""),
+        ("PyPI", "numpy-financial", ""),
+        ("PyPI", "fask", ""),
+        ("npm", "reactdom", "react-dom"),
+        ("npm", "preact", ""),
+        ("npm", "xreact", ""),
+        ("npm", "@acme/lodahs", ""),
+        ("npm", "requests", "request"),
+        ("crates.io", "tokyo", ""),
+        ("crates.io", "serde_jsom", "serde_json"),
+        ("RubyGems", "active-record", "activerecord"),
+        ("Packagist", "guzzlehttp/guzle", "guzzlehttp/guzzle"),
+        ("Go", "github.com/sirupsen/logrsu", ""),
+    ],
+)
+def test_names_that_look_like_well_known_ones(ecosystem: str, name: str, expected: str) -> None:
+    assert find_look_alike(ecosystem, name) == expected
+
+
+@pytest.mark.parametrize("ecosystem", POPULAR)
+def test_no_well_known_name_looks_like_another(ecosystem: str) -> None:
+    assert len(POPULAR[ecosystem]) > 200
+    assert {name for name in POPULAR[ecosystem] if find_look_alike(ecosystem, name)} == set()
+    assert {name for name in POPULAR[ecosystem] if name != name.lower()} == set()
+
+
+def test_a_setup_script_that_does_not_parse_is_a_gap(tmp_path: Path) -> None:
+    assert "does not parse" in look(tmp_path, {}, {"setup.py": "setup(\n"}).gaps["setup.py"]
+
+
 def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> None:
     assert look(tmp_path, {}, {"requirements.txt": "a==1\nb==1\n"}).findings == []
 
@@ -80,6 +157,9 @@ def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> N
         ("pyproject.toml", "= 1"),
         ("pyproject.toml", "[project]\ndependencies = 3\n"),
         ("Cargo.toml", "dependencies = 3\n"),
+        ("Pipfile", "packages = 3\n"),
+        ("setup.cfg", "[options\n"),
+        ("composer.json", '{"require": 3}'),
     ],
 )
 def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text: str) -> None:

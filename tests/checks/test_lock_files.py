@@ -320,6 +320,7 @@ def npm(**given: str) -> str:
         (npm().replace("/a", "/b"), npm(url="file:../elsewhere", digest=""), ["lock-outside"]),
         (npm().replace("/a", "/b"), npm(url="file:own", digest=""), []),
         (npm(), npm(url="file:own", digest=""), ["lock-outside"]),
+        (npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest=""), npm(), []),
         (npm(digest=SHA1), npm(), []),
         (npm(), npm(digest=SHA1), ["lock-digest"]),
         (npm(), npm(digest=""), ["lock-unverified"]),

@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.conflict_markers import find_conflicts
 from orchestrator.checks.dependencies import lock_files
+from orchestrator.checks.dependencies.build_scripts import find_build_code, is_build_script
 from orchestrator.checks.dependencies.line_lock_files import requirements
 from orchestrator.checks.dependencies.lock_entry import Entry
 from orchestrator.checks.dependencies.lock_file_entries import is_lock_file, read_entries
+from orchestrator.checks.dependencies.look_alikes import find_look_alike
 from orchestrator.checks.dependencies.manifests import (
     NOTHING,
     Dependency,
@@ -37,11 +39,13 @@ def run(job: Job) -> CheckReply:
     sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
     for file in job["files"]:
         path, old, added = file["path"], file["old_path"], set(file["added"])
-        if file["status"] == "deleted" or not (is_manifest(path) or is_lock_file(path)):
+        if file["status"] == "deleted" or not _is_read(path):
             continue
         try:
             head = Source(path, read(job["head_root"], path, LARGEST_LOCK_FILE))
-            if is_lock_file(path):
+            if is_build_script(path):
+                reply.findings.extend(find_build_code(head, added, _bytes_of_base(job, old)))
+            elif is_lock_file(path):
                 locked += _compare_lock_files(job, old, head, added, reply)
             else:
                 now, was = read_manifest(path, head.text), _manifest_of_base(job, old)
@@ -51,10 +55,23 @@ def run(job: Job) -> CheckReply:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
-    known = {name for *_, was, _ in sides for name in was.dependencies}
-    reply.findings.extend(finding for side in sides for finding in _compare(*side, known))
+    known = {(was.ecosystem, name) for *_, was, _ in sides for name in was.dependencies}
+    for head, added, was, now in sides:
+        reply.findings.extend(_compare(head, added, was, now, known))
+        known |= {(now.ecosystem, name) for name in now.dependencies}
     reply.findings.extend(locked)
     return reply
+
+
+def _is_read(path: str) -> bool:
+    return is_manifest(path) or is_lock_file(path) or is_build_script(path)
+
+
+def _bytes_of_base(job: Job, path: str | None) -> bytes:
+    """A file of base; empty where it cannot be read, so that all in head is new."""
+    with suppress(Gap):
+        return read(job["base_root"], path) if path else b""
+    return b""
 
 
 def _compare_lock_files(
@@ -96,31 +113,24 @@ def _manifest_of_base(job: Job, path: str | None) -> Manifest:
 
 
 def _compare(
-    head: Source, added: Collection[int], was: Manifest, now: Manifest, known: Collection[str]
+    head: Source,
+    added: Collection[int],
+    was: Manifest,
+    now: Manifest,
+    known: Collection[tuple[str, str]],
 ) -> Iterator[RawFinding]:
+    """What is new in a manifest; ``known`` are the dependencies of all manifests before it."""
+
     def at(code: str, text: str, message: str, key: str) -> RawFinding:
         return RawFinding(code, head.path, _line(head, added, text), message, key=key)
 
     for name, dependency in now.dependencies.items():
-        before, written = was.dependencies.get(name), dependency.written
-        if was is not NOTHING and name not in known and not dependency.source:
-            version = f" {dependency.spec}" if dependency.spec else ""
-            yield at("new", written, f"New dependency: {written}{version}", name)
-        if (
-            dependency.source
-            and (before is None or before.source != dependency.source)
-            and _floats(dependency.source)
+        is_new = (now.ecosystem, name) not in known
+        for code, message in (
+            *(_judge_new(now.ecosystem, dependency, was is NOTHING) if is_new else ()),
+            *_judge_versions(dependency, was.dependencies.get(name)),
         ):
-            source = f"{dependency.source}, a source that can change at any time"
-            yield at("floating-source", written, f"{written} comes from {source}", name)
-        elif (
-            before
-            and _has_ceiling(before)
-            and not dependency.source
-            and not _has_ceiling(dependency)
-        ):
-            message = f"{written} was {before.spec} and has no upper bound now"
-            yield at("loosened", written, message, name)
+            yield at(code, dependency.written, message, name)
     for name, command in now.hooks.items():
         if was.hooks.get(name) != command:
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
@@ -128,6 +138,27 @@ def _compare(
         if option not in was.indexes:
             message = f"{option} {value}: packages can come from another index"
             yield at("extra-index", option, message, option)
+
+
+def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:
+    """A code and a message for a new dependency; the first manifest of a project is no news."""
+    written = dependency.written
+    if look_alike := find_look_alike(ecosystem, dependency.name):
+        known = f"a name that looks like the well-known {look_alike}"
+        yield "look-alike", f"New dependency: {written}, {known}"
+    elif not first and not dependency.source:
+        version = f" {dependency.spec}" if dependency.spec else ""
+        yield "new", f"New dependency: {written}{version} ({ecosystem})"
+
+
+def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterator[tuple[str, str]]:
+    """A code and a message where other code may be installed than was reviewed."""
+    written, source = dependency.written, dependency.source
+    if source and (before is None or before.source != source) and _floats(source):
+        message = f"{written} comes from {source}, a source that can change at any time"
+        yield "floating-source", message
+    elif before and not source and _has_ceiling(before) and not _has_ceiling(dependency):
+        yield "loosened", f"{written} was {before.spec} and has no upper bound now"
 
 
 def _has_ceiling(dependency: Dependency) -> bool:

@@ -169,7 +169,7 @@ def _judge_place(entry: Entry, older: Sequence[Entry], depth: int) -> Iterator[_
 
 def _moved(host: str, older: Sequence[Entry]) -> str:
     """Where base took the package from, if that is another registry."""
-    hosts = {_host(one.source) for one in older} - {""}
+    hosts = {_host(one.source) for one in older if not one.git} - {""}
     return "" if hosts & {*_same_registry(host)} else next(iter(sorted(hosts)), "")
 
 

@@ -7,6 +7,8 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +21,13 @@ _GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)")
 _INDEX = re.compile(r"^\s*(--extra-index-url|--trusted-host)[\s=]+(\S+)")
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
+_PROGRAM = re.compile(
+    r"\b(?:node|deno|bun|npx|python3?|perl|ruby|(?:bash|zsh|sh)|curl|wget|powershell)\s|\./"
+)
+_GEM = re.compile(r"""\s*gem[\s(]+["']([\w.-]+)["'](?:\s*,\s*["']([^"']+)["'])?""")
+_GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
+_GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
+_SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
 _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
 
 
@@ -42,17 +51,19 @@ class Manifest(Struct, frozen=True):
     """The dependencies, hooks and indexes that a manifest declares.
 
     Attributes:
+        ecosystem: as advisories call it, such as ``PyPI``.
         dependencies: by name; of several with one name, the last.
         hooks: scripts that run at every installation: name → command.
         indexes: options that widen where packages are taken from: option → value.
     """
 
+    ecosystem: str
     dependencies: Mapping[str, Dependency]
     hooks: Mapping[str, str]
     indexes: Mapping[str, str]
 
 
-NOTHING = Manifest({}, {}, {})
+NOTHING = Manifest("", {}, {}, {})
 
 
 def is_manifest(path: str) -> bool:
@@ -75,13 +86,13 @@ def read_manifest(path: str, text: str) -> Manifest:
 
 
 def _manifest(
+    ecosystem: str,
     found: Iterable[Dependency],
     hooks: Mapping[str, str] | None = None,
     indexes: Mapping[str, str] | None = None,
 ) -> Manifest:
-    return Manifest(
-        {dependency.name: dependency for dependency in found}, hooks or {}, indexes or {}
-    )
+    by_name = {dependency.name: dependency for dependency in found}
+    return Manifest(ecosystem, by_name, hooks or {}, indexes or {})
 
 
 def _python(requirement: str) -> Dependency | None:
@@ -109,7 +120,7 @@ def _requirements(text: str) -> Manifest:
         elif line.strip() and not line.lstrip().startswith(("#", "-")):
             dependency = _python(line.split(" --hash")[0].rstrip("\\ "))
             found += [dependency] if dependency else []
-    return _manifest(found, indexes=indexes)
+    return _manifest("PyPI", found, indexes=indexes)
 
 
 def _pyproject(text: str) -> Manifest:
@@ -133,7 +144,7 @@ def _pyproject(text: str) -> Manifest:
             for dependency in _tables(group, ("git", "url"))
             if dependency.name != "python"
         ]
-    return _manifest(found)
+    return _manifest("PyPI", found)
 
 
 def _cargo(text: str) -> Manifest:
@@ -141,10 +152,13 @@ def _cargo(text: str) -> Manifest:
     places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     return _manifest(
-        dependency
-        for place in places
-        for kind in kinds
-        for dependency in _tables(place.get(kind, {}), ("git",))
+        "crates.io",
+        (
+            dependency
+            for place in places
+            for kind in kinds
+            for dependency in _tables(place.get(kind, {}), ("git",))
+        ),
     )
 
 
@@ -174,16 +188,71 @@ def _npm(text: str) -> Manifest:
                 Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
             )
     scripts = document.get("scripts", {})
-    return _manifest(found, {name: scripts[name] for name in _NPM_HOOKS if name in scripts})
+    hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
+    # It also runs in a checkout, where it commonly builds the package or sets up git hooks.
+    if _PROGRAM.search(scripts.get("prepare", "")):
+        hooks["prepare"] = scripts["prepare"]
+    return _manifest("npm", found, hooks)
 
 
 def _go(text: str) -> Manifest:
     lines = (_GO_REQUIRE.match(line) for line in text.split("\n") if "// indirect" not in line)
     return _manifest(
-        Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
-        for match in lines
-        if match
+        "Go",
+        (
+            Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
+            for match in lines
+            if match
+        ),
     )
 
 
-_READERS = {"pyproject.toml": _pyproject, "package.json": _npm, "Cargo.toml": _cargo, "go.mod": _go}
+def _composer(text: str) -> Manifest:
+    document = json.loads(text)
+    listed = {**document.get("require", {}), **document.get("require-dev", {})}
+    # A name without a slash is PHP itself, or an extension of it.
+    found = (Dependency(name.lower(), name, spec) for name, spec in listed.items() if "/" in name)
+    return _manifest("Packagist", found)
+
+
+def _gemfile(text: str) -> Manifest:
+    found = []
+    for line in text.split("\n"):
+        if match := _GEM.match(line):
+            options = line[match.end() :]
+            source = _GEM_SOURCE.search(options)
+            reference = _GEM_REFERENCE.search(options)
+            where = source[1] + (f"@{reference[1]}" if reference else "") if source else ""
+            found.append(Dependency(match[1], match[1], match[2] or "", where))
+    return _manifest("RubyGems", found)
+
+
+def _pipfile(text: str) -> Manifest:
+    document = tomllib.loads(text)
+    groups = [document.get(group, {}) for group in ("packages", "dev-packages")]
+    return _manifest("PyPI", (one for group in groups for one in _tables(group, ("git", "file"))))
+
+
+def _setup_cfg(text: str) -> Manifest:
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except ConfigParserError:
+        raise ValueError from None
+    listed = [parser.get("options", name, fallback="") for name in _SETUP_LISTS]
+    if parser.has_section("options.extras_require"):
+        listed += [value for _, value in parser.items("options.extras_require")]
+    lines = (line for value in listed for line in value.split("\n"))
+    return _manifest("PyPI", (one for line in lines if (one := _python(line))))
+
+
+_READERS = {
+    "pyproject.toml": _pyproject,
+    "Pipfile": _pipfile,
+    "setup.cfg": _setup_cfg,
+    "package.json": _npm,
+    "Cargo.toml": _cargo,
+    "go.mod": _go,
+    "composer.json": _composer,
+    "Gemfile": _gemfile,
+}

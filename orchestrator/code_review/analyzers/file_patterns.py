@@ -19,9 +19,15 @@ MANIFESTS = (
     "*requirements*.txt",
     "*requirements*.in",
     "pyproject.toml",
+    "Pipfile",
+    "setup.cfg",
+    "setup.py",
     "package.json",
     "Cargo.toml",
+    "build.rs",
     "go.mod",
+    "composer.json",
+    "Gemfile",
 )
 LOCK_FILES = (
     *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"),
