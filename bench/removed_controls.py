@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,10 @@ DEFECT = re.compile(
     r"|(?:sql|command|code|header|html|shell|template) injection"
     r"|security[ -](?:fix|issue|bug|hole|flaw|problem|hotfix|patch)"
 )
+CANDIDATE = (  # what git looks for in a message, as the two above in its own syntax, or more
+    r"CVE-[0-9]|GHSA-|vulnerab|XSS|CSRF|XXE|SSRF|dos\b|traversal|open redirect|denial of service"
+    r"|injection|security[ -]"
+)
 MENDS = re.compile(
     r"(?i)fix|prevent|protect|disallow|block|reject|validat|saniti|escap|restrict|enforc|avoid"
     r"|address|resolve|mitigat|harden|limit|forbid|prohibit|guard|ensure|check|require"
@@ -40,6 +45,7 @@ OTHER = re.compile(
 )
 CODE = re.compile(r".*\.(?:py|js|jsx|mjs|cjs|ts|tsx|go|java|rb|php)")
 NEITHER = {"tests", "samples", "documents", "ci", "tooling", "vendored", "generated"}
+MOST_FILES, MOST_LINES = 8, 250  # of code, in a fix
 HUNK = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -50,6 +56,7 @@ class Commit(NamedTuple):
     name: str
     subject: str
     files: tuple[str, ...]
+    adds: bool
 
 
 def git(repo: Path, *arguments: str, check: bool = True) -> bytes:
@@ -61,12 +68,37 @@ def is_code(path: str) -> bool:
     return bool(CODE.fullmatch(path)) and path_kinds(path).isdisjoint(NEITHER)
 
 
-def commits(repo: Path, *, fixes: bool) -> Iterator[Commit]:
-    """The fixes, newest first and each once; or the ordinary commits of the checked out branch."""
-    asked = ["--no-merges", "--format=%x01%H%x02%P%x02%s%x02%B%x02", "--numstat"]
-    # A branch of a snapshot can lead to what the snapshot does not hold; the others are read.
-    log = git(repo, "log", *asked, *(["--all"] if fixes else []), check=False)
+def fixes(repo: Path) -> Iterator[Commit]:
+    """Every fix on any branch, newest first and each once."""
     seen: set[str] = set()
+    # A branch of a snapshot can lead to what the snapshot does not hold; the others are read.
+    for commit, text, lines in read_log(repo, "--all", "-i", "-E", f"--grep={CANDIDATE}"):
+        published = ADVISORY.search(text) or (
+            DEFECT.search(commit.subject) and MENDS.search(commit.subject)
+        )
+        key = re.sub(r"\[.*?\]|\(.*?\)|[^a-z]", "", commit.subject.lower())
+        if not published or OTHER.match(commit.subject) or key in seen:
+            continue
+        if len(commit.files) <= MOST_FILES and lines <= MOST_LINES and commit.adds:
+            seen.add(key)
+            yield commit
+
+
+def ordinary_commits(repo: Path, wanted: int) -> Iterator[Commit]:
+    """So many commits of the checked out branch, chosen at random, that mention no security."""
+    names = git(repo, "rev-list", "--no-merges", "HEAD", check=False).decode().split()
+    random.Random(0).shuffle(names)
+    for start in range(0, len(names), wanted):
+        for commit, text, _ in read_log(repo, "--no-walk", *names[start : start + wanted]):
+            if wanted and not SECURITY.search(text) and len(commit.files) <= 40:
+                wanted -= 1
+                yield commit
+
+
+def read_log(repo: Path, *arguments: str) -> Iterator[tuple[Commit, str, int]]:
+    """Commits that change code, each with its message and how many lines of code it changes."""
+    asked = ["--no-merges", "--format=%x01%H%x02%P%x02%s%x02%B%x02", "--numstat"]
+    log = git(repo, "log", *asked, *arguments, check=False)
     for record in log.decode("utf-8", "replace").split("\x01")[1:]:
         parts = record.split("\x02")
         if len(parts) != 5 or not parts[1]:  # the first commit has nothing to compare with
@@ -74,26 +106,11 @@ def commits(repo: Path, *, fixes: bool) -> Iterator[Commit]:
         name, _, subject, text, stat = parts
         rows = [row.split("\t") for row in stat.strip().splitlines() if row.count("\t") == 2]
         code = [row for row in rows if is_code(row[2]) and row[0] != "-"]
-        lines = sum(int(row[0]) + int(row[1]) for row in code)
         if not code or any("=>" in row[2] for row in code):
             continue
-        if fixes:
-            published = ADVISORY.search(text) or (DEFECT.search(subject) and MENDS.search(subject))
-            key = re.sub(r"\[.*?\]|\(.*?\)|[^a-z]", "", subject.lower())
-            added = any(int(row[0]) for row in code)
-            if (
-                not published
-                or OTHER.match(subject)
-                or key in seen
-                or not added
-                or len(code) > 8
-                or lines > 250
-            ):
-                continue
-            seen.add(key)
-        elif SECURITY.search(text) or len(code) > 40:
-            continue
-        yield Commit(repo, name, subject, tuple(row[2] for row in code))
+        adds = any(int(row[0]) for row in code)
+        lines = sum(int(row[0]) + int(row[1]) for row in code)
+        yield Commit(repo, name, subject, tuple(row[2] for row in code), adds), text, lines
 
 
 def job(commit: Commit, folder: Path, *, back: bool) -> dict[str, object]:
@@ -157,17 +174,14 @@ def main() -> None:
     parser.add_argument("--ordinary", type=int, default=50, help="ordinary commits of one project")
     parser.add_argument("--show", action="store_true")
     args = parser.parse_args()
-    fixes: list[Commit] = []
+    mends: list[Commit] = []
     ordinary: list[Commit] = []
     for folder in args.folders:
-        own = list(commits(folder, fixes=True))[: args.each]
-        other = list(commits(folder, fixes=False))
-        random.Random(0).shuffle(other)
-        print(f"{folder}: {len(own)} fixes, {len(other[: args.ordinary])} ordinary commits")
-        fixes += own
-        ordinary += other[: args.ordinary]
-    measure("fixes taken back", fixes, back=True, show=args.show)
-    measure("fixes", fixes, back=False, show=args.show)
+        mends += (own := list(islice(fixes(folder), args.each)))
+        ordinary += (other := list(ordinary_commits(folder, args.ordinary)))
+        print(f"{folder}: {len(own)} fixes, {len(other)} ordinary commits")
+    measure("fixes taken back", mends, back=True, show=args.show)
+    measure("fixes", mends, back=False, show=args.show)
     measure("ordinary commits", ordinary, back=False, show=args.show)
 
 

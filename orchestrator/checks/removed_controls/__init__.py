@@ -7,12 +7,13 @@ from typing import Any
 from orchestrator.checks.check_io import CheckReply, Gap, Source, read
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.python.source_definitions import NotParsedError, parse_text
-from orchestrator.checks.removed_controls.control import ChangedFile
+from orchestrator.checks.removed_controls.control import ChangedFile, Version
 from orchestrator.checks.removed_controls.judging import Losses
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
 from orchestrator.checks.removed_controls.other_languages import GRAMMARS
 from orchestrator.checks.removed_controls.other_languages import read_controls as read_other
 from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
+from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time
 
@@ -31,14 +32,19 @@ def run(job: dict[str, Any]) -> CheckReply:
             gaps[file["path"]] = str(gap)
             continue
         texts.append(text)
-        changed = read_changed_file(file["old_path"], text)
-        if changed:
-            files.append(changed)
+        try:
+            changed = read_changed_file(file["old_path"], text)
+        except Gap as gap:
+            gaps[file["path"]] = str(gap)
+        else:
+            files += [changed] if changed else []
     findings = list(find_lost_wrapping(texts))
+    for text in texts:
+        findings += find_unsafe_replacements(text)
     known = {(finding.path, finding.line) for finding in findings}
     losses = Losses(files).findings()
     findings += (finding for finding in losses if (finding.path, finding.line) not in known)
-    return CheckReply(findings, [text.path for text in texts], gaps)
+    return CheckReply(findings, [text.path for text in texts if text.path not in gaps], gaps)
 
 
 def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
@@ -49,25 +55,36 @@ def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | None:
-    """The controls of a changed file on both sides; None where there is nothing to compare."""
+    """The controls of a changed file on both sides; None where there is nothing to compare.
+
+    Raises:
+        Gap: a version cannot be read. The review makes a note of it where base cannot, either.
+    """
     suffix = os.path.splitext(text.path)[1].lower()
     if suffix not in {".py", *GRAMMARS} or not path_kinds(text.path).isdisjoint(_NOT_IN):
         return None
     hunks = list(text.hunks())
-    sides = (
-        (text.base, _touched(hunk.base for hunk in hunks)),
-        (text.head, _touched(hunk.head for hunk in hunks)),
-    )
+    head = _read(suffix, text.head, (hunk.head for hunk in hunks))
     try:
-        base, head = (
-            read_python(parse_text("\n".join(lines)), lines, touched)
-            if suffix == ".py"
-            else read_other(GRAMMARS[suffix], lines, touched)
-            for lines, touched in sides
-        )
-    except (NotParsedError, RecursionError, MemoryError, ValueError):
-        return None
+        base = _read(suffix, text.base, (hunk.base for hunk in hunks))
+    except Gap as gap:
+        raise Gap(f"the base version {gap}") from None
     return ChangedFile(old_path or text.path, text, base, head)
+
+
+def _read(suffix: str, lines: list[str], ranges: Iterable[range]) -> Version:
+    """The controls of one version."""
+    touched = _touched(ranges)
+    try:
+        if suffix == ".py":
+            return read_python(parse_text("\n".join(lines)), lines, touched)
+        return read_other(GRAMMARS[suffix], lines, touched)
+    except NotParsedError as error:
+        raise Gap(str(error)) from None
+    except (RecursionError, MemoryError):
+        raise Gap("does not parse: nested too deeply") from None
+    except ValueError as error:
+        raise Gap(f"does not parse: line 1: {error}") from None
 
 
 def _touched(ranges: Iterable[range]) -> frozenset[int]:

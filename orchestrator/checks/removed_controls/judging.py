@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.removed_controls import vocabulary as words
 from orchestrator.checks.removed_controls.control import ChangedFile, Control
+from orchestrator.checks.removed_controls.lost_wrapping import tell_other_lines
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
 KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
@@ -62,29 +63,23 @@ class Losses:
         return change
 
     def findings(self) -> Iterator[RawFinding]:
-        """One finding for each place that lost protection: the first that was recognized."""
+        """One finding for each control of a file that is lost, however often it was there."""
         for file in self._files:
-            seen: set[tuple[str, int]] = set()
+            lost: dict[tuple[str, str], list[tuple[Control, str, float]]] = {}
+            reported: set[int] = set()
             for control in file.base.controls:
-                if not file.is_removed(control) or not self._is_gone(control):
+                lines = range(control.line, control.end + 1)
+                if not reported.isdisjoint(lines) or not file.is_removed(control):
                     continue
                 judge = _JUDGES.get(control.kind)
-                lost = judge(self, file, control) if judge else None
-                if lost is None:
-                    continue
-                code, says, confidence = lost
-                place = file.place(control)
-                if (code, place) not in seen:
-                    seen.add((code, place))
-                    yield RawFinding(
-                        code,
-                        file.path,
-                        place,
-                        f"{says}: {shorten(control.text)}",
-                        confidence=confidence,
-                        removed_path=file.old_path,
-                        removed_line=control.line,
-                    )
+                loss = judge(self, file, control) if judge and self._is_gone(control) else None
+                if loss:
+                    reported.update(lines)
+                    code, says, confidence = loss
+                    same = code, control.name or control.key
+                    lost.setdefault(same, []).append((control, says, confidence))
+            for (code, _), places in lost.items():
+                yield _as_finding(file, code, places)
 
     def _is_gone(self, control: Control) -> bool:
         return self._head[control.identity] < self._base[control.identity]
@@ -341,6 +336,25 @@ def is_weaker(old: Control, new: Control) -> bool:
     if "perm" in old.name.lower() or "mode" in old.name.lower():
         return bool(int(after) & ~int(before))
     return int(after) >= 4 * int(before) > 0
+
+
+def _as_finding(
+    file: ChangedFile, code: str, places: Sequence[tuple[Control, str, float]]
+) -> RawFinding:
+    """A finding at the first of the places, that names the others."""
+    control, says, confidence = places[0]
+    line = file.place(control)
+    also = tell_other_lines({file.place(other) for other, _, _ in places[1:]} - {line})
+    message = f"{says}: {shorten(control.text)}{also}"
+    return RawFinding(
+        code,
+        file.path,
+        line,
+        message,
+        confidence=confidence,
+        removed_path=file.old_path,
+        removed_line=control.line,
+    )
 
 
 def shorten(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ LARGEST = 50_000  # characters of a place: a larger one was written anew
 BELOW = 3  # common lines below that are looked at: the first may be empty
 LINES = 40  # that a value and what goes before it may span
 SHOWN = 60  # characters of an argument in a message
+OTHERS = 5  # further places of a finding that a message names
 
 _ESCAPES = re.compile(
     r"[eE]scape|ESCAPE|[sS]aniti[sz]|[pP]urif|[qQ]uote|encodeURIComponent|htmlspecialchars"
@@ -172,6 +173,13 @@ def _without_bytes(value: str) -> str:
     """What is compared, without the call that makes bytes of it."""
     found = _BYTES.match(value)
     return next((group for group in found.groups() if group), value) if found else value
+
+
+def tell_other_lines(lines: Iterable[int]) -> str:
+    """The end of a message: where else the same is, bounded; empty for nowhere."""
+    others = sorted(set(lines))
+    shown = ", ".join(map(str, others[:OTHERS])) + (", …" if len(others) > OTHERS else "")
+    return f"; also at line{'s' * (len(others) > 1)} {shown}" if others else ""
 
 
 LONGEST_CALL = 600  # characters: what is longer is data, not arguments

@@ -37,7 +37,7 @@ KEPT = [
     ("a.js", "return url.replace(/'/, '');", "return url;"),
     ("a.py", "return url.replace('a', 'b')", "return url"),
     # a call that never ends, and one that is longer than any
-    ("a.py", "x = escape(name", "x = name"),
+    ("a.js", "x = escape(name", "x = name"),
     ("a.kt", "x = escape(" + "y, " * 2000 + ")", "x = y"),
 ]
 

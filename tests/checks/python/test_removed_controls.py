@@ -1,6 +1,7 @@
 """Controls that a change takes out of Python code, and changes that only look like it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,3 +196,43 @@ def test_a_guard_clause_in_another_language(codes: Codes, path: str) -> None:
 def test_a_list_of_protected_things_is_no_deny_list(codes: Codes) -> None:
     was = "_PROTECTED_TYPES = (int, float, type(None))\n"
     assert codes(check, {"app.py": was}, {"app.py": "_PROTECTED_TYPES = (int, float)\n"}) == []
+
+
+def test_one_finding_for_a_control_that_goes_in_several_places(compare: Compare) -> None:
+    one = "def {}(a):\n    check_owner(a)\n    return charge(a)\n"
+    was = "".join(one.format(name) for name in ("f", "g", "h"))
+    (lost,) = compare(
+        check, {"app.py": was}, {"app.py": was.replace("    check_owner(a)\n", "")}
+    ).findings
+    assert lost.message == "The check is no longer made: check_owner(a); also at lines 4, 6"
+
+
+def test_one_finding_for_a_guard_whose_condition_is_a_check(compare: Compare) -> None:
+    was = "def f(user, a):\n    if not check_access(user, a):\n        raise Forbidden\n    return a\n"
+    now = "def f(user, a):\n    return a\n"
+    (lost,) = compare(check, {"app.py": was}, {"app.py": now}).findings
+    assert (lost.code, lost.removed_line) == ("guard-removed", 2)
+
+
+DOES_NOT_PARSE = "def f(:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "why"),
+    [
+        (GUARD, DOES_NOT_PARSE, "does not parse: line 1: "),
+        (DOES_NOT_PARSE, GUARD, "the base version does not parse: line 1: "),
+        (DOES_NOT_PARSE, f"{DOES_NOT_PARSE}x = 1\n", "does not parse: line 1: "),
+    ],
+)
+def test_a_file_that_does_not_parse_is_a_gap(tmp_path: Path, was: str, now: str, why: str) -> None:
+    for side, text in (("base", was), ("head", now)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "app.py").write_text(text)
+    lines = [1, 2]
+    file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    reply = check.run({**roots, "files": [{**file, "removed": lines, "added": lines}]})
+    assert list(reply.gaps) == ["app.py"]
+    assert reply.gaps["app.py"].startswith(why)
+    assert reply.examined == []

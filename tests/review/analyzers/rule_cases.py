@@ -238,6 +238,7 @@ OWN: dict[str, Case] = {
     "security.lock-removed": text("pay.py", "def f(self):\n    self.total += 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n    return 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n"),
     "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
     "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
+    "security.unsafe-replacement": text("show.py", "os.system(f'show {name}')\n", "subprocess.run(['show', name])\n", "subprocess.run(['show', names])\n"),
     "security.random-weakened": text("pay.go", "n := draw(Math.random())\n".replace("Math.random()", "rand(9)"), "n := draw(randomBytes(8))\n", "n := draw(randomBytes(9))\n"),
     "security.lookalike-dependency": text("pyproject.toml", project('"a>=1", "requsets>=2"'), project('"a>=1", "requests>=2"'), project('"a>=1"')),
     "security.new-dependency": text("pyproject.toml", project('"a>=1", "b>=2"'), project('"A >= 1"'), project('"a>=1"')),

@@ -1,0 +1,175 @@
+"""Calls and values that a change replaces with ones that protect less, from the differing lines."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.removed_controls.lost_wrapping import (
+    LARGEST,
+    SHOWN,
+    ChangedText,
+    Hunk,
+    strip_whitespace,
+    tell_other_lines,
+)
+
+CODE = "unsafe-replacement"
+
+_PYTHON = frozenset({".py"})
+_SCRIPT = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".html"})
+_PHP, _RUBY, _GO = frozenset({".php"}), frozenset({".rb", ".erb"}), frozenset({".go"})
+_JVM = frozenset({".java", ".kt", ".scala", ".groovy"})
+_ANY = _PYTHON | _SCRIPT | _PHP | _RUBY | _GO | _JVM
+
+
+class Replacement(Struct, frozen=True):
+    """What protects, and what does the same without, in files of some languages.
+
+    Attributes:
+        says: what is wrong with the second.
+    """
+
+    suffixes: frozenset[str]
+    safe: re.Pattern[str]
+    unsafe: re.Pattern[str]
+    says: str
+
+
+def _pair(suffixes: frozenset[str], safe: str, unsafe: str, says: str) -> Replacement:
+    return Replacement(suffixes, re.compile(safe), re.compile(unsafe), says)
+
+
+_SHELL = "a shell interprets the command line"
+_MARKUP = "the text is interpreted as markup"
+_CODE = "the data can run code"
+_QUERY = "the value becomes a part of the query's text"
+_DIGEST = "collisions of the hash are easy to find"
+_KEYWORDS = r"(?:SELECT|UPDATE|DELETE|INSERT|WHERE|FROM|VALUES|ORDER BY|LIKE|SET)"
+
+REPLACEMENTS = (
+    _pair(_PYTHON, r"\bformat_html\(", r"\b(?:mark_safe|SafeString|Markup)\(", _MARKUP),
+    _pair(
+        _PYTHON,
+        r"\b(?:mkstemp|mkdtemp|NamedTemporaryFile|TemporaryFile|TemporaryDirectory)\(",
+        r"\bmktemp\(",
+        "another program can create the file first",
+    ),
+    _pair(
+        _PYTHON,
+        r"\b(?:run|call|check_call|check_output|Popen|execute)\(|\bshlex\.(?:split|quote)\(",
+        r"\bos\.(?:system|popen)\(|\bshell=True|\bcommands\.get\w*output\(",
+        _SHELL,
+    ),
+    _pair(
+        _PYTHON,
+        r"\bliteral_eval\(|\bjson\.loads?\(|(?<![\w.])(?:int|float)\(|\bsafe_load\w*\(|SafeLoader",
+        r"(?<![\w.])eval\(|\b(?:c?[pP]ickle|marshal|dill|jsonpickle)\.(?:loads?|decode)\("
+        r"|\byaml\.(?:unsafe_)?load(?:_all)?\((?![^)\n]*Safe)|Loader=(?:yaml\.)?(?:Unsafe)?Loader",
+        _CODE,
+    ),
+    _pair(
+        _PYTHON,
+        r"\bdefusedxml\b",
+        r"\b(?:import|from) (?:xml|lxml)\b",
+        "the parser resolves entities",
+    ),
+    _pair(
+        _SCRIPT,
+        r"\.(?:textContent|innerText)\s*=|\.text\(|\bcreateTextNode\(|\bv-text\b",
+        r"\.(?:inner|outer)HTML\s*\+?=|\.html\((?!\))|insertAdjacentHTML\(|dangerouslySetInnerHTML"
+        r"|\bdocument\.write\(|\bv-html\b|\{@html\b",
+        _MARKUP,
+    ),
+    _pair(_SCRIPT, r"\b(?:execFile|spawn)(?:Sync)?\(",
+          r"(?<![\w.])(?:\w*process\.)?exec(?:Sync)?\(", _SHELL),
+    _pair(_SCRIPT, r"\bJSON\.parse\(", r"(?<![\w.])eval\(|\bnew Function\(", _CODE),
+    _pair(_SCRIPT, r"\bObject\.create\(null\)", r"[=:(]\s*\{\s*\}",
+          "the object has inherited names"),
+    _pair(_PHP, r"\bjson_decode\(", r"\bunserialize\(", _CODE),
+    _pair(_PHP, r"allowed_classes", r"\bunserialize\([^,()\n]*(?:\([^()\n]*\))?\)", _CODE),
+    _pair(_PHP, r"(?:->|::)prepare\(|\bbind(?:Param|Value)\(|->execute\(",
+          r"->(?:query|exec)\(|\bmysqli?_query\(", _QUERY),
+    _pair(_RUBY, r"\bsafe_load\w*\b|\bJSON\.parse\b",
+          r"\bYAML\.(?:unsafe_)?load(?:_file)?\b|\bMarshal\.load\b|\bJSON\.load\b", _CODE),
+    _pair(_RUBY, r"\b(?:sanitize|html_escape|escapeHTML|content_tag|safe_join|ERB::Util)\b|\bh\(",
+          r"\.html_safe\b|\braw[ (]|<%==", _MARKUP),
+    _pair(_RUBY, r"\\[Az]\b|\\z", r"/\^|\$/[mixo]*",
+          "an anchor of a line matches inside of a text"),
+    _pair(_RUBY, r"\bpublic_send\b|\bcase\b", r"(?<![\w_])(?:instance_eval|eval|constantize)\b",
+          _CODE),
+    _pair(_RUBY, r"\b(?:File|URI)\.(?:open|read)\b|\bNet::HTTP\b", r"(?<![\w.:])open[ (]",
+          "a name that begins with | runs a program"),
+    _pair(_RUBY, r"\bpermit[( ](?!!)", r"\bpermit!", "any attribute can be assigned"),
+    _pair(_JVM, r"\bprepareStatement\(|\bPreparedStatement\b", r"\bcreateStatement\(", _QUERY),
+    _pair(_GO, r"\bhtml/template\b", r"\btext/template\b", _MARKUP),
+    _pair(_GO, r"\bexec\.Command(?:Context)?\((?![^\n]*sh\", *\"-c)",
+          r"\"(?:/bin/)?(?:ba)?sh\",\s*\"-c\"", _SHELL),
+    _pair(_ANY, r"(?i)\bhmac\b", r"(?i)(?<![\w-])(?:md5|sha_?\d+)\(",
+          "the hash can be made without the key"),
+    _pair(_ANY, r"(?i)sha-?(?:224|256|384|512)|sha3|scrypt|pbkdf2|bcrypt|argon2|password_hash",
+          r"(?i)(?<![\w-])(?:md5|sha-?1)\b", _DIGEST),
+    _pair(_ANY, r"%s|%\(\w+\)s|\?|:\w+|\$\d|@\w+|\{\}|\bquote_\w+\(|->(?:quote|escape)\w*\(",
+          rf"\b{_KEYWORDS}\b[^\n]*?(?:[\"']\s*(?:\+|%|\.\s?\$|\.format\()|#\{{|\$\{{|\{{\$|=\s?'?\$\w)"
+          rf"|(?<!\w)[fF][rR]?\"{{1,3}}[^\n\"]*\b{_KEYWORDS}\b[^\n\"]*\{{\w", _QUERY),
+)  # fmt: skip
+"""What a hunk replaces with what protects less."""
+
+
+def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
+    """Report what each hunk of a file replaces with something that protects less."""
+    suffix = PurePosixPath(file.path).suffix.lower()
+    if suffix not in _ANY:
+        return
+    found: dict[Replacement, list[tuple[int, str]]] = {}
+    for hunk in file.hunks() if file.base else ():
+        was, now = file.was(hunk), file.now(hunk)
+        if was and now and max(len(was), len(now)) <= LARGEST:
+            yield from _unbounded(file, hunk)
+            if replaced := _replaced(was, now, suffix):
+                pair, at, says = replaced
+                line = hunk.head.start + now.count("\n", 0, at)
+                found.setdefault(pair, []).append((line, says))
+    for places in found.values():
+        line, says = places[0]
+        also = tell_other_lines(other for other, _ in places[1:])
+        yield RawFinding(CODE, file.path, line, says + also, confidence=0.7)
+
+
+def _replaced(was: str, now: str, suffix: str) -> tuple[Replacement, int, str] | None:
+    """The first pair of which a hunk has the second in place of the first, where, and the message."""
+    for pair in REPLACEMENTS:
+        if suffix not in pair.suffixes or pair.unsafe.search(was):
+            continue
+        safe, unsafe = pair.safe.search(was), pair.unsafe.search(now)
+        if safe and unsafe and len(pair.safe.findall(now)) < len(pair.safe.findall(was)):
+            old, new = (" ".join(match.group().split())[:SHOWN] for match in (safe, unsafe))
+            return pair, unsafe.start(), f"{new} in place of {old}: {pair.says}"
+    return None
+
+
+_BOUNDED = re.compile(r"\{\d*,\d+\}")
+_ENDLESS = re.compile(r"[*+](?![*+=])")
+
+
+def _unbounded(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
+    """A repetition in a pattern that was bounded, in a line that is otherwise the same."""
+    lines = {
+        _BOUNDED.sub("*", strip_whitespace(file.base[n - 1])): n
+        for n in hunk.base
+        if _BOUNDED.search(file.base[n - 1])
+    }
+    for number in hunk.head if lines else ():
+        text = file.squeezed_head[number - 1]
+        if not _BOUNDED.search(text) and _ENDLESS.sub("*", text) in {
+            _ENDLESS.sub("*", was) for was in lines
+        }:
+            yield RawFinding(
+                "bound-removed",
+                file.path,
+                number,
+                "A repetition of the pattern is no longer bounded",
+                confidence=0.7,
+            )
