@@ -134,10 +134,10 @@ class _Reader(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         """A guard clause, or a condition under which something is done."""
         effect, rejection = _rejection(node.body)
-        if effect:
-            self._conditions("guard", node.test, either=True, effect=effect, rejection=rejection)
         if effect in {"", "value"}:
             self._conditions("condition", node.test, either=False, follows=self._line(node.body))
+        if effect:
+            self._conditions("guard", node.test, either=True, effect=effect, rejection=rejection)
         effect, rejection = _rejection(node.orelse)
         if effect and not isinstance(node.orelse[0], ast.If):
             self._conditions("guard", node.test, either=False, effect=effect, rejection=rejection)

@@ -139,7 +139,7 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
 
 
 def _replaced(was: str, now: str, suffix: str) -> tuple[Replacement, int, str] | None:
-    """The first pair of which a hunk has the second in place of the first, where, and the message."""
+    """The first pair whose second is in place of its first, where in the text, and a message."""
     for pair in REPLACEMENTS:
         if suffix not in pair.suffixes or pair.unsafe.search(was):
             continue
