@@ -65,9 +65,9 @@ async def find_previous(
         name = await anyio.to_thread.run_sync(name_change, options, change, environment)
         if options.previous is not None:
             verdict = await anyio.to_thread.run_sync(read_verdict, Path(options.previous))
-            return EffectResult(to_builtins(know_change(name, verdict, change)))
+            return EffectResult(to_builtins(await know_change(name, verdict, change)))
         found = await _look_up(store, name, change.head) if name else None
-        known = KnownChange(name) if found is None else know_change(name, found, change)
+        known = KnownChange(name) if found is None else await know_change(name, found, change)
         return EffectResult(to_builtins(known))
 
     # Not durable: after a crash, another look finds the same or a newer review.
@@ -83,7 +83,7 @@ def noted_hand_over(journal: Journal) -> HandedOver:
     return NOTHING_HANDED_OVER if kept is None else convert(kept, KnownChange).handed_over
 
 
-def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:
+async def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:
     """What a run knows of its change from an earlier verdict.
 
     A job that is run again finds its own verdict, which is of no earlier push: it hands over what
@@ -91,7 +91,7 @@ def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:
     """
     same = verdict.change.head == change.head
     previous = None if same else remember_review(verdict)
-    return KnownChange(name, previous, hand_over(verdict, same_head=same))
+    return KnownChange(name, previous, await hand_over(verdict, change))
 
 
 async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:

@@ -287,8 +287,9 @@ async def _review_change(
                 verdict = await conclude_review(state)
                 if known.previous is None:
                     return verdict
-                read_head = state.workspace.read_head
-                return await compare_with_previous(verdict, known.previous, read_head)
+                return await compare_with_previous(
+                    verdict, known.previous, state.workspace.read_head, state.settles_nothing
+                )
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

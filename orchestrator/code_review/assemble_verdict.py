@@ -333,14 +333,21 @@ def _provenance(state: ReviewState) -> Provenance:
         provider=state.runtime.model.name,
         models=tuple(sorted(models)),
         policy_commit=state.workspace.change.policy_commit,
-        digests=_sorted({**state.catalog.digests, "config/rules": state.workspace.rules.digest}),
+        digests=state.policy_digests,
         analyzers=_sorted(
             {call.result.tool: call.result.version for call in state.calls() if call.result.version}
         ),
-        carried_over=digest(to_builtins(state.carried)) if state.carried else "",
+        carried_over=_carried_over(state),
         journal_head=journal.log.head,
         journal_length=journal.log.length,
     )
+
+
+def _carried_over(state: ReviewState) -> str:
+    """The digest of what the review took from the one before; empty where that was nothing."""
+    if not (state.carried or state.settled):
+        return ""
+    return digest(to_builtins([state.carried, state.settled and state.handed_over.changed]))
 
 
 def _sorted(table: dict[str, str]) -> dict[str, str]:

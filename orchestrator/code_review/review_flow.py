@@ -24,7 +24,7 @@ from orchestrator.code_review.agents.files_read import files_read
 from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, reading_depth, waivers
-from orchestrator.code_review.findings.carried_findings import place_claims, targets_of
+from orchestrator.code_review.findings.carried_findings import place_claims, settled_by, targets_of
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
@@ -82,6 +82,9 @@ async def intake(state: ReviewState) -> str:
         state.carried = await place_claims(state.workspace, state.handed_over.claims)
         state.focus.targets = targets_of(state.carried)
         if judging.has_model(state.settings):
+            state.settled, state.settles_nothing = settled_by(
+                state.handed_over, state.workspace.change, state.policy_digests
+            )
             await shared_opening.open_for_models(state)
         return "Plan"
     state.stop = Stop("done", "the change is empty; there is nothing to review")

@@ -22,6 +22,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
 )
 from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.responses_to_findings import References
+from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
@@ -90,6 +91,8 @@ class ReviewState:
         assignment: who reviews what; None offline.
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
         carried: what of ``handed_over`` still holds of this change.
+        settled: what an earlier review has read and passed; None: nothing.
+        settles_nothing: why that is nothing; empty where no model takes part.
     """
 
     workspace: ReviewWorkspace
@@ -113,6 +116,8 @@ class ReviewState:
     assignment: Assignment | None = None
     not_in_opening: Mapping[str, FileDiff] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
+    settled: SettledPlaces | None = None
+    settles_nothing: str = ""
 
     @property
     def journal(self) -> Journal:
@@ -194,7 +199,16 @@ class ReviewState:
         """
         marks = {name: mark for done in self.rounds for name, mark in done.marks.items()}
         shown = {done.number: done.shown for done in self.rounds}
-        return References(shown, marks, ids, self.carried)
+        if self.settled is None:
+            return References(shown, marks, ids, self.carried)
+        return References(shown, marks, ids, self.carried, self.settled.why_settled)
+
+    @property
+    def policy_digests(self) -> dict[str, str]:
+        """SHA-256 digests of what the review goes by, by name."""
+        return dict(
+            sorted({**self.catalog.digests, "config/rules": self.workspace.rules.digest}.items())
+        )
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.

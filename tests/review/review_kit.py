@@ -118,7 +118,7 @@ async def review(
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, base, "HEAD")
-    known = know_change("", previous, found) if previous else KnownChange()
+    known = await know_change("", previous, found) if previous else KnownChange()
     clock = SystemClock()
     if store is None:
         store = MemoryStore(clock)
@@ -140,7 +140,9 @@ async def review(
             verdict = await conclude_review(state)
             if known.previous is None:
                 return verdict
-            return await compare_with_previous(verdict, known.previous, state.workspace.read_head)
+            return await compare_with_previous(
+                verdict, known.previous, state.workspace.read_head, state.settles_nothing
+            )
 
 
 @asynccontextmanager

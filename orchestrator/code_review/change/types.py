@@ -86,7 +86,7 @@ def change_to_json(change: Change) -> dict[str, Any]:
     document: dict[str, Any] = to_builtins(change)
     for file in document["files"]:
         for name in ("added", "removed"):
-            file[name] = _to_ranges(file[name])
+            file[name] = to_ranges(file[name])
     return document
 
 
@@ -99,7 +99,8 @@ def change_from_json(document: Mapping[str, Any]) -> Change:
     return Change(**{**document, "files": files, "notes": tuple(document["notes"])})
 
 
-def _to_ranges(numbers: Iterable[int]) -> list[list[int]]:
+def to_ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """Runs of ascending numbers as ``[first, last]``."""
     found: list[list[int]] = []
     for number in numbers:
         if found and found[-1][1] == number - 1:

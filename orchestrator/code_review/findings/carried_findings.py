@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
 from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.lines_changed_since import ChangedSince, find_changed_since
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.citations import (
     MAX_SHOWN_QUOTE,
@@ -28,10 +29,14 @@ from orchestrator.code_review.findings.merging import (
     at_place_of,
     report_order,
 )
+from orchestrator.code_review.findings.previous_review import passed_review
 from orchestrator.code_review.findings.quote_location import find_quote
+from orchestrator.code_review.findings.settled_places import SettledPlaces, settled_places
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
 from orchestrator.code_review.verdict.opinions import Objection, Reported
+from orchestrator.code_review.verdict.previous import PassedReview
+from orchestrator.engine.canonical_json import digest
 
 MAX_CLAIMS = 200
 """Findings that are carried over, the most severe; a review has far fewer."""
@@ -39,6 +44,9 @@ MAX_CLAIMS = 200
 MAX_SEARCHED = 100
 """Files in which the quotation of a finding is looked for whose own file is gone."""
 
+
+NONE_COMPLETE = "no complete review in which agents read files"
+OTHER_POLICY = "it had other agents, rules or configuration"
 
 NOT_REFUTED = "it did not set the finding aside in an earlier review"
 
@@ -48,20 +56,26 @@ class HandedOver(Struct, frozen=True):
 
     Attributes:
         claims: its open findings that rest on what agents say.
+        passed: the newest complete review; None without one.
+        changed: what changed since that.
+        settles_nothing: why what that review read is not settled; empty where it is.
     """
 
     claims: tuple[Finding, ...] = ()
+    passed: PassedReview | None = None
+    changed: tuple[ChangedSince, ...] = ()
+    settles_nothing: str = ""
 
 
 NOTHING_HANDED_OVER = HandedOver()
 
 
-def hand_over(verdict: Verdict, *, same_head: bool) -> HandedOver:
+async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
     """What a review hands to the next one of the same change.
 
-    Args:
-        same_head: it is of the same head, so it is no earlier review, but had one before it.
+    One of the same head is no earlier review: it hands over what was handed to it.
     """
+    same_head = verdict.change.head == change.head
     claims = [
         finding
         for finding in verdict.findings
@@ -70,7 +84,29 @@ def hand_over(verdict: Verdict, *, same_head: bool) -> HandedOver:
         and finding.reported_by
         and (finding.carried_over or not same_head)
     ]
-    return HandedOver(tuple(sorted(claims, key=report_order)[:MAX_CLAIMS]))
+    before = verdict.previous.passed if verdict.previous else None
+    passed = before if same_head else passed_review(verdict)
+    handed = HandedOver(tuple(sorted(claims, key=report_order)[:MAX_CLAIMS]), passed)
+    if passed is None:
+        return replace(handed, settles_nothing=NONE_COMPLETE)
+    changed, unknown = await find_changed_since(change, passed.base, passed.head)
+    return replace(handed, changed=changed, settles_nothing=unknown)
+
+
+def settled_by(
+    handed: HandedOver, change: Change, digests: Mapping[str, str]
+) -> tuple[SettledPlaces | None, str]:
+    """The places that are settled, or none and why.
+
+    Args:
+        digests: of this review's policy.
+    """
+    passed = handed.passed
+    if passed is None or handed.settles_nothing:
+        return None, handed.settles_nothing
+    if passed.policy != digest(dict(digests)):
+        return None, OTHER_POLICY
+    return settled_places(change, passed.head, passed.read, handed.changed), ""
 
 
 async def place_claims(

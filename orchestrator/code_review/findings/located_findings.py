@@ -70,7 +70,7 @@ class Carried(Struct, frozen=True):
 class Rejection(Struct, frozen=True):
     """Why a finding does not count; ``cause`` is one of a verdict's."""
 
-    cause: Literal["unverified", "outside", "constant", "withdrawn"]
+    cause: Literal["unverified", "outside", "constant", "withdrawn", "settled"]
     reason: str
 
 

@@ -44,6 +44,7 @@ class FindingReport(Struct, frozen=True):
         lowers: an agent shows that an arguable finding is less severe.
         arguable: the policy lets agents argue about the rule of an analyzer's report.
         carried: it is an earlier review's, with all who agreed then; None: it is this review's.
+        settled: why an earlier review has settled what an agent reports; empty: it has not.
     """
 
     reporter: str
@@ -57,6 +58,7 @@ class FindingReport(Struct, frozen=True):
     lowers: bool = False
     arguable: bool = False
     carried: Carried | None = None
+    settled: str = ""
 
 
 class _FileReports(Struct):

@@ -12,7 +12,13 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.code_review.verdict.previous import PreviousFinding, PreviousReview, SincePrevious
+from orchestrator.code_review.verdict.previous import (
+    PassedReview,
+    PreviousFinding,
+    PreviousReview,
+    SincePrevious,
+)
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 
 ReadHead = Callable[[str], Awaitable[Sequence[str]]]
@@ -46,7 +52,11 @@ def remember_review(verdict: Verdict) -> RememberedReview:
     before = verdict.previous
     fixed = () if before is None else before.fixed_before
     review = PreviousReview(
-        run_id=verdict.run_id, head=verdict.change.head, status=verdict.status, fixed_before=fixed
+        run_id=verdict.run_id,
+        head=verdict.change.head,
+        status=verdict.status,
+        fixed_before=fixed,
+        passed=passed_review(verdict),
     )
     # What it did not report again may come back in the next review, and is not new then.
     silent = () if before is None else before.not_reported
@@ -57,6 +67,15 @@ def remember_review(verdict: Verdict) -> RememberedReview:
             *(RememberedFinding(finding, "", open=False) for finding in silent),
         ),
     )
+
+
+def passed_review(verdict: Verdict) -> PassedReview | None:
+    """A verdict's own review where it is complete and agents read in it, else the one before."""
+    read = [entry.path for entry in verdict.checked if entry.read_by]
+    if verdict.status == "complete" and read:
+        policy = digest(dict(verdict.provenance.digests))
+        return PassedReview(verdict.change.head, verdict.change.base, policy, tuple(sorted(read)))
+    return None if verdict.previous is None else verdict.previous.passed
 
 
 def _remember(finding: Finding) -> RememberedFinding:
@@ -84,9 +103,13 @@ def _cited(finding: Finding) -> str:
 
 
 async def compare_with_previous(
-    verdict: Verdict, known: RememberedReview, read_head: ReadHead
+    verdict: Verdict, known: RememberedReview, read_head: ReadHead, settles_nothing: str = ""
 ) -> Verdict:
-    """The verdict with what is new, open or reopened in it, and what was fixed."""
+    """The verdict with what is new, open or reopened in it, and what was fixed.
+
+    Args:
+        settles_nothing: why nothing is settled by the previous review.
+    """
     findings, gone = _match(verdict.findings, known)
     fixed: list[PreviousFinding] = []
     silent: list[PreviousFinding] = []
@@ -103,6 +126,7 @@ async def compare_with_previous(
         fixed=tuple(fixed),
         not_reported=tuple(silent),
         fixed_before=tuple(sorted(fixed_before)),
+        settles_nothing=settles_nothing,
     )
     return replace(verdict, findings=findings, previous=previous)
 

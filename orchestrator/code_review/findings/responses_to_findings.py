@@ -40,12 +40,14 @@ class References(Struct, frozen=True):
         marks: fingerprint → the judge's last mark of the finding, with fingerprints for ids.
         ids: fingerprint → the id that a finding keeps.
         carried: what the previous review reported.
+        why_settled: why an earlier review has settled what an agent reports; empty: it has not.
     """
 
     shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     marks: Mapping[str, FindingMark] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
+    why_settled: Callable[[LocatedFinding], str] = lambda _: ""
 
 
 class Responses(Struct):

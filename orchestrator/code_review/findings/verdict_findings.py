@@ -34,6 +34,7 @@ from orchestrator.code_review.findings.responses_to_findings import (
     duplicate_pairs,
     judge_disputes,
 )
+from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
@@ -90,12 +91,16 @@ async def build_findings(
     claims = await _check_claims(workspace, reports, proved, refuted, references)
     sources = Sources(workspace, {}, answers)
     refused = [*_unquotable(calls, workspace.rules), *harmless.values(), *claims.rejected]
+    first = _merge(workspace, proved, claims, Responses(), references, policy)
     responses = await collect_responses(
         sources,
         reports,
         references.shown,
-        _merge(workspace, proved, claims, Responses(), references, policy)[1],
-        {report.finding.fingerprint: _rejected_target(report, why) for report, why in refused},
+        first.known,
+        {
+            report.finding.fingerprint: _rejected_target(report, why)
+            for report, why in (*refused, *_settled(first.settled))
+        },
     )
     # What an agent reports again after it took it back counts.
     again = {k for k, (done, _) in responses.withdrawn.items() if claims.last.get(k, 0) > done}
@@ -103,8 +108,9 @@ async def build_findings(
         del responses.withdrawn[key]
     iterations = {report.agent: report.iteration for report in reports}
     _limit_number(claims, iterations, responses.withdrawn)
-    merged, known = _merge(workspace, proved, claims, responses, references, policy)
-    refused += _withdrawn(claims, responses, known)
+    final = _merge(workspace, proved, claims, responses, references, policy)
+    merged, known = final.findings, final.known
+    refused += [*_withdrawn(claims, responses, known), *_settled(final.settled)]
     team_names = {report.agent for report in reports}
     objections = judge_disputes(responses.disputes, workspace.rules, known, team_names)
     for fingerprint, marked in (await apply_marks(sources, references.marks, known)).items():
@@ -132,22 +138,43 @@ def _merge(
     responses: Responses,
     references: References,
     policy: VerdictPolicy,
-) -> tuple[list[MergedFinding], dict[str, MergedFinding]]:
-    """The findings, and which one a fingerprint of any report means."""
+) -> "_Merged":
+    """Merge all reports that hold."""
     own = [
-        replace(report, finding=responses.refined.get(key, report.finding))
+        replace(report, finding=finding, settled=references.why_settled(finding))
         for report in claims.valid
         if (key := (report.reporter, report.finding.fingerprint)) not in responses.withdrawn
+        for finding in [responses.refined.get(key, report.finding)]
     ]
     carried = hold_to_analyzers(references.carried, proved)
-    merged = merge([*proved.values(), *carried, *own, *responses.reports], policy)
+    said = limit_responses(responses.reports, [*proved.values(), *carried], references.why_settled)
+    merged = merge([*proved.values(), *carried, *own, *said], policy)
+    merged, settled = set_settled_aside(merged, said)
     pairs = [*duplicate_pairs(responses, references.marks), *replacement_pairs(workspace, merged)]
     merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
+    known = {**settled.repeated, **known}
     for fingerprint, agent in claims.repeated:
         if (agent, fingerprint) not in responses.withdrawn:
             known[fingerprint].repeated_by.add(agent)
-    return merged, known
+    return _Merged(merged, known, settled.findings)
+
+
+def _settled(findings: Iterable[MergedFinding]) -> list[RejectedReport]:
+    """What agents raise on settled places only."""
+    return [
+        (report, Rejection("settled", report.settled))
+        for entry in findings
+        for report in entry.reports
+    ]
+
+
+class _Merged(Struct, frozen=True):
+    """The findings that count, which one a fingerprint of any report means, and settled ones."""
+
+    findings: list[MergedFinding]
+    known: Mapping[str, MergedFinding]
+    settled: list[MergedFinding]
 
 
 def _rejected_target(report: FindingReport, why: Rejection) -> Target:
@@ -274,7 +301,7 @@ async def _check_claims(
             if repeated not in repeats:  # by a later iteration
                 repeats.add(repeated)
                 made = FindingReport(agent, result, from_analyzer=False, refers_to=refers_to)
-                claims.valid.append(made)
+                claims.valid.append(replace(made, settled=references.why_settled(result)))
     # A version that holds replaces one that was refused, in whatever order they came.
     claims.rejected.extend(made for identity, made in refused.items() if identity not in held)
     return claims
@@ -289,7 +316,7 @@ def _limit_number(
             (SEVERITIES.index(report.finding.severity), -report.finding.confidence, place)
             for place, report in enumerate(claims.valid)
             if report.reporter == agent
-            and not report.refers_to
+            and not (report.refers_to or report.settled)
             and report.finding.severity != "info"
             and (agent, report.finding.fingerprint) not in withdrawn
         ]

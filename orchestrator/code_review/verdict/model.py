@@ -206,11 +206,12 @@ class Rejected(Strict, frozen=True):
     finding: Finding
     reason: str
     cause: Annotated[
-        Literal["", "unverified", "outside", "constant", "argued", "withdrawn"],
+        Literal["", "unverified", "outside", "constant", "argued", "withdrawn", "settled"],
         Meta(
             description="unverified: its quote or place does not hold; outside: the change has no "
             "part in it; constant: nothing but constants gets there; argued: agents showed that it "
-            "is none; withdrawn: its agent took it back"
+            "is none; withdrawn: its agent took it back; settled: an earlier complete review has "
+            "passed these lines"
         ),
     ] = ""
     argued_by: tuple[str, ...] = ()

@@ -22,6 +22,15 @@ class PreviousFinding(Strict, frozen=True):
     start_line: Annotated[int, Meta(ge=1)]
 
 
+class PassedReview(Strict, frozen=True):
+    """A complete review of the same change, and what its agents read."""
+
+    head: str
+    base: str
+    policy: Annotated[str, Meta(description="SHA-256 of its provenance's digests")]
+    read: Annotated[tuple[str, ...], Meta(description="the changed files that agents read")]
+
+
 class PreviousReview(Strict, frozen=True, kw_only=True):
     """The review that this one is compared with: of the same change, with another head."""
 
@@ -39,3 +48,13 @@ class PreviousReview(Strict, frozen=True, kw_only=True):
     fixed_before: Annotated[
         tuple[str, ...], Meta(description="fingerprints of findings fixed in any review so far")
     ] = ()
+    passed: Annotated[
+        PassedReview | None,
+        Meta(
+            description="this review, or the newest complete one before it: agents raise nothing "
+            "below high on lines that they read in it and that are unchanged; null: there is none"
+        ),
+    ] = None
+    settles_nothing: Annotated[
+        str, Meta(description="why nothing is settled by it; empty: what agents read is")
+    ] = ""

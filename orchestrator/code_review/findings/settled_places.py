@@ -1,0 +1,154 @@
+"""Lines that an earlier complete review has passed: agents raise nothing minor there again.
+
+What an analyzer reports, what is severe, and what a newer line of the change causes is never
+settled. See docs/decisions/0016.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
+from orchestrator.code_review.change.lines_changed_since import ChangedSince
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
+
+
+class SettledPlaces(Struct, frozen=True):
+    """What a complete review read.
+
+    Attributes:
+        head: the head that it read.
+        read: the files of the change that its agents read, as they were named then.
+        changed: path in head → what changed in the file since.
+        touched: every name, then and now, of a file that changed since.
+        names: path in base → path in head, of the files of the change.
+    """
+
+    head: str
+    read: Collection[str]
+    changed: Mapping[str, ChangedSince]
+    touched: frozenset[str]
+    names: Mapping[str, str]
+
+    def why_settled(self, finding: LocatedFinding) -> str:
+        """Why an agent's finding does not count; empty where it does."""
+        if finding.severity in SEVERE:
+            return ""
+        cause = finding.because_of
+        places = [(finding.path, finding.start_line, finding.end_line, finding.side == "base")]
+        places += [(cause.path, cause.line, cause.line, cause.removed)] if cause else []
+        if any(self._is_changed(*place) for place in places):
+            return ""
+        if not any(self._was_read(path, in_base) for path, _, _, in_base in places):
+            return ""
+        return (
+            f"the complete review of {self.head[:12]} read these lines, which are unchanged, and "
+            "left it out; only what is high or critical is raised there again"
+        )
+
+    def _is_changed(self, path: str, first: int, last: int, in_base: bool) -> bool:
+        if in_base:
+            return bool({path, self.names.get(path, path)} & self.touched)
+        since = self.changed.get(path)
+        return since is not None and any(a <= last and first <= b for a, b in since.added)
+
+    def _was_read(self, path: str, in_base: bool) -> bool:
+        name = self.names.get(path, path) if in_base else path
+        since = self.changed.get(name)
+        return (name if since is None else since.old_path) in self.read
+
+
+def settled_places(
+    change: Change, head: str, read: Iterable[str], changed: Iterable[ChangedSince]
+) -> SettledPlaces:
+    """What a complete review of an earlier head settles of a change.
+
+    Args:
+        read: the files that its agents read.
+        changed: what changed since.
+    """
+    since = {file.path: file for file in changed}
+    names = {path for file in since.values() for path in (file.path, file.old_path) if path}
+    in_base = {file.old_path: file.path for file in change.files if file.old_path}
+    return SettledPlaces(head, frozenset(read), since, frozenset(names), in_base)
+
+
+class SettledReports(Struct):
+    """What was set aside.
+
+    Attributes:
+        findings: those that nobody reports but on settled places.
+        repeated: fingerprint of a report that repeats what is carried over → the finding.
+    """
+
+    findings: list[MergedFinding]
+    repeated: dict[str, MergedFinding]
+
+
+def set_settled_aside(
+    merged: list[MergedFinding], responses: Iterable[FindingReport]
+) -> tuple[list[MergedFinding], SettledReports]:
+    """The findings that count, and what agents say of settled places.
+
+    Beside an analyzer's finding their words stay, and do not make it more severe. To report again
+    what is carried over adds nothing to it, unless it is more severe than it was; to confirm it
+    takes a response, with evidence.
+    """
+    responded = {id(report) for report in responses}
+    kept: list[MergedFinding] = []
+    aside = SettledReports([], {})
+    for entry in merged:
+        settled = [report for report in entry.reports if report.settled]
+        if len(settled) == len(entry.reports):
+            aside.findings.append(entry)
+            continue
+        kept.append(entry)
+        if entry.from_analyzer:
+            first = entry.finding
+            entry.reports = [_limit(one, first) if one.settled else one for one in entry.reports]
+        elif entry.is_carried:
+            repeats = [
+                report
+                for report in entry.reports
+                if not (report.carried or id(report) in responded)
+                and (report.settled or not _is_worse(report.finding, entry.finding))
+            ]
+            entry.reports = [report for report in entry.reports if report not in repeats]
+            entry.repeated_by |= {report.reporter for report in repeats}
+            aside.repeated.update({report.finding.fingerprint: entry for report in repeats})
+    return kept, aside
+
+
+def _is_worse(finding: LocatedFinding, known: LocatedFinding) -> bool:
+    return SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity)
+
+
+def limit_responses(
+    responses: Iterable[FindingReport],
+    known: Iterable[FindingReport],
+    why_settled: Callable[[LocatedFinding], str],
+) -> list[FindingReport]:
+    """What agents say of known findings: on settled places it makes none more severe."""
+    findings = {report.finding.fingerprint: report for report in known}
+    return [
+        _limit(response, findings[response.refers_to].finding)
+        if response.refers_to in findings and why_settled(response.finding)
+        else response
+        for response in responses
+    ]
+
+
+def _limit(report: FindingReport, known: LocatedFinding) -> FindingReport:
+    return replace(report, finding=limit_weight(report.finding, known))
+
+
+def limit_weight(finding: LocatedFinding, known: LocatedFinding) -> LocatedFinding:
+    """A finding that is at most as severe and as certain as a known one."""
+    return replace(
+        finding,
+        severity=max(finding.severity, known.severity, key=SEVERITIES.index),
+        confidence=min(finding.confidence, known.confidence),
+    )

@@ -1,0 +1,227 @@
+"""On lines that a complete review has passed, agents raise nothing below high again."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.verdict_text import render_verdict
+from tests.review.push_kit import Branch, claims, open_titles, said
+
+pytestmark = pytest.mark.anyio
+
+CODE = '''"""Averages."""
+
+LIMIT = 10
+
+
+def mean(items):
+    """The mean of some numbers."""
+    return sum(items) / len(items)
+'''
+NEW = f"{CODE}\n\nTOTAL = 3\n"
+OLD_LINE = claims("LIMIT = 10", "A limit that nobody reads", 3)
+NEW_LINE = claims("TOTAL = 3", "A total of nothing", 11)
+
+
+@pytest.fixture
+async def branch(tmp_path: Path) -> Branch:
+    """A branch whose first push a generalist passed."""
+    made = Branch(tmp_path, {"base.py": "X = 1\n"})
+    await made.push({"app.py": CODE})
+    return made
+
+
+def settled(verdict: Verdict) -> list[str]:
+    return [one.finding.title for one in verdict.rejected if one.cause == "settled"]
+
+
+async def test_a_nitpick_on_an_old_line_is_settled_by_name_and_one_on_a_new_line_is_open(
+    branch: Branch,
+) -> None:
+    first = branch.verdict
+    assert first is not None
+    verdict = await branch.push({"app.py": NEW}, said(OLD_LINE, NEW_LINE))
+    assert open_titles(verdict) == ["A total of nothing"]
+    assert settled(verdict) == ["A limit that nobody reads"]
+    (entry,) = verdict.rejected
+    assert (entry.finding.state, entry.finding.severity) == ("rejected", "medium")
+    assert f"the complete review of {first.change.head[:12]} read these lines" in entry.reason
+    assert verdict.counts.medium == 1
+    assert "A limit that nobody reads" in render_verdict(verdict)
+    assert verdict.previous is not None
+    assert (verdict.previous.settles_nothing, verdict.previous.passed) != ("", None)
+    assert verdict.previous.passed is not None
+    assert verdict.previous.passed.read == ("app.py",)
+
+
+@pytest.mark.parametrize(
+    ("severity", "is_open"),
+    [("critical", True), ("high", True), ("medium", False), ("low", False), ("info", False)],
+)
+async def test_what_is_severe_is_never_settled(
+    branch: Branch, severity: str, is_open: bool
+) -> None:
+    verdict = await branch.push({"app.py": NEW}, said({**OLD_LINE, "severity": severity}))
+    assert bool(open_titles(verdict)) is is_open
+    assert bool(settled(verdict)) is not is_open
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        (f"# Moved down.\n{CODE}", False),
+        (CODE.replace("LIMIT = 10", "LIMIT = 11"), True),
+        (CODE.replace("LIMIT = 10", "LIMIT  =  10"), True),
+        (CODE.replace("sum(items)", "sum(items[:LIMIT])"), False),
+    ],
+)
+async def test_a_line_is_settled_while_its_text_stays_wherever_it_moves(
+    branch: Branch, text: str, is_open: bool
+) -> None:
+    line = next(one for one in text.splitlines() if one.startswith("LIMIT"))
+    number = text.splitlines().index(line) + 1
+    verdict = await branch.push(
+        {"app.py": text}, said(claims(line, "A limit that nobody reads", number))
+    )
+    assert bool(open_titles(verdict)) is is_open
+
+
+async def test_a_file_that_was_renamed_stays_settled(branch: Branch) -> None:
+    branch.repo.git("mv", "app.py", "apps.py")
+    verdict = await branch.push({}, said({**OLD_LINE, "path": "apps.py"}))
+    assert (open_titles(verdict), settled(verdict)) == ([], ["A limit that nobody reads"])
+
+
+async def test_what_a_newer_line_causes_is_not_settled(tmp_path: Path) -> None:
+    caller = "import lib\n\n\ndef go():\n    return lib.rate(1)\n"
+    branch = Branch(tmp_path, {"lib.py": "def rate(x):\n    return x\n"})
+    await branch.push({"app.py": caller})
+    cause = {"path": "lib.py", "line": 1, "removed": False}
+    broken = claims("return lib.rate(1)", "Misses an argument", 5)
+    two = {"lib.py": "def rate(x, y):\n    return x + y\n"}
+    verdict = await branch.push(
+        two, said(broken, {**broken, "because_of": cause, "title": "Fails"})
+    )
+    # The line itself is one that the change adds, so that it has a cause is left out.
+    assert open_titles(verdict) == []
+    assert len(settled(verdict)) == 2
+
+
+async def test_what_an_analyzer_finds_is_never_settled_and_no_agent_makes_it_worse_later(
+    tmp_path: Path,
+) -> None:
+    shell = "import os\nimport subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+    branch = Branch(tmp_path, {})
+    first = await branch.push({"app.py": shell})
+    (proved,) = [one for one in first.findings if one.rule == "security.subprocess-shell"]
+    assert proved.severity == "medium"
+    (lesser,) = [one for one in first.findings if one.rule == "qa.unused-import"]
+    assert lesser.severity == "low"
+    worse = {
+        "finding": lesser.fingerprint, "action": "refine", "reason": "So.", "evidence": [],
+        "severity": "medium", "confidence": 1.0,
+    }  # fmt: skip
+    again = claims("subprocess.run(x, shell=True)", "Runs a shell", 6, rule=proved.rule)
+    verdict = await branch.push({"app.py": f"{shell}X = 1\n"}, said(again, responses=[worse]))
+    now = {one.fingerprint: one for one in verdict.findings}
+    assert (now[proved.fingerprint].state, settled(verdict)) == ("open", [])
+    assert now[lesser.fingerprint].severity == lesser.severity
+    assert now[proved.fingerprint].severity == "medium"
+
+
+async def test_a_repetition_makes_an_open_finding_no_worse(branch: Branch) -> None:
+    await branch.push({"app.py": NEW}, said({**NEW_LINE, "severity": "low"}))
+    verdict = await branch.push({"app.py": f"{NEW}X = 1\n"}, said(NEW_LINE))
+    (one,) = [one for one in verdict.findings if one.carried_over]
+    assert (one.severity, one.reported_by, settled(verdict)) == ("low", ("generalist",), [])
+    (agent,) = verdict.agents
+    assert agent.findings == (one.id,)
+    worse = {
+        "finding": one.fingerprint, "action": "refine", "reason": "So.", "evidence": [],
+        "severity": "medium", "confidence": 1.0,
+    }  # fmt: skip
+    verdict = await branch.push({"app.py": f"{NEW}X = 2\n"}, said(responses=[worse]))
+    (one,) = [one for one in verdict.findings if one.carried_over]
+    assert (one.severity, one.confidence, verdict.verdict) == ("low", 0.8, "merge")
+
+
+async def test_settled_nitpicks_take_no_room_from_new_findings(branch: Branch) -> None:
+    nits = [
+        {**OLD_LINE, "title": f"Nitpick {n} of the limit", "confidence": 1.0} for n in range(12)
+    ]
+    verdict = await branch.push({"app.py": NEW}, said(*nits, NEW_LINE))
+    (one,) = [one for one in verdict.findings if one.title == "A total of nothing"]
+    assert one.severity == "medium"
+
+
+async def test_an_incomplete_review_settles_nothing_but_the_complete_one_before_it_does(
+    branch: Branch,
+) -> None:
+    second = await branch.push({"app.py": NEW, "blob.py": "def broken(:\n"})
+    assert second.status == "incomplete"
+    verdict = await branch.push({"blob.py": None}, said(OLD_LINE, NEW_LINE))
+    assert open_titles(verdict) == ["A total of nothing"]
+    assert settled(verdict) == ["A limit that nobody reads"]
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ("status", "no complete review in which agents read files"),
+        ("policy", "it had other agents, rules or configuration"),
+        ("head", "its head is not in this clone"),
+        ("base", "its head is not in this clone"),
+        ("worktree", "its head is no commit"),
+        ("unread", "no complete review in which agents read files"),
+    ],
+)
+async def test_a_review_of_something_else_settles_nothing_and_says_why(
+    branch: Branch, part: str, why: str
+) -> None:
+    first = branch.verdict
+    assert first is not None
+    missing = "0123456789abcdef0123456789abcdef01234567"
+    digests = {**first.provenance.digests, "agents/qa.md": "0"}
+    branch.verdict = {
+        "status": replace(first, status="incomplete"),
+        "policy": replace(first, provenance=replace(first.provenance, digests=digests)),
+        "head": replace(first, change=replace(first.change, head=missing)),
+        "base": replace(first, change=replace(first.change, base=missing)),
+        "worktree": replace(first, change=replace(first.change, head="worktree")),
+        "unread": replace(first, checked=tuple(replace(one, read_by=()) for one in first.checked)),
+    }[part]
+    verdict = await branch.push({"app.py": NEW}, said(OLD_LINE))
+    assert open_titles(verdict) == ["A limit that nobody reads"]
+    assert verdict.previous is not None
+    assert verdict.previous.settles_nothing == why
+
+
+async def test_another_base_settles_nothing_unless_its_content_is_the_same(branch: Branch) -> None:
+    repo = branch.repo
+    repo.git("checkout", "-q", "main")
+    repo.commit({})
+    repo.git("checkout", "-q", "feature")
+    repo.git("rebase", "-q", "main")
+    verdict = await branch.push({"app.py": NEW}, said(OLD_LINE))
+    assert settled(verdict) == ["A limit that nobody reads"]
+    repo.git("checkout", "-q", "main")
+    repo.commit({"base.py": "X = 2\n"})
+    repo.git("checkout", "-q", "feature")
+    repo.git("rebase", "-q", "main")
+    verdict = await branch.push({"app.py": f"{NEW}Y = 1\n"}, said(OLD_LINE))
+    assert open_titles(verdict) == ["A limit that nobody reads"]
+    assert verdict.previous is not None
+    assert verdict.previous.settles_nothing == "it began at another base"
+
+
+async def test_an_agent_that_takes_up_a_settled_finding_is_told_so(branch: Branch) -> None:
+    confirm = {
+        "finding": "F9", "action": "confirm", "reason": "So.",
+        "evidence": [{"source": "file", "name": "app.py", "quote": "LIMIT = 10"}],
+    }  # fmt: skip
+    bad = said(OLD_LINE, responses=[confirm])
+    verdict = await branch.push({"app.py": NEW}, bad, bad)
+    assert settled(verdict) == ["A limit that nobody reads"]
+    assert open_titles(verdict) == []
