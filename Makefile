@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture properties mutants lint docs bench clean
+.PHONY: help review test torture analyzers properties mutants lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -23,6 +23,9 @@ test: $(VENV)/.installed-dev ## run the whole suite
 
 torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all of them; ARGS="kill_points --count 50"
 	@$(BIN)/python -m tests.torture $(ARGS)
+
+analyzers: $(VENV)/.installed-dev ## real semgrep, mypy, ESLint and others in whole reviews; ARGS="mypy --tools DIR"
+	@$(BIN)/python -m tests.real_analyzers $(ARGS)
 
 properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)

@@ -11,6 +11,7 @@ from orchestrator.checks.imported_reports.json_formats import (
     read_rdjson,
     read_rdjsonl,
 )
+from orchestrator.checks.imported_reports.printed_lines import read_gcc
 from orchestrator.checks.imported_reports.result import NotAReportError, Report
 from orchestrator.checks.imported_reports.sarif import read_sarif
 from orchestrator.checks.imported_reports.xml_formats import read_checkstyle, read_junit, root_of
@@ -23,9 +24,10 @@ READERS: Mapping[str, Callable[[bytes, str], Report]] = {
     "gitlab": read_gitlab,
     "rdjson": read_rdjson,
     "rdjsonl": read_rdjsonl,
+    "gcc": read_gcc,
 }
 FORMATS = tuple(READERS)
-NO_TOOLS = frozenset({"checkstyle", "codequality", "junit", "rdjson", "sarif"})
+NO_TOOLS = frozenset({"checkstyle", "codequality", "gcc", "junit", "rdjson", "sarif"})
 """What stands for the name of a tool where a report does not tell it."""
 _UNKNOWN = f"is in no known format: {', '.join(FORMATS)}"
 

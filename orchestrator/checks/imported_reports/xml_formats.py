@@ -10,6 +10,7 @@ from xml.parsers import expat
 
 from msgspec import Struct, field
 
+from orchestrator.checks.imported_reports.printed_lines import PLACED, split_message
 from orchestrator.checks.imported_reports.result import (
     NotAReportError,
     Report,
@@ -18,14 +19,13 @@ from orchestrator.checks.imported_reports.result import (
     weakness_numbers,
 )
 
-_AT = re.compile(
-    r"^\s*([^\s:][^:\n]{0,400}|[A-Za-z]:[^:\n]{1,400}):(\d{1,8})(?::(\d{1,6}))?:?\s*(.*)$"
-)
 _LINE = re.compile(r"\bline (\d{1,8})(?:, col(?:umn)? (\d{1,6}))?[,:]?\s*(.*)", re.IGNORECASE)
+_BLOCK = re.compile(r"File: \S[^\n]{0,400}: (\d{1,8})-(\d{1,8})")
+"""The first and last line of the block that checkov reports."""
+_NUMBERED = re.compile(r"\[[A-Z]+\]\[([A-Za-z][\w.-]{1,80})\] ")
+"""The name of checkov's test cases: a severity, a rule, and its title."""
 _PACKAGE = re.compile(r"org\.[a-z0-9]+\.(\S+)")
 _WORD = re.compile(r"[A-Za-z][\w-]{1,40}")
-_SEVERITY = re.compile(r"(error|warning|note|info)\b[:\s-]*", re.IGNORECASE)
-_CODE = re.compile(r"[\[(]([A-Za-z][\w./-]{1,80})[\])]\s*$")
 
 
 class _Parser:
@@ -85,6 +85,10 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
+_LINTERS = frozenset({"detekt", "eslint", "jshint", "oxlint", "stylelint", "tslint"})
+"""Tools whose names begin the sources of their Checkstyle reports."""
+
+
 class _Checkstyle(_Parser):
     def __init__(self) -> None:
         super().__init__()
@@ -96,12 +100,11 @@ class _Checkstyle(_Parser):
             self.file = given.get("name", "")
         elif tag == "error":
             source = given.get("source", "")
-            owner, _, rule = source.rpartition(".")
-            tool = owner.partition(".")[0]
+            tool, rule = _tool_and_rule(source)
             message = given.get("message", "")
             self.results.append(
                 Result(
-                    tool=tool if tool not in {"", "com", "org", "net"} else "checkstyle",
+                    tool=tool,
                     rule=rule or "result",
                     level=level_of(given.get("severity", "error")),
                     message=message,
@@ -111,6 +114,14 @@ class _Checkstyle(_Parser):
                     cwe=weakness_numbers(message, source),
                 )
             )
+
+
+def _tool_and_rule(source: str) -> tuple[str, str]:
+    """What a ``source`` names: a linter's rule, a Java class, or a rule alone, dots and all."""
+    first, last = source.partition(".")[0], source.rpartition(".")[2]
+    if first in _LINTERS:
+        return first, last
+    return "checkstyle", (last if first in {"com", "net", "org"} else source)
 
 
 def read_checkstyle(data: bytes, _head: str = "") -> Report:
@@ -128,19 +139,21 @@ class _Case(Struct):
     given: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
 
-    def result(self, rule: str, message: str, path: str, line: int, column: int) -> Result:
+    def result(
+        self, rule: str, message: str, path: str, line: int, column: int = 0, end_line: int = 0
+    ) -> Result:
         """A result of this case; the message may begin with its severity and end in its rule."""
-        if package := _PACKAGE.fullmatch(rule):
-            rule = package.group(1)
-        word = _SEVERITY.match(message)
-        code = _CODE.search(message)
+        if named := _PACKAGE.fullmatch(rule) or _NUMBERED.match(rule):
+            rule = named[1]
+        said = split_message(message)
         return Result(
             tool=self.tool,
-            rule=code.group(1) if code else rule,
-            level=level_of(word.group(1) if word else "error"),
-            message=message[word.end() if word else 0 : code.start() if code else None].strip(),
+            rule=said.rule or rule,
+            level=said.level,
+            message=said.text,
             places=(path,) if path else (),
             line=line,
+            end_line=end_line,
             column=column,
         )
 
@@ -176,12 +189,14 @@ def _failed(case: _Case, text: str) -> Iterator[Result]:
     file, line = given.get("file", ""), _number(given.get("line"))
     message = case.message or text.strip()
     written = [case.message, *text.splitlines()]
-    placed = [at for at in map(_AT.match, written) if at and ("." in at[1] or "/" in at[1])]
+    placed = [at for at in map(PLACED.match, written) if at and ("." in at[1] or "/" in at[1])]
     if placed:
         for path, number, column, rest in dict.fromkeys(at.groups() for at in placed):
             yield case.result(rule, rest or message, path, int(number), _number(column))
     elif line:
         yield case.result(rule, message, file or case.suite, line, _number(given.get("column")))
+    elif file and (block := next(filter(None, map(_BLOCK.fullmatch, written)), None)):
+        yield case.result(rule, message, file, int(block[1]), end_line=int(block[2]))
     else:
         near = next(filter(None, map(_LINE.search, written)), None)
         number, column, rest = near.groups() if near else ("0", None, "")

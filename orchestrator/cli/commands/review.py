@@ -123,8 +123,8 @@ def _add_reports(what: argparse._ArgumentGroup) -> None:
         default=[],
         help="a report of another analyzer, whose results at changed lines become findings: SARIF, "
         "Checkstyle or JUnit XML, ESLint JSON, GitLab Code Quality, rdjson or rdjsonl, told from "
-        "the content or named (sarif, checkstyle, junit, eslint, gitlab, rdjson, rdjsonl); may be "
-        "repeated",
+        "the content or named (sarif, checkstyle, junit, eslint, gitlab, rdjson, rdjsonl), or the "
+        "lines of a compiler (gcc, which must be named); may be repeated",
     )
 
 

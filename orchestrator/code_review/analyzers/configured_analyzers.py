@@ -4,6 +4,7 @@ Each runs confined in a tree that it cannot write, with base's version of its co
 reports is read as an imported report is; what base has too is not the change's.
 """
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -45,7 +46,8 @@ LARGEST = 64 << 20  # bytes of one report
 SECONDS = 100.0  # for reading a report
 DATA = 4 << 30  # bytes of memory that one process may write
 _REPORT_NAME = "report"
-_ERROR_BYTES = 1000
+_ERROR_BYTES = 8000
+_NAMED_ERROR = re.compile(r"(?:error|fatal|exception)\b[^:]{0,20}:\s", re.IGNORECASE)
 NOT_ALLOWED = (
     "not run: whoever runs the review has not allowed the analyzers that base configures; allow "
     "them with --run-analyzers or DIFFCOURT_RUN_ANALYZERS=1"
@@ -240,9 +242,11 @@ class ConfiguredAnalyzer:
 
 
 def _error_of(done: CompletedProgram) -> str:
-    """The end of what a program printed, where its error usually stands."""
-    lines = (done.stderr.strip() or done.stdout.strip())[-_ERROR_BYTES:].splitlines()
-    return one_line(lines[-1].decode(errors="replace")) if lines else "it printed no error"
+    """The last line of what a program printed that names an error, else the last of all."""
+    printed = done.stderr.strip() or done.stdout.strip()
+    lines = printed[-_ERROR_BYTES:].decode(errors="replace").splitlines()
+    named = [line for line in lines if _NAMED_ERROR.search(line)]
+    return one_line((named or lines or ["it printed no error"])[-1])
 
 
 def check_analyzers(programs: Mapping[str, ConfiguredProgram], layers: Sequence[Layer]) -> None:

@@ -14,6 +14,13 @@ from orchestrator.sandbox.run_program import find_program
 _FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What marks a directory that holds a program, its interpreter and its libraries."""
+TRUST_STORES = (
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted",
+)
+"""Public certificates, without which some programs do not start, though they open no connection."""
 _NODE_MODULES = "node_modules"
 
 
@@ -21,7 +28,7 @@ class InstalledProgram(Struct, frozen=True):
     """A program, and what it needs besides the system's programs and libraries.
 
     Attributes:
-        path: absolute; not resolved, since the interpreter of a virtualenv is a link.
+        path: absolute; a link where it is no script, as is the interpreter of a virtualenv.
         needs: directories and files to read, and to start programs from.
         search: directories for ``PATH``.
     """
@@ -70,13 +77,17 @@ def _places_in_checkouts(program: str) -> Iterator[str]:
 
 def _installed(program: str) -> InstalledProgram:
     programs = [program]
+    path = program
     if interpreter := _interpreter(program):
         programs.append(interpreter)
-    needs = dict.fromkeys(Path(path) for one in programs for path in _needs(one))
+        path = os.path.realpath(program)  # Node looks for a script's modules beside the real one
+    needs = [need for one in programs for need in _needs(one)]
     forms = [form for one in programs for form in (one, os.path.realpath(one))]
     directories = dict.fromkeys(os.path.dirname(form) for form in forms)
     search = os.pathsep.join((*directories, SAFE_PATH))
-    return InstalledProgram(program, tuple(needs), search)
+    needs += [name for name in TRUST_STORES if os.path.exists(name)]
+    places = dict.fromkeys(Path(os.path.realpath(need)) for need in needs)
+    return InstalledProgram(path, tuple(places), search)
 
 
 def _interpreter(program: str) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.analyzers import configured_analyzers
@@ -165,6 +166,29 @@ def test_a_format_without_the_name_of_a_tool_gets_that_of_the_configuration(
     install(programs, f"print('<checkstyle><file name=\"a.cob\">{error}</file></checkstyle>')\n")
     verdict = review(tmp_path, {}, {"a.cob": "STOP.\n"}, command=["grumble"])
     assert found(verdict) == [("import.grumble.result", "a.cob", 1)]
+
+
+def test_real_analyzers_find_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    page = (Path(__file__).parents[3] / "docs/analyzers.md").read_text()
+    example = page.partition("```yaml file=.diffcourt/config/defaults.yaml\n")[2].partition("```")[
+        0
+    ]
+    ruff = ["ruff", "check", "--no-cache", "--select=PLR2004", "--ignore-noqa", "--output-format"]
+    programs = {
+        "mypy": yaml.safe_load(example)["analyzers"]["mypy"],
+        "ruff": {"command": [*ruff, "sarif", "{files}"], "files": ["*.py"]},
+    }
+    config = {".diffcourt/config/defaults.yaml": json.dumps({"analyzers": programs})}
+    old = "def pay(n: int) -> str:\n    return n if n > 12 else n\n"
+    new = "\n\ndef refund(total: int) -> str:\n    return total > 34  # noqa\n"
+    repository = change(tmp_path / "repo", {**config, "shop.py": old}, {"shop.py": old + new}).path
+    verdict = run_review(options(repository, run_analyzers=True), ignore_event)
+    assert set(found(verdict)) == {
+        ("import.mypy.return-value", "shop.py", 6),
+        ("import.ruff.plr2004", "shop.py", 6),
+    }
+    assert not {"mypy", "ruff"} & {skip.path for skip in verdict.skipped}
 
 
 # --- who decides ----------------------------------------------------------------------------------

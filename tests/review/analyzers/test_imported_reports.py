@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_USAGE, InputError
 from orchestrator.tuning.rubric_file import read_rubric
+from tests.review.analyzers.report_samples import SAMPLES
 from tests.review.review_kit import change, options
 
 BASE = {"app/pay.py": "import os\n\n\ndef pay(order):\n    return order\n"}
@@ -227,6 +229,76 @@ REPORTS = {
     '<failure message="m"><![CDATA[line 3, col 1, Error - bad (no-eval)]]></failure></testcase>'
     "</testsuite></testsuites>",
 }
+
+
+PRINTED = """\
+a.c:3:2: error: Null pointer dereference: p [nullPointer]
+a.py:3: [W0612(unused-variable), f] Unused variable 'x'
+a.py:3:0: W0612: Unused variable 'x' (unused-variable)
+a.py:3:80: E501 line too long
+a.yaml:3:2: [error] trailing spaces (trailing-spaces)
+a.sh:3:5: note: Double quote to prevent globbing. [SC2086]
+a.cc:3:5: warning: do not use this [bugprone-x,-warnings-as-errors]
+a.py:3: error: Bad  [arg-type]
+a.py:3: note: See the manual
+a.go:3:2: unreachable code
+In function main:
+    return p;
+Found 3 errors in 1 file
+"""
+
+
+def test_lines_as_a_compiler_prints_them_are_results_with_their_rules() -> None:
+    results = read_report(PRINTED.encode(), "gcc").results
+    assert [(one.rule, one.level, one.message) for one in results] == [
+        ("nullPointer", "major", "Null pointer dereference: p"),
+        ("unused-variable", "minor", "Unused variable 'x'"),
+        ("unused-variable", "minor", "Unused variable 'x'"),
+        ("E501", "minor", "line too long"),
+        ("trailing-spaces", "major", "trailing spaces"),
+        ("SC2086", "info", "Double quote to prevent globbing."),
+        ("bugprone-x", "minor", "do not use this"),
+        ("arg-type", "major", "Bad"),
+        ("result", "minor", "unreachable code"),
+    ]
+    assert {one.line for one in results} == {3}
+
+
+def test_long_lines_of_text_are_read_in_time() -> None:
+    data = (
+        b"a.c:1: " + b" " * 1_000_000 + b"[" * 1_000_000 + b"\n" + (b"a.c:1: (" * 500 + b"\n") * 500
+    )
+    began = time.monotonic()
+    assert read_report(data + b"\xff\n", "gcc")
+    assert time.monotonic() - began < 10
+
+
+def test_a_block_that_checkov_reports_has_its_rule_and_lines() -> None:
+    case = (
+        '<testsuites><testsuite name="terraform scan"><testcase name="[NONE][CKV_AWS_20] Is public"'
+        ' classname="/main.tf.b" file="/main.tf"><failure message="Is public">Resource: b\n'
+        "File: /main.tf: 2-5\nGuideline: None</failure></testcase></testsuite></testsuites>"
+    )
+    (result,) = read_report(case.encode()).results
+    assert (result.rule, result.line, result.end_line) == ("CKV_AWS_20", 2, 5)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_reports_of_well_known_analyzers_become_findings(tmp_path: Path, name: str) -> None:
+    sample = SAMPLES[name]
+    repository = change(tmp_path / "repo", {}, {sample.path: "one\ntwo\nthree\n"}).path
+    (tmp_path / "report").write_text(sample.report)
+    imports = [str(tmp_path / "report")]
+    verdict = run_review(options(repository, imports=imports), ignore_event)
+    (found,) = imported(verdict)
+    assert (found.rule, found.severity, found.category, found.cwe) == (
+        sample.rule,
+        sample.severity,
+        sample.category,
+        sample.cwe,
+    )
+    assert (found.path, found.start_line, found.evidence.quote) == (sample.path, 3, "three")
+    assert not [skip for skip in verdict.skipped if skip.path == "report"]
 
 
 @pytest.mark.parametrize("name", sorted(REPORTS))

@@ -1,0 +1,1 @@
+"""Whole reviews in which real analyzers run: ``make analyzers``."""
