@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -356,7 +356,7 @@ class BrokenCalls:
     ) -> Iterator[tuple[str, ast.Module, Mapping[str, str]]]:
         """Files that import what a file offers, over packages that offer it as their own, too."""
         for importer in self._importers(path):
-            tree = _tree(self._head.root, importer)
+            tree = _tree(self._head.root, importer, mentioning=offered)
             if tree is None or not (names := self._imported(importer, tree, path, offered)):
                 continue
             yield importer, tree, names
@@ -398,10 +398,16 @@ class BrokenCalls:
         return _bound_once(tree, names)
 
 
-def _tree(root: str, path: str) -> ast.Module | None:
-    """A file's tree, None where it has none: what of the change does not parse is a gap already."""
+def _tree(root: str, path: str, mentioning: Iterable[str] = ("",)) -> ast.Module | None:
+    """A file's tree, None where it has none: what of the change does not parse is a gap already.
+
+    Args:
+        mentioning: a file with none of these words has nothing to look for, and is not parsed.
+    """
     with suppress(NotParsedError):
-        return parse_text(read_text(root, path))
+        text = read_text(root, path)
+        if any(word in text for word in mentioning):
+            return parse_text(text)
     return None
 
 

@@ -17,6 +17,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 SECONDS = 60.0
 BATCH = 200
+WHOLE_TREE_BATCH = 500  # each call reads the whole tree anew
 """Files per call: a file that breaks its parser costs no more than its batch."""
 
 T = TypeVar("T")
@@ -47,18 +48,21 @@ async def call_check_in_batches(
     paths: Sequence[str],
     seconds: float,
     reply_type: type[T],
+    *,
+    size: int = BATCH,
 ) -> tuple[list[T], dict[str, str]]:
     """Run a check over files, many in one call; a batch that fails is split to find the culprit.
 
     Args:
         job: all parts of the job but ``paths``.
+        size: how many files go into one call.
 
     Returns:
         The replies, and path → error for each file that the check cannot handle.
     """
     replies: list[T] = []
     errors: dict[str, str] = {}
-    batches = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
+    batches = [list(paths[at : at + size]) for at in range(0, len(paths), size)]
     while batches:
         batch = batches.pop()
         try:
@@ -132,8 +136,9 @@ class SideCheck:
         findings: list[RawFinding] = []
         examined: set[str] = set()
         facts: dict[str, list[Any]] = {}
+        size = WHOLE_TREE_BATCH if self._tree == "files" else BATCH
         replies, gaps = await call_check_in_batches(
-            self._pool, self._function, job, paths, SECONDS, CheckReply
+            self._pool, self._function, job, paths, SECONDS, CheckReply, size=size
         )
         for reply in replies:
             findings += reply.findings
