@@ -22,6 +22,7 @@ TEMPLATED = "$TEMPLATED"
 """Stands where a template is filled in."""
 
 _MERGE = "<<"
+_SHOWN = 80  # characters of a key
 _CHOICES = frozenset(["Fn::If"])
 _USUAL = frozenset(["spec", "template", "jobTemplate"])  # around every pod of Kubernetes
 
@@ -211,7 +212,7 @@ class Place(Struct, frozen=True):
     def shown(self) -> str:
         """The keys as people write them: ``containers[app].image``, without those of templates."""
         first = next((n for n, key in enumerate(self.keys) if key not in _USUAL), 0)
-        return ".".join(self.keys[first:]).replace(".[", "[")
+        return ".".join(key[:_SHOWN] for key in self.keys[first:]).replace(".[", "[")
 
 
 def walk(root: Node, above: Sequence[str] = ()) -> Iterator[Place]:
@@ -234,7 +235,7 @@ def _children(node: Node, above: tuple[str, ...]) -> Iterator[Place]:
     if node.kind == "list":
         for item in node.items:
             name = item.get_text("name") if item.kind == "map" else ""
-            yield Place((*above, f"[{name}]"), item, item)
+            yield Place((*above, f"[{name[:_SHOWN]}]"), item, item)
     elif node.kind == "map":
         for key, value in node.entries():
             yield Place((*above, key.text), key, value)

@@ -7,12 +7,14 @@ the module of its kind.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import (
     CheckReply,
@@ -44,6 +46,7 @@ Look = Callable[[InfrastructureObject, str], Iterator[RawFinding]]
 Kind = tuple[str, Iterable[InfrastructureObject], Look]
 """The name of a kind of document, the objects in one, and what tells more than its patterns."""
 
+MOST_OF_A_KIND = 100  # in one file
 _MANIFEST = re.compile(r"\bapiVersion[\"']?\s*:\s*[\"']?[\w$]")
 _SERVICES = re.compile(r"^[\"']?services[\"']?\s*:|\{\s*[\"']?services[\"']?\s*:", re.MULTILINE)
 _RESOURCE_TYPE = "::"
@@ -71,13 +74,29 @@ def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:
     ]
     if not found:
         raise NotApplicable
-    told: set[tuple[str, int, int]] = set()  # an alias brings the same text into many objects
-    for kind, one, look in found:
-        for raw in chain(match_values(patterns[kind], one, path), look(one, path)):
-            place = raw.code, raw.line, raw.column
-            if raw.line not in chosen and place not in told:
-                told.add(place)
-                yield raw
+    raws = (
+        raw
+        for kind, one, look in found
+        for raw in chain(match_values(patterns[kind], one, path), look(one, path))
+        if raw.line not in chosen
+    )
+    yield from _limited(raws)
+
+
+def _limited(raws: Iterable[RawFinding]) -> Iterator[RawFinding]:
+    """Each once, since an alias brings the same text into many objects; and not too many."""
+    told: set[tuple[str, int, int]] = set()
+    number = Counter[str]()
+    for raw in raws:
+        place = raw.code, raw.line, raw.column
+        if place in told:
+            continue
+        told.add(place)
+        number[raw.code] += 1
+        if number[raw.code] < MOST_OF_A_KIND:
+            yield raw
+        elif number[raw.code] == MOST_OF_A_KIND:
+            yield replace(raw, detail="More of this kind in this file are not listed")
 
 
 def _documents(source: Source) -> tuple[list[Node], frozenset[int]]:

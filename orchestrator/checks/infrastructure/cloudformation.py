@@ -1,5 +1,6 @@
 """What is dangerous in CloudFormation templates and takes more than one value to tell."""
 
+import re
 from collections.abc import Iterator
 
 from orchestrator.checks.check_io import RawFinding
@@ -11,6 +12,7 @@ _GROUP = "AWS::EC2::SecurityGroup"
 _RULE = "AWS::EC2::SecurityGroupIngress"
 _ANYWHERE = {"CidrIp": "0.0.0.0/0", "CidrIpv6": "::/0"}
 _PUBLIC_PORTS = frozenset(["80", "443", "500", "1194", "4500", "51820"])  # the web, and VPN
+_ENTRY = re.compile(r"bastion|vpn|jump_?-?(?:host|box|server)", re.IGNORECASE)
 _PASSWORDS = frozenset(
     ["MasterUserPassword", "AdminPassword", "AuthToken", "ClientSecret", "OAuthToken", "Password"]
 )
@@ -24,12 +26,12 @@ def find_objects(document: Node) -> Iterator[InfrastructureObject]:
     found = [(key, value) for key, value in resources.entries() if "::" in value.get_text("Type")]
     for key, value in found:
         kind, above = value.get_text("Type"), ("Resources", key.text)
-        yield InfrastructureObject(kind, key.text, value, document, above)
+        yield InfrastructureObject(kind, key.text, value, above)
     parameters = document.find("Parameters")
     if found and parameters is not None:
         for key, value in parameters.entries():
             above = ("Parameters", key.text)
-            yield InfrastructureObject("Parameter", key.text, value, document, above)
+            yield InfrastructureObject("Parameter", key.text, value, above)
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
@@ -63,7 +65,8 @@ def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
                 ports = _shown_ports(rule)
                 place = Place((*found.above, "SecurityGroupIngress", key.text), key, value)
                 message = f"Every address on the internet reaches {ports}"
-                yield found.finding("cfn-open-port", path, message, place)
+                code = "cfn-open-entry" if _is_entry(found, path, rule) else "cfn-open-port"
+                yield found.finding(code, path, message, place)
 
 
 def _is_meant(rule: Node) -> bool:
@@ -72,6 +75,12 @@ def _is_meant(rule: Node) -> bool:
     if rule.get_text("IpProtocol").lower() in {"icmp", "icmpv6", "1", "58"}:
         return True
     return _is_filled_in(rule) or (low == high and low in _PUBLIC_PORTS)
+
+
+def _is_entry(found: InfrastructureObject, path: str, rule: Node) -> bool:
+    """Whether it is for logins to a host that is there to be reached, by its name or its file's."""
+    names = f"{path.rpartition('/')[2]} {found.name}"
+    return bool(_ENTRY.search(names)) and rule.get_text("IpProtocol") not in {"-1", "all"}
 
 
 def _is_filled_in(rule: Node) -> bool:

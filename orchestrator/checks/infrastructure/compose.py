@@ -29,7 +29,8 @@ def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
     if not by_name and not all(_has_image(value) for _, value in every):
         return
     for key, value in every:
-        yield InfrastructureObject("service", key.text, value, document, ("services", key.text))
+        above, images = ("services", key.text), (value.get_text("image"),)
+        yield InfrastructureObject("service", key.text, value, above, images)
 
 
 def _has_image(service: Node) -> bool:

@@ -22,10 +22,11 @@ _CHECK = re.compile(
 _WITHOUT_TLS = re.compile(r"tcp://[\w.-]+:2375\b")
 
 # What the author of a commit or merge request writes; the name of a branch holds no space.
-_CHOSEN = re.compile(
-    r"\$\{?(?:CI_COMMIT_(?:MESSAGE|TITLE|DESCRIPTION|TAG_MESSAGE|AUTHOR)"
-    r"|CI_(?:EXTERNAL_PULL|MERGE)_REQUEST_(?:TITLE|DESCRIPTION))\}?(?!\w)"
+_QUOTE_OR_CHOSEN = re.compile(
+    r"\\.|(?P<quote>[\"'])|(?P<chosen>\$\{?(?:CI_COMMIT_(?:MESSAGE|TITLE|DESCRIPTION|TAG_MESSAGE|AUTHOR)"
+    r"|CI_(?:EXTERNAL_PULL|MERGE)_REQUEST_(?:TITLE|DESCRIPTION))\}?(?!\w))"
 )
+_NEAR = 200  # characters before it
 # Where the shell splits nothing: tests in [[ ]], assignments, the word of a case.
 _NO_SPLIT = re.compile(r"(?:\[\[[^\]]*|(?:^|[\s;&|(])(?:export\s+)?\w+=\S*|\bcase\s+)$")
 _MOVING = r"(?:refs/heads/)?(?:main|master|develop|dev|trunk|HEAD)"
@@ -38,7 +39,7 @@ _MOVING_ADDRESS = re.compile(
 def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
     """The whole configuration, in files where GitLab looks for it."""
     if document.kind == "map" and is_gitlab_file(path):
-        yield InfrastructureObject("pipeline", "", document, document)
+        yield InfrastructureObject("pipeline", "", document)
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
@@ -64,11 +65,14 @@ def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 
 def _is_split(line: str) -> bool:
     """Whether a command has such text outside of quotes."""
-    for match in _CHOSEN.finditer(line):
-        before = line[: match.start()]
-        quoted = before.replace('\\"', "").count('"') % 2 or before.count("'") % 2
-        if not quoted and not _NO_SPLIT.search(before):
-            return True
+    quote = ""
+    for match in _QUOTE_OR_CHOSEN.finditer(line):
+        if match["quote"]:
+            quote = match["quote"] if not quote else quote.replace(match["quote"], "")
+        elif match["chosen"] and not quote:
+            before = line[max(0, match.start() - _NEAR) : match.start()]
+            if not _NO_SPLIT.search(before):
+                return True
     return False
 
 

@@ -54,7 +54,7 @@ def parse_template(text: str) -> tuple[list[Node], frozenset[int]]:
 def find_values(document: Node, path: str) -> Iterator[InfrastructureObject]:
     """The values of a chart, as one object."""
     if is_values(path) and document.kind == "map" and document.find("apiVersion") is None:
-        yield InfrastructureObject("values", "", document, document)
+        yield InfrastructureObject("values", "", document)
 
 
 def _without_actions(text: str) -> tuple[str, frozenset[int]]:

@@ -1,7 +1,7 @@
 """What is dangerous in Kubernetes manifests and takes more than one value to tell."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.infrastructure.images import is_floating
@@ -44,7 +44,15 @@ def find_objects(document: Node) -> Iterator[InfrastructureObject]:
         for item in items.items:
             yield from find_objects(item)
     elif kind not in _DESCRIPTIONS:
-        yield InfrastructureObject(kind, document.get_text("metadata", "name"), document, document)
+        parts = tuple(_parts(document))
+        name = document.get_text("metadata", "name")
+        yield InfrastructureObject(kind, name, document, parts=parts)
+
+
+def _parts(document: Node) -> Iterator[str]:
+    for place in walk(document):
+        for item in place.value.items if place.keys[-1] in _CONTAINER_LISTS else ():
+            yield from (item.get_text("name"), item.get_text("image"))
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
@@ -54,9 +62,10 @@ def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
     elif found.kind in _BINDINGS:
         yield from _bindings(found, path)
     else:
+        writable = _writable_volumes(found.root)
         for place in walk(found.root, found.above):
             if place.value.kind == "map":
-                yield from _host_root(found, path, place)
+                yield from _host_root(found, path, place, writable)
                 yield from _container(found, path, place)
             elif place.value.kind == "list" and place.keys[-1] in {"env", "extraEnv"}:
                 yield from _environment(found, path, place)
@@ -93,14 +102,15 @@ def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
             yield found.finding("k8s-rbac-default-admin", path, message, place)
 
 
-def _host_root(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
+def _host_root(
+    found: InfrastructureObject, path: str, place: Place, writable: Mapping[str, bool]
+) -> Iterator[RawFinding]:
     """A volume that is the node's root, unless every container that has it only reads it."""
     host = place.value.find("hostPath")
     directory = host.find("path") if host is not None else None
     if directory is None or directory.text not in {"/", "/.", "//"}:
         return
-    mounts = list(_mounts(found.root, place.value.get_text("name")))
-    if mounts and all(mount.get_text("readOnly").lower() == "true" for mount in mounts):
+    if not writable.get(place.value.get_text("name"), True):
         return
     at = Place((*place.keys, "hostPath", "path"), directory, directory)
     if found.kind == "DaemonSet":
@@ -111,10 +121,15 @@ def _host_root(found: InfrastructureObject, path: str, place: Place) -> Iterator
         yield found.finding("k8s-host-root", path, message, at)
 
 
-def _mounts(root: Node, volume: str) -> Iterator[Node]:
+def _writable_volumes(root: Node) -> Mapping[str, bool]:
+    """Name of a volume that is mounted → whether a container may write to it."""
+    found: dict[str, bool] = {}
     for place in walk(root):
-        if place.keys[-1] == "volumeMounts":
-            yield from (item for item in place.value.items if item.get_text("name") == volume)
+        for item in place.value.items if place.keys[-1] == "volumeMounts" else ():
+            name = item.get_text("name")
+            read_only = item.get_text("readOnly").lower() == "true"
+            found[name] = found.get(name, False) or not read_only
+    return found
 
 
 def _container(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:

@@ -6,7 +6,7 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject, shorten
 from orchestrator.checks.path_kinds import is_illustrative
 from orchestrator.checks.secrets.assignments import find_secret_word, is_password_word
-from orchestrator.checks.secrets.secret_plausibility import is_set, looks_chosen
+from orchestrator.checks.secrets.secret_plausibility import is_set, looks_chosen, looks_generated
 from orchestrator.checks.yaml_tree import TEMPLATED, Place
 
 _REFERENCES = ("$", "secret:", "vault:", "projects/", "/run/secrets/")
@@ -28,5 +28,6 @@ def find_literal(
 
 def _judge(found: InfrastructureObject, word: str) -> Callable[[str], bool]:
     """How sure to be: what Compose and pipelines start is often a developer's own, or a test's."""
-    made_up_by_people = is_password_word(word) and found.kind not in {"service", "pipeline"}
-    return is_set if made_up_by_people else looks_chosen
+    if not is_password_word(word):
+        return looks_generated
+    return looks_chosen if found.kind in {"service", "pipeline"} else is_set

@@ -2,7 +2,8 @@
 
 A file holds:
 
-    reads     kind of document that its patterns are for, one of ``KINDS``
+    reads     kind of document that its patterns are for, a ``DocumentKind``
+    agents    expressions for a part of a name or image: what works on the host itself
     patterns  see ``ValuePattern``
 """
 
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, convert
 
@@ -18,8 +19,9 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.patterns.pattern_loading import read_definitions
 from orchestrator.checks.yaml_tree import TEMPLATED, Node, Place, walk
 
-KINDS = ("kubernetes", "compose", "gitlab", "workflow", "cloudformation")
+DocumentKind = Literal["kubernetes", "compose", "gitlab", "workflow", "cloudformation"]
 _NAMED = 60  # characters of a name or value that a message repeats
+_GLOB = re.compile(r"[*?\[]")
 _BLANK = re.compile(r"\s+")
 
 
@@ -35,11 +37,14 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         code: its name in the rule table, ``infrastructure:<code>``.
-        at: the last keys above the value, joined by dots, each a glob; one of them must match.
-            Items of lists add no key.
+        at: the last keys above the value, joined by dots, each a glob, of which the last is plain
+            or ``*``; one of them must match. Items of lists add no key.
         value: expression, in any case, that a whole scalar must match, or one item of a list.
         kinds, not_kinds: expression for the whole kind of the object: ``Deployment``,
             ``AWS::S3::Bucket``, ``service`` in Compose, ``values`` of a Helm chart.
+        agents: true: only of objects that work on the host itself, false: only of the others.
+        command, not_command: expression for all that the container runs, empty where it does not
+            say; the words are joined by spaces.
         message: what is wrong, without the place; ``{value}`` is the value.
         example: of each shipped pattern; a repository's own need none.
     """
@@ -48,18 +53,59 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
     at: tuple[str, ...]
     value: str
     message: str
+    agents: bool | None = None
+    command: str = ".*"
+    not_command: str = "(?!)"
     example: Example | None = None
     kinds: str = ".*"
     not_kinds: str = "(?!)"
 
 
+class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """One file; the docstring above says what the fields hold."""
+
+    reads: DocumentKind
+    patterns: tuple[ValuePattern, ...]
+    agents: tuple[str, ...] = ()
+
+
 class _Compiled(Struct, frozen=True):
+    """A pattern as it is matched; ``keys`` has the innermost key first."""
+
     code: str
     message: str
     keys: tuple[tuple[str, ...], ...]
     value: re.Pattern[str]
     kinds: re.Pattern[str]
     not_kinds: re.Pattern[str]
+    agents: bool | None
+    command: re.Pattern[str]
+    not_command: re.Pattern[str]
+
+    def is_for(self, found: "InfrastructureObject", *, agent: bool) -> bool:
+        """Whether it is for an object."""
+        return (
+            self.agents in {None, agent}
+            and self.kinds.fullmatch(found.kind) is not None
+            and self.not_kinds.fullmatch(found.kind) is None
+        )
+
+
+class KindPatterns(Struct, frozen=True):
+    """What is known of one kind of document.
+
+    Attributes:
+        agents: found in the names and images of what works on the host itself.
+    """
+
+    agents: tuple[re.Pattern[str], ...] = ()
+    patterns: tuple[_Compiled, ...] = ()
+
+    def is_agent(self, found: "InfrastructureObject") -> bool:
+        """Whether an object works on the host itself, as every DaemonSet may."""
+        if found.kind == "DaemonSet":
+            return True
+        return any(agent.search(name) for name in found.names for agent in self.agents)
 
 
 class InfrastructureObject(Struct, frozen=True):
@@ -68,20 +114,26 @@ class InfrastructureObject(Struct, frozen=True):
     Attributes:
         kind: as its language names it.
         root: its tree; ``above`` are the keys above it in its document.
-        document: the whole document.
+        parts: names and images of its containers.
     """
 
     kind: str
     name: str
     root: Node
-    document: Node
     above: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its own name and those of its parts, without registry and version."""
+        last = (part.rpartition("/")[2].partition(":")[0] for part in self.parts)
+        return (self.name, *last)
 
     def finding(self, code: str, path: str, message: str, place: Place, **more: Any) -> RawFinding:
         """A finding at a place of it; the line is the key's, so that flow style has the same."""
         last = place.value.end_line if place.value.kind == "text" else place.key.end_line
         # Where objects have keys above them, the keys name the object.
-        name = self.name.replace(TEMPLATED, "…")
+        name = self.name[:_NAMED].replace(TEMPLATED, "…")
         named = "" if self.above else f"{self.kind} {name}".strip()
         where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
         return RawFinding(
@@ -102,21 +154,31 @@ def shorten(text: str) -> str:
     return line if len(line) <= _NAMED else line[: _NAMED // 2] + "…" + line[-_NAMED // 2 :]
 
 
-def read_patterns(data: Mapping[str, Any]) -> tuple[str, tuple[ValuePattern, ...]]:
-    """The kind of document and the patterns of a file's content.
+def read_patterns(data: Mapping[str, Any]) -> PatternFile:
+    """A file's content.
 
     Raises:
         ValueError: the content has another shape, or an expression is invalid.
     """
-    if set(data) != {"reads", "patterns"} or data["reads"] not in KINDS:
-        raise ValueError(f"it needs `patterns`, and `reads` with one of {', '.join(KINDS)}")
-    found = convert(data["patterns"], tuple[ValuePattern, ...])
-    for pattern in found:
+    found = convert(data, PatternFile)
+    try:
+        for agent in found.agents:
+            _compile_agent(agent)
+    except re.error as error:
+        raise ValueError(f"agents: {error}") from None
+    for pattern in found.patterns:
+        last = {at.rpartition(".")[2] for at in pattern.at}
+        if any(map(_GLOB.search, last - {"*"})):
+            raise ValueError(f"{pattern.code}: the last key in `at` must be plain, or `*`")
         try:
             _compile(pattern)
         except re.error as error:
             raise ValueError(f"{pattern.code}: {error}") from None
-    return str(data["reads"]), found
+    return found
+
+
+def _compile_agent(agent: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[_.-])(?:{agent})(?:$|[_.\d-])", re.IGNORECASE)
 
 
 def _compile(pattern: ValuePattern) -> _Compiled:
@@ -127,35 +189,59 @@ def _compile(pattern: ValuePattern) -> _Compiled:
         re.compile(pattern.value, re.IGNORECASE),
         re.compile(pattern.kinds),
         re.compile(pattern.not_kinds),
+        pattern.agents,
+        re.compile(pattern.command, re.DOTALL),
+        re.compile(pattern.not_command),
     )
 
 
 @cache
-def load_patterns(files: tuple[str, ...]) -> Mapping[str, Sequence[_Compiled]]:
+def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
     """Kind of document → its patterns, of some files."""
-    found: dict[str, list[_Compiled]] = {kind: [] for kind in KINDS}
+    found = dict.fromkeys(get_args(DocumentKind), KindPatterns())
     for file in files:
-        kind, patterns = read_patterns(read_definitions(file))
-        found[kind] += map(_compile, patterns)
+        read = read_patterns(read_definitions(file))
+        known = found[read.reads]
+        found[read.reads] = KindPatterns(
+            (*known.agents, *map(_compile_agent, read.agents)),
+            (*known.patterns, *map(_compile, read.patterns)),
+        )
     return found
 
 
 def match_values(
-    patterns: Sequence[_Compiled], found: InfrastructureObject, path: str
+    known: KindPatterns, found: InfrastructureObject, path: str
 ) -> Iterator[RawFinding]:
     """What the patterns of a kind of document find in an object."""
-    usable = [
-        pattern
-        for pattern in patterns
-        if pattern.kinds.fullmatch(found.kind) and not pattern.not_kinds.fullmatch(found.kind)
-    ]
+    agent = known.is_agent(found)
+    by_key: dict[str, list[_Compiled]] = {}
+    for pattern in known.patterns:
+        if pattern.is_for(found, agent=agent):
+            for last in dict.fromkeys(wanted[0] for wanted in pattern.keys):
+                by_key.setdefault(last, []).append(pattern)
+    anywhere = by_key.get("*", [])
+    items: dict[int, Node] = {}  # depth → the map in a list that was entered last
     for place in walk(found.root, found.above):
         if place.keys[-1].startswith("["):
+            items[len(place.keys)] = place.value
+            continue
+        candidates = by_key.get(place.keys[-1], anywhere)
+        if not candidates:
             continue
         keys = [key for key in reversed(place.keys) if not key.startswith("[")]
-        for pattern in usable:
-            if any(_ends(keys, wanted) for wanted in pattern.keys):
+        command = _command(place, items)
+        for pattern in dict.fromkeys((*candidates, *anywhere)):
+            runs = pattern.command.fullmatch(command) and not pattern.not_command.fullmatch(command)
+            if runs and any(_ends(keys, wanted) for wanted in pattern.keys):
                 yield from _matches(pattern, found, path, place)
+
+
+def _command(place: Place, items: Mapping[int, Node]) -> str:
+    """What the container that a value belongs to runs."""
+    depths = (n for n in range(len(place.keys), 0, -1) if place.keys[n - 1].startswith("["))
+    container = items.get(next(depths, 0))
+    parts = [container.find(key) for key in ("command", "args")] if container is not None else []
+    return " ".join(text.text for part in parts if part is not None for text in part.texts())
 
 
 def _ends(keys: Sequence[str], wanted: Sequence[str]) -> bool:

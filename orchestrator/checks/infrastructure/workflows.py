@@ -25,7 +25,7 @@ def is_workflow_file(path: str) -> bool:
 def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
     """The workflow, in files where GitHub looks for one."""
     if document.kind == "map" and is_workflow_file(path):
-        yield InfrastructureObject("workflow", "", document, document)
+        yield InfrastructureObject("workflow", "", document)
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:

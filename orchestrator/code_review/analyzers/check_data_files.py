@@ -68,7 +68,7 @@ def _validate_infrastructure(documents: Documents, known: FilesByStem, rules: Ru
 
     for shown, node in documents:
         try:
-            _, patterns = read_patterns(node.value)
+            patterns = read_patterns(node.value).patterns
         except ValueError as error:
             what = f"not a valid file of infrastructure patterns: {error}"
             raise ConfigError(f"{what} (docs/config.md)", shown) from None

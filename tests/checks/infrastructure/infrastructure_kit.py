@@ -37,7 +37,7 @@ def samples(kind: str) -> list[Sample]:
 def patterns() -> list[tuple[str, ValuePattern]]:
     """The shipped patterns, each with its kind of file."""
     read = [read_patterns(read_definitions(file)) for file in FILES]
-    return [(kind, pattern) for kind, found in read for pattern in found]
+    return [(file.reads, pattern) for file in read for pattern in file.patterns]
 
 
 def _usual_path(kind: str, pattern: ValuePattern) -> str:

@@ -163,7 +163,10 @@ async def test_a_repository_adds_values_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("patterns: []\n", "it needs `patterns`, and `reads` with one of kubernetes"),
+        ("patterns: []\n", "missing required field `reads`"),
+        (OWN.replace("kubernetes", "ansible"), "Invalid enum value 'ansible'"),
+        (OWN.replace("labels.team", "labels.te*"), "the last key in `at` must be plain, or `*`"),
+        (OWN + "agents: ['(x']\n", "agents: missing )"),
         (OWN.replace("at:", "on:"), "unknown field `on`"),
         (OWN.replace("none", "'(x'"), "k8s-shop-team: missing )"),
         (OWN.replace("team,", "crew,"), "no rule names infrastructure:k8s-shop-crew"),
