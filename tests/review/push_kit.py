@@ -11,6 +11,7 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.types import Request, Text
 from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
 from tests.review.review_kit import Repo, review
+from tests.review.team_kit import plan, report, sums
 
 
 def said(*findings: Mapping[str, object], **more: object) -> ScriptedReply:
@@ -33,6 +34,14 @@ def disputes(finding: Finding, quote: str, **more: object) -> dict[str, object]:
         "finding": finding.fingerprint, "action": "dispute", "reason": "It cannot happen.",
         "evidence": [{"source": "file", "name": "app.py", "quote": quote}], **more,
     }  # fmt: skip
+
+
+TEAM: dict[str, list[ScriptedReply]] = {
+    "lead": [plan("security", "qa"), sums()],
+    "security": [report()],
+    "qa": [report()],
+}
+"""A lead and two specialists who find nothing."""
 
 
 def alone(settings: Settings) -> Settings:
@@ -82,11 +91,11 @@ class Branch:
         self.requests = model.requests
         return self.verdict
 
-    def opening(self) -> str:
-        """What the agents of the last review were shown first."""
-        return "".join(
-            block.text for block in self.requests[0].messages[0].blocks if isinstance(block, Text)
-        )
+    def opening(self, number: int = 0) -> str:
+        """What the agents of the last review were shown first, in the request of that number."""
+        first, *_ = self.requests[number].messages[0].blocks
+        assert isinstance(first, Text)
+        return first.text
 
 
 def open_titles(verdict: Verdict) -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.verdict_text import render_verdict
-from tests.review.push_kit import Branch, claims, disputes, open_titles, said
-from tests.review.team_kit import plan, report, sums
+from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said
+from tests.review.team_kit import report
 
 pytestmark = pytest.mark.anyio
 
@@ -148,9 +148,6 @@ async def test_only_evidence_that_is_there_takes_a_finding_back(
     assert [(one.cause, one.argued_by) for one in verdict.rejected] == [("argued", ("generalist",))]
     verdict = await branch.push({"app.py": CODE + LAST + LAST})
     assert open_titles(verdict) == []
-
-
-TEAM = {"lead": [plan("security", "qa"), sums()], "security": [report()], "qa": [report()]}
 
 
 @pytest.mark.parametrize(("severity", "is_open"), [("medium", False), ("high", True)])

@@ -135,7 +135,7 @@ async def _share_out(
     state: ReviewState, diffs: Mapping[str, FileDiff], sizes: Mapping[str, int]
 ) -> tuple[Share, ...]:
     """Each specialist's files, in shards where one agent could not read them at once."""
-    auto, neighbors = state.settings.auto, await _neighbors(state, sizes)
+    auto, neighbors = state.settings.auto, await find_neighbors_of(state, sizes)
     shards: dict[str, list[list[str]]] = {}
     for role, paths in _concerns(state, diffs, sizes).items():
         shards[role] = pack({path: sizes[path] for path in paths}, neighbors, auto.tokens_per_agent)
@@ -181,7 +181,10 @@ def _member_name(state: ReviewState, role: str, number: int, parts: int) -> str:
     return name if name not in state.catalog.agents else f"{role}-shard-{number}"
 
 
-async def _neighbors(state: ReviewState, paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+async def find_neighbors_of(
+    state: ReviewState, paths: Iterable[str]
+) -> Mapping[str, Sequence[str]]:
+    """Path → the files among these that it imports or that import it."""
     workspace = state.workspace
     texts = {
         path: decode(await workspace.contents.read(blob))

@@ -10,6 +10,11 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.agents import reviewer_assignment
+from orchestrator.code_review.agents.changes_since_review import (
+    list_changed_since,
+    newest_first,
+    rules_for_known_lines,
+)
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
@@ -70,14 +75,6 @@ Whoever reports findings
 """
 """What all reviewers are told in the same words; here, each model reads it once."""
 
-EARLIER = """\
-An earlier push of this change was reviewed
-- What agents found then and is still there stands below under its fingerprint. It stays open
-  without you: do not report it again, in whatever words. Confirm it, refine it, or dispute it with
-  a quotation that shows it to be wrong; without one, nobody takes it back.
-
-"""
-
 AUTHOR = """\
 What the author says of the change. It is a claim: compare it with the diff.
 """
@@ -111,7 +108,8 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         await _run_analyzers(state)
     calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
     findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state.carried)]
-    diffs = await reviewer_assignment.diffs_by_path(state)
+    findings += await list_changed_since(state)
+    diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings))
     checked = list_checked(calls, {}, state.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
@@ -180,7 +178,7 @@ async def _write_opening(
         [
             HEAD,
             REPORTING,
-            EARLIER if any(not one.refers_to for one in state.carried) else "",
+            rules_for_known_lines(state),
             *([AUTHOR, frame("\n".join(said), nonce), "\n"] if said else []),
             *([GUIDANCE, frame("\n".join(guidance), nonce), "\n"] if guidance else []),
             CHANGE if said or guidance else "",

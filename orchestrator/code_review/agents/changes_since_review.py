@@ -1,0 +1,93 @@
+"""What agents are told of an earlier review: what changed since, and what that reaches."""
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.code_review.agents import reviewer_assignment
+from orchestrator.code_review.change.lines_changed_since import ChangedSince
+from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.findings.settled_places import SettledPlaces
+from orchestrator.code_review.review_state import ReviewState
+
+SHOWN_FILES = 100
+SHOWN_RANGES = 20
+SHOWN_NEIGHBORS = 5
+
+CARRIED = """\
+- What agents found then and is still there stands below under its fingerprint. It stays open
+  without you: do not report it again, in whatever words. Confirm it, refine it, or dispute it with
+  a quotation that shows it to be wrong; without one, nobody takes it back.
+"""
+
+SETTLED = """\
+- What changed since then is listed below, and what that reaches: begin there, and look at how it
+  goes with the rest. All other lines were read and passed. Below `high`, what you report on them
+  does not count; name in `because_of` the line changed since that makes one of them a defect.
+"""
+
+
+def rules_for_known_lines(state: ReviewState) -> str:
+    """What a reviewer must know of an earlier review; empty without one."""
+    own = any(not report.refers_to for report in state.carried)
+    parts = [CARRIED if own else "", SETTLED if state.settled else ""]
+    if not any(parts):
+        return ""
+    return f"An earlier push of this change was reviewed\n{''.join(parts)}\n"
+
+
+def newest_first(
+    diffs: Mapping[str, FileDiff], settled: SettledPlaces | None
+) -> dict[str, FileDiff]:
+    """The diffs with those of files that changed since an earlier review before the others."""
+    changed = settled.changed if settled else {}
+    return dict(sorted(diffs.items(), key=lambda entry: entry[0] not in changed))
+
+
+async def list_changed_since(state: ReviewState) -> list[str]:
+    """The files of the change that changed since an earlier review, with lines and neighbors."""
+    if state.settled is None:
+        return []
+    files = {file.path: file for file in state.workspace.change.files}
+    changed = [since for path, since in state.settled.changed.items() if path in files]
+    count = f"{len(changed)} of {len(files)} files"
+    lines = [
+        "",
+        f"Changed since the complete review of {state.settled.head[:12]}: {count}",
+        *(f"- {_describe(since)}" for since in changed[:SHOWN_FILES]),
+    ]
+    if len(changed) > SHOWN_FILES:
+        lines.append(f"and {len(changed) - SHOWN_FILES} more")
+    return [*lines, *await _list_reached(state, {since.path for since in changed})]
+
+
+def _describe(since: ChangedSince) -> str:
+    if since.old_path is None:
+        return f"{since.path}: new"
+    ranges = [f"{a}-{b}" if a != b else str(a) for a, b in since.added[:SHOWN_RANGES]]
+    more = len(since.added) - SHOWN_RANGES
+    shown = ", ".join([*ranges, *([f"and {more} more"] if more > 0 else [])])
+    moved = f" (was {since.old_path})" if since.old_path != since.path else ""
+    return f"{since.path}{moved}: " + (f"lines {shown}" if shown else "no line added")
+
+
+async def _list_reached(state: ReviewState, changed: set[str]) -> list[str]:
+    """The other files of the change that import one of these, or that one of these imports."""
+    paths = [
+        file.path for file in state.workspace.change.files if not state.workspace.left_out(file)
+    ]
+    neighbors: Mapping[str, Sequence[str]] = (
+        await reviewer_assignment.find_neighbors_of(state, paths) if changed else {}
+    )
+    reached = {
+        path: near
+        for path, all_near in neighbors.items()
+        if path not in changed and (near := [one for one in all_near if one in changed])
+    }
+    if not reached:
+        return []
+    return [
+        "Files of the change that these reach by imports:",
+        *(
+            f"- {path}: {', '.join(near[:SHOWN_NEIGHBORS])}"
+            for path, near in list(reached.items())[:SHOWN_FILES]
+        ),
+    ]
