@@ -290,6 +290,13 @@ SECURITY: Mapping[str, Entry] = {
         reads=(*MANIFESTS, *LOCK_FILES),
         reads_lock_files=True,
     ),
+    "route_guards": _compare(
+        "route_guards",
+        "python.route_guards",
+        PYTHON_MODULES,
+        "Routes of Python without the guard that the routes beside them have.",
+        reads=NOTHING,
+    ),
     "protections": _compare(
         "protections",
         "removed_controls",

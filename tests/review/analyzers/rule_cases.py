@@ -121,7 +121,20 @@ def cargo_lock(source: str) -> str:
     return f'version = 3\n\n[[package]]\nname = "a"\nversion = "1.0.0"\n{source}\n'
 
 
+ROUTES = "".join(
+    f'@bp.post("/{name}/<int:id>")\n@login_required\ndef {name}(id):\n    return pay(id)\n\n\n'
+    for name in ("orders", "refunds", "invoices")
+)
+COUPONS = "def coupons(id):\n    return pay(id)\n"
+
+
 OWN: dict[str, Case] = {
+    "security.route-unguarded": text(
+        "app.py",
+        f'{ROUTES}@bp.post("/coupons/<int:id>")\n{COUPONS}',
+        f'{ROUTES}@bp.post("/coupons/<int:id>")\n@login_required\n{COUPONS}',
+        ROUTES,
+    ),
     "architecture.import-cycle": Case(
         {"pkg/b.py": "from pkg import a\n"},
         {"pkg/b.py": "import json\n"},
