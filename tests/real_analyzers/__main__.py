@@ -146,15 +146,16 @@ def commit(repository: Path, files: Mapping[str, str]) -> None:
     subprocess.run([*git, "commit", "-q", "-m", "change"], check=True)
 
 
-def review(name: str, case: Case, path: str, place: Path) -> str:
+def review(name: str, case: Case, path: str, place: Path, sandbox: str = "auto") -> str:
     """Review the case's change; what is wrong with the verdict, or empty."""
     (example,) = _EXAMPLE.findall(PAGE.read_text())
     configured = yaml.safe_load(example)["analyzers"][name]
     configured = {**configured, "files": [f"*{Path(case.path).suffix}"]}
     repository, verdict = place / "repository", place / "verdict.json"
     subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
-    settings = {".diffcourt/config/defaults.yaml": json.dumps({"analyzers": {name: configured}})}
-    commit(repository, {**settings, **case.beside, case.path: case.old})
+    settings = json.dumps({"analyzers": {name: configured}, "sandbox": sandbox})
+    config = {".diffcourt/config/defaults.yaml": settings}
+    commit(repository, {**config, **case.beside, case.path: case.old})
     commit(repository, {case.path: case.old + case.new})
     done = subprocess.run(
         [
@@ -187,6 +188,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.real_analyzers", allow_abbrev=False)
     parser.add_argument("name", nargs="*", help=f"of {', '.join(CASES)}")
     parser.add_argument("--tools", help="a directory that keeps what is installed")
+    parser.add_argument("--sandbox", default="auto", help="bubblewrap or landlock; default: auto")
     given = parser.parse_args(arguments)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="real-analyzers-") as directory:
@@ -202,7 +204,7 @@ def main(arguments: list[str]) -> int:
                 say(f"skipped {name}: {why or 'it holds no such program'}")
                 continue
             begin = time.monotonic()
-            wrong = review(name, case, path, Path(directory) / name)
+            wrong = review(name, case, path, Path(directory) / name, given.sandbox)
             failed += bool(wrong)
             took = f"{time.monotonic() - begin:.1f} s"
             say(f"FAILED {name}: {wrong}" if wrong else f"passed {name}, {took}")
