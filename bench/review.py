@@ -90,7 +90,8 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
-from orchestrator.code_review.tools.registry import ANALYZERS, _analyzer
+from orchestrator.code_review.tools.analyzer_entries import make_tool
+from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.review_workspace import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -113,7 +114,7 @@ async def main(repo):
                     for kind in check_data_files.KINDS
                 ]
                 inputs = ToolInputs(workspace, pool, (), Focus(), (), *files)
-                tool = _analyzer(name, entry, inputs, "qa")
+                tool = make_tool(name, entry, inputs, "qa")
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)

@@ -62,6 +62,7 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
         run_tests=bool(options.run_tests),
         run_analyzers=bool(options.run_analyzers),
         private_paths=private_paths(options.repo, os.environ),
+        checkout=repo_root(options.repo or Path()).resolve(),
         notes=notes,
     )
 

@@ -111,6 +111,8 @@ class ConfiguredProgram(Strict, frozen=True):
         exit_codes: those that mean that it has done its work.
         config_files: globs of further files that are taken from base, since they configure it.
         reads: absolute paths that it may read besides the tree and the system's programs.
+        dependencies: directories of the checkout that are not committed, such as ``node_modules``,
+            which it finds at the same place of the tree.
         lines: as ``imports.lines``; None: that.
     """
 
@@ -121,6 +123,7 @@ class ConfiguredProgram(Strict, frozen=True):
     exit_codes: Annotated[tuple[int, ...], Meta(min_length=1)] = (0, 1)
     config_files: tuple[NonEmptyStr, ...] = ()
     reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
+    dependencies: tuple[NonEmptyStr, ...] = ()
     lines: CountedLines | None = None
 
     def __post_init__(self) -> None:

@@ -39,6 +39,7 @@ class Policy(Struct, frozen=True):
         run_analyzers: whoever runs the review allows the analyzers of the settings.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.
+        checkout: the repository's directory; None: there is none.
         notes: what a person should know of how the settings were restricted.
     """
 
@@ -51,6 +52,7 @@ class Policy(Struct, frozen=True):
     run_tests: bool = False
     run_analyzers: bool = False
     private_paths: Sequence[Path] = ()
+    checkout: Path | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -205,4 +205,5 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         analyzers=settings.analyzers,
         run_analyzers=policy.run_analyzers,
         private_paths=policy.private_paths,
+        checkout=policy.checkout,
     )

@@ -23,7 +23,8 @@ from orchestrator.code_review.analyzers.result_cache import (
 )
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.tools.registry import ANALYZERS, OfSide
+from orchestrator.code_review.tools.analyzer_entries import OfSide
+from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event

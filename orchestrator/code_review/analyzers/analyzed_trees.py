@@ -6,7 +6,6 @@ base, also where they do not exist there.
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -38,22 +37,31 @@ class AnalyzedTree(Struct, frozen=True):
     """A tree on disk.
 
     Attributes:
-        root: holds the regular files of a side, and nothing else; no link is on the way to it.
+        root: holds the regular files of a side and the links that were asked for, and nothing else;
+            no link is on the way to it.
         paths: of these files.
         from_base: of these, those that are as in base, and not as in the side.
+        links: directories outside of it that stand in it.
     """
 
     root: Path
     paths: Collection[str]
     from_base: frozenset[str] = frozenset()
+    links: Collection[Path] = ()
 
 
 async def analyzed_tree(
-    workspace: ReviewWorkspace, side: SideName, is_config: Callable[[str], bool], name: str
+    workspace: ReviewWorkspace,
+    side: SideName,
+    is_config: Callable[[str], bool],
+    *,
+    links: Mapping[str, Path],
+    name: str,
 ) -> AnalyzedTree:
     """A side, with its configuration files as in base.
 
     Args:
+        links: path in the tree → the directory outside of it that stands there.
         name: of a directory that is made for it, where one is needed.
 
     Raises:
@@ -62,22 +70,20 @@ async def analyzed_tree(
     files = _regular(await workspace.contents.paths(side))
     exported, _ = await workspace.side(side, list(files))
     root = exported.root.resolve()
-    if side == "base":
-        return AnalyzedTree(root, files)
     before = _regular(await workspace.contents.paths("base"))
     differ = frozenset(
         path
         for path in files.keys() | before.keys()
         if files.get(path) != before.get(path) and is_config(path)
     )
-    if not differ:
+    if not differ and not links:
         return AnalyzedTree(root, files)
     base, _ = await workspace.side("base", sorted(differ & before.keys()))
     paths = (files.keys() - differ) | (before.keys() & differ)
     target = workspace.root / name
     sources = {path: base.root if path in differ else root for path in paths}
-    await anyio.to_thread.run_sync(partial(_copy, sources, target))
-    return AnalyzedTree(target.resolve(), paths, differ)
+    await anyio.to_thread.run_sync(_copy, sources, links, target)
+    return AnalyzedTree(target.resolve(), paths, differ, links.values())
 
 
 def _regular(listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
@@ -85,7 +91,7 @@ def _regular(listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     return {path: blob for path, (mode, blob) in listed.items() if mode.startswith("100")}
 
 
-def _copy(sources: Mapping[str, Path], target: Path) -> None:
+def _copy(sources: Mapping[str, Path], links: Mapping[str, Path], target: Path) -> None:
     """Link files of ours into a new directory; a file that could not be exported is left out."""
     target.mkdir()
     with SafeDirectory(target) as tree:
@@ -93,3 +99,6 @@ def _copy(sources: Mapping[str, Path], target: Path) -> None:
             if os.path.isfile(root / path):
                 with tree.parent(path, make=True) as (directory, name):
                     os.link(root / path, name, dst_dir_fd=directory)
+        for path, place in links.items():
+            with tree.parent(path, make=True) as (directory, name):
+                os.symlink(place, name, dir_fd=directory)

@@ -4,9 +4,10 @@ Each runs confined in a tree that it cannot write, with base's version of its co
 reports is read as an imported report is; what base has too is not the change's.
 """
 
+import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import CompletedProgram, run
-from orchestrator.sandbox.safe_paths import read_safely
+from orchestrator.sandbox.safe_paths import SafeDirectory, read_safely, unsafe_path_reason
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 LARGEST = 64 << 20  # bytes of one report
@@ -48,6 +49,7 @@ DATA = 4 << 30  # bytes of memory that one process may write
 _REPORT_NAME = "report"
 _ERROR_BYTES = 8000
 _NAMED_ERROR = re.compile(r"(?:error|fatal|exception)\b[^:]{0,20}:\s", re.IGNORECASE)
+_OURS = {".diffcourt": "it holds the state of reviews"}
 NOT_ALLOWED = (
     "not run: whoever runs the review has not allowed the analyzers that base configures; allow "
     "them with --run-analyzers or DIFFCOURT_RUN_ANALYZERS=1"
@@ -63,6 +65,7 @@ class ConfiguredAnalyzer:
         imports: which results count for how much, as for imported reports.
         allowed: whoever runs the review allows it.
         private: absolute paths that it may not read, besides those of the system.
+        checkout: the repository's directory, where dependencies are installed.
     """
 
     name = CONFIGURED_ANALYZERS
@@ -77,11 +80,12 @@ class ConfiguredAnalyzer:
         *,
         allowed: bool,
         private: Sequence[Path],
+        checkout: Path | None,
         pool: WorkerPool,
         workspace: ReviewWorkspace,
     ) -> None:
         self._name, self._program, self._imports = program_name, program, imports
-        self._allowed, self._private = allowed, private
+        self._allowed, self._private, self._checkout = allowed, private, checkout
         self._pool, self._workspace = pool, workspace
         self._files = [path_matcher(pattern) for pattern in program.files]
         names = any(pattern.strip("*/") for pattern in program.files)
@@ -127,7 +131,8 @@ class ConfiguredAnalyzer:
         await anyio.to_thread.run_sync(
             partial(require_shareable, reads, self._private, refusal=refusal)
         )
-        tree = await self._tree(side)
+        links = self._dependencies(tracked)
+        tree = await self._tree(side, links)
         given = [path for path in paths if path not in tree.from_base]
         findings: dict[RawFinding, None] = {}
         gaps: dict[str, str] = {}
@@ -138,13 +143,32 @@ class ConfiguredAnalyzer:
         examined = frozenset[str]() if gaps else frozenset(given)
         return AnalyzerReport(self.name, "", tuple(findings), examined, gaps)
 
-    async def _tree(self, side: SideName) -> AnalyzedTree:
+    async def _tree(self, side: SideName, links: Mapping[str, Path]) -> AnalyzedTree:
         async with self._lock:
             if side not in self._trees:
                 self._trees[side] = await analyzed_tree(
-                    self._workspace, side, self._is_config, f"tree-for-{self._name}"
+                    self._workspace,
+                    side,
+                    self._is_config,
+                    links=links,
+                    name=f"{side}-for-{self._name}",
                 )
             return self._trees[side]
+
+    def _dependencies(self, tracked: Collection[str]) -> dict[str, Path]:
+        """Path in the tree → the directory of the checkout that stands there."""
+        links = {}
+        for path in self._program.dependencies:
+            named = f"not run: {path}, which analyzers.{self._name}.dependencies names,"
+            if any(other == path or other.startswith(f"{path}/") for other in tracked):
+                raise SandboxError(f"{named} is committed; name directories that are not")
+            try:
+                with SafeDirectory(self._checkout or "") as checkout:
+                    os.close(checkout.open_directory(path))
+            except OSError:
+                raise SandboxError(f"{named} is no directory of the checkout; install it") from None
+            links[path] = Path(self._checkout or "") / path
+        return links
 
     def _is_config(self, path: str) -> bool:
         """Whether a file configures it: by its name, or since the command names it."""
@@ -199,7 +223,7 @@ class ConfiguredAnalyzer:
             permissions=Permissions(
                 reads=(tree.root, *map(Path, program.reads)),
                 writes=(directory,),
-                executes=installed.needs,
+                executes=(*installed.needs, *tree.links),
             ),
             cwd=tree.root,
             env={"PATH": installed.search, **{name: str(path) for name, path in places.items()}},
@@ -250,12 +274,16 @@ def _error_of(done: CompletedProgram) -> str:
 
 
 def check_analyzers(programs: Mapping[str, ConfiguredProgram], layers: Sequence[Layer]) -> None:
-    """Check the policy's globs for analyzers.
+    """Check the policy's globs and paths for analyzers.
 
     Raises:
-        ConfigError: a glob that can match nothing.
+        ConfigError: a glob that can match nothing, or a path that may not be named.
     """
     for name, program in programs.items():
+        for path in program.dependencies:
+            if why := unsafe_path_reason(path) or _OURS.get(path.partition("/")[0]):
+                place = locate_text(layers, SETTINGS, path)
+                raise ConfigError(f"analyzers.{name}.dependencies: {path}: {why}", *place)
         for glob in (*program.files, *program.config_files):
             try:
                 path_matcher(glob)
@@ -283,13 +311,21 @@ def configured_analyzers(
     *,
     allowed: bool,
     private: Sequence[Path],
+    checkout: Path | None,
     pool: WorkerPool,
     workspace: ReviewWorkspace,
 ) -> list[ConfiguredAnalyzer]:
     """The analyzers that base configures."""
     return [
         ConfiguredAnalyzer(
-            name, program, imports, allowed=allowed, private=private, pool=pool, workspace=workspace
+            name,
+            program,
+            imports,
+            allowed=allowed,
+            private=private,
+            checkout=checkout,
+            pool=pool,
+            workspace=workspace,
         )
         for name, program in programs.items()
     ]

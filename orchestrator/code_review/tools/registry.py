@@ -4,15 +4,12 @@ A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its ru
 ``config/rules/``, and its name in the agents and playbooks that use it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
+from orchestrator.code_review.analyzer_types import Needs, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data_files import (
     added_file_patterns,
     contents_digest,
@@ -52,7 +49,6 @@ from orchestrator.code_review.analyzers.one_side_checks import (
 )
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.result_cache import with_cache
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.run_tests import RunTests
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
@@ -60,7 +56,13 @@ from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
-from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
+from orchestrator.code_review.tools.analyzer_entries import (
+    Entry,
+    OfChange,
+    OfSide,
+    OfSides,
+    make_tool,
+)
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.limited_tools import with_limits
@@ -70,32 +72,6 @@ from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.engine.ports import Tool
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
-
-
-class OfSide(Struct, frozen=True):
-    """An analyzer that looks at each side on its own; the difference is what is new."""
-
-    description: str
-    make: Callable[[ToolInputs], SideAnalyzer]
-
-
-class OfSides(Struct, frozen=True):
-    """Analyzers of one tool that look at each side on their own, and how long they may take."""
-
-    description: str
-    make: Callable[[ToolInputs], Sequence[SideAnalyzer]]
-    seconds: Callable[[ToolInputs], float]
-
-
-class OfChange(Struct, frozen=True):
-    """An analyzer that looks at both sides at once; ``seconds`` where it may take long."""
-
-    description: str
-    make: Callable[[ToolInputs], ChangeAnalyzer]
-    seconds: Callable[[ToolInputs], float] | None = None
-
-
-Entry = OfSide | OfSides | OfChange
 
 
 def _check(
@@ -277,6 +253,7 @@ SECURITY: Mapping[str, Entry] = {
             inputs.imports,
             allowed=inputs.run_analyzers,
             private=inputs.private_paths,
+            checkout=inputs.checkout,
             pool=inputs.pool,
             workspace=inputs.workspace,
         ),
@@ -467,7 +444,7 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     """
     workspace = inputs.workspace
     tools: list[Tool] = [
-        _analyzer(name, entry, inputs, topic)
+        make_tool(name, entry, inputs, topic)
         for topic, entries in TOPICS.items()
         for name, entry in entries.items()
     ]
@@ -480,21 +457,3 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
     return [with_limits(tool, policy) for tool in tools]
-
-
-def _analyzer(name: str, entry: Entry, inputs: ToolInputs, topic: str) -> Tool:
-    tool: SideTool | ChangeTool
-    if isinstance(entry, OfChange):
-        made = entry.make(inputs)
-        tool = ChangeTool(name, entry.description, [made], inputs.workspace, inputs.pool)
-    else:
-        analyzers = (
-            [with_cache(entry.make(inputs), inputs.cache)]
-            if isinstance(entry, OfSide)
-            else entry.make(inputs)
-        )
-        tool = SideTool(name, entry.description, analyzers, inputs.workspace, inputs.pool)
-    if not isinstance(entry, OfSide) and entry.seconds is not None:
-        tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
-    tool.spec = replace(tool.spec, tags=frozenset({topic}))
-    return tool

@@ -34,6 +34,7 @@ class ToolInputs(Struct, frozen=True):
         run_tests: whoever runs the review allows it.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.
+        checkout: the repository's directory; None: there is none.
         imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
     """
 
@@ -52,6 +53,7 @@ class ToolInputs(Struct, frozen=True):
     tests: Tests | None = None
     run_tests: bool = False
     private_paths: Sequence[Path] = ()
+    checkout: Path | None = None
     imported: Sequence[ImportedReport] = ()
     imports: Imports = Imports()
 

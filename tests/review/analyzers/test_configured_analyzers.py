@@ -5,7 +5,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+import venv
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,16 @@ import yaml
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.analyzers import configured_analyzers
 from orchestrator.code_review.analyzers.configured_analyzers import NO_SANDBOX, NOT_ALLOWED
+from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
+from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
 
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 GRUMBLE = """\
 import json, os, sys
 from pathlib import Path
@@ -189,6 +193,105 @@ def test_real_analyzers_find_what_is_new(tmp_path: Path, monkeypatch: pytest.Mon
         ("import.ruff.plr2004", "shop.py", 6),
     }
     assert not {"mypy", "ruff"} & {skip.path for skip in verdict.skipped}
+
+
+def test_more_files_than_a_command_line_holds_are_given_in_parts(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_file = GRUMBLE.replace("report, *files", "report, file").replace(
+        "else files", "else [file]"
+    )
+    install(programs, one_file)
+    monkeypatch.setattr(f"{configured_analyzers.__name__}.batches", partial(batches, max_files=1))
+    verdict = review(tmp_path, {}, {"a.cob": "BAD.\n", "b.cob": "GOOD.\n", "c.cob": "BAD.\n"})
+    assert [path for _, path, _ in found(verdict)] == ["a.cob", "c.cob"]
+    assert {one.path for one in verdict.checked if one.depth == "code"} == {
+        "a.cob",
+        "b.cob",
+        "c.cob",
+    }
+
+
+# --- what it finds around it ----------------------------------------------------------------------
+
+
+@pytest.fixture(params=["landlock", "bubblewrap"])
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Each level of the sandbox, where it is available."""
+    if request.param == "bubblewrap":
+        if FIND() is None:
+            pytest.skip("bubblewrap is not installed")
+        SANDBOX.close()
+        monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
+    yield request.param
+    SANDBOX.close()
+
+
+def test_a_program_has_its_virtualenv_and_its_interpreter(
+    tmp_path: Path, programs: Path, level: str
+) -> None:
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False)
+    (library,) = environment.glob("lib/python*/site-packages")
+    (library / "grumbling.py").write_text("WORD = 'BAD'\n")
+    text = GRUMBLE.replace('"BAD" in text', "grumbling.WORD in text")
+    script = environment / "bin/grumble"
+    script.write_text(f"#!{environment}/bin/python\nimport grumbling\n{text}")
+    script.chmod(0o755)
+    (programs / "grumble").symlink_to(script)
+    assert found(review(tmp_path)) == [("import.grumble.bad", "app/old.cob", 4)]
+    assert SANDBOX.level == level
+
+
+def test_a_linked_script_finds_what_lies_beside_it_and_its_interpreter_on_path(
+    tmp_path: Path, programs: Path, level: str
+) -> None:
+    runs = "import runpy, sys\nsys.argv.pop(0)\nrunpy.run_path(sys.argv[0])\n"
+    install(programs, runs, "inter")
+    package = tmp_path / "node_modules/grumble"
+    package.mkdir(parents=True)
+    (package / "main").write_text(
+        "#!/usr/bin/env inter\nimport pathlib, runpy\n"
+        "runpy.run_path(pathlib.Path(__file__).with_name('other.py'))\n"
+    )
+    (package / "main").chmod(0o755)
+    (package / "other.py").write_text(GRUMBLE)
+    (programs / "grumble").symlink_to(package / "main")
+    assert found(review(tmp_path)) == [("import.grumble.bad", "app/old.cob", 4)]
+
+
+def test_dependencies_of_the_checkout_stand_in_the_tree(
+    tmp_path: Path, programs: Path, level: str
+) -> None:
+    reads = "from pathlib import Path\nword = Path('web/modules/word').read_text().strip()\n"
+    install(programs, reads + GRUMBLE.replace('"BAD" in text', "word in text"))
+    repository = change(tmp_path / "repo", settings(dependencies=["web/modules"]) | BASE, HEAD)
+
+    def reviewed() -> Verdict:
+        return run_review(options(repository.path, run_analyzers=True), ignore_event)
+
+    missing = "is no directory of the checkout; install it"
+    assert gap(reviewed()).endswith(missing)
+    (repository.path / "web").mkdir()
+    (repository.path / "web/modules").symlink_to("/etc")
+    assert gap(reviewed()).endswith(missing)
+    (repository.path / "web/modules").unlink()
+    repository.write({"web/modules/word": "BAD\n"})
+    assert found(reviewed()) == [("import.grumble.bad", "app/old.cob", 4)]
+
+
+def test_dependencies_that_are_committed_are_the_changes_own(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, GRUMBLE)
+    why = gap(review(tmp_path, dependencies=["m"], head={**HEAD, "m/x.js": "export {};\n"}))
+    assert why.endswith("is committed; name directories that are not")
+
+
+@pytest.mark.parametrize("path", [".git", "../x", "/etc", ".diffcourt/state", "a//b"])
+def test_dependencies_lie_in_the_checkout_and_are_not_ours(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ConfigError, match=r"analyzers\.grumble\.dependencies: "):
+        review(tmp_path, dependencies=[path])
 
 
 # --- who decides ----------------------------------------------------------------------------------
