@@ -20,7 +20,7 @@ from orchestrator.code_review.agents import (
     planning,
     shared_opening,
 )
-from orchestrator.code_review.agents.files_read import files_read
+from orchestrator.code_review.agents.files_read import files_read, hunks_read
 from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, reading_depth, waivers
@@ -143,7 +143,9 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     found = await build_findings(
         state.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
     )
-    checked = reading_depth.list_checked(calls, files_read(state), state.catalog.languages)
+    checked = reading_depth.list_checked(
+        calls, files_read(state), state.catalog.languages, await hunks_read(state)
+    )
     day = await waivers.run_day(policy, state.journal)
     paths = await state.workspace.contents.paths("head") if policy.waivers else ()
     state.synthesis = replace(

@@ -34,9 +34,12 @@ def render_skipped(page: Page, verdict: Verdict) -> list[str]:
 
 
 def describe_depth(verdict: Verdict) -> str:
-    """How many files were read as code, as text and not at all; empty where all were as code."""
+    """How many files were read as code, as text and not at all, and what no agent has read.
+
+    Empty where all were read as code, and by an agent where there is a model.
+    """
     files, depth = count_noun(verdict.change.files, "file"), verdict.depth
-    if not depth.text + depth.none:
+    if not depth.text + depth.none + depth.unread_hunks:
         return ""
     text = [entry for entry in verdict.checked if entry.depth == "text"]
     seen = {entry.path for entry in verdict.checked}
@@ -47,7 +50,15 @@ def describe_depth(verdict: Verdict) -> str:
         _count_kinds(depth.text, "as text only", map(_name_text, text)),
         _count_kinds(depth.none, "not read", map(_name_skip, none)),
     ]
-    return f"{files}: {', '.join(part for part in parts if part)}"
+    unread = [
+        f"{escape_line(entry.path)}:{hunk.first}"
+        for entry in verdict.checked
+        for hunk in entry.hunks
+        if not hunk.read_by
+    ]
+    hunks = f"; {len(unread):,} of {count_noun(depth.hunks, 'hunk')} by no agent"
+    named = f" ({', '.join([*unread[:EXAMPLES], *(['...'] if len(unread) > EXAMPLES else [])])})"
+    return f"{files}: {', '.join(part for part in parts if part)}{hunks + named if unread else ''}"
 
 
 def _count_kinds(count: int, how: str, kinds: Iterable[str]) -> str:

@@ -229,7 +229,7 @@ async def test_what_agents_with_a_model_are_shown_is_read_as_code_once_they_repo
         repo, ScriptedModel({"generalist": [reports(summary="Read.")]}), adjust=alone
     )
     assert {entry.path: entry.read_by for entry in read.checked} == {"main.cob": ("generalist",)}
-    assert read.depth == DepthCounts(code=1, text=0, none=1, share_as_code=0.5)
+    assert read.depth == DepthCounts(code=1, text=0, none=1, share_as_code=0.5, hunks=1)
     assert "main.cob" not in gaps(read)
     failing = ScriptedModel({"generalist": [ModelError("no")] * 9})
     silent = await review(repo, failing, adjust=alone)

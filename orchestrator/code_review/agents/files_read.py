@@ -1,11 +1,52 @@
-"""Which changed files agents with a model have read."""
+"""Which changed files, and which of their hunks, agents with a model have read."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct, field
 
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.change.numbered_diff import FileDiff
 from orchestrator.code_review.review_state import ReviewState, Round
-from orchestrator.engine.tool_call_records import calls_under
+from orchestrator.code_review.verdict.depth import HunkReaders
+from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 
 READING_TOOLS = frozenset({"read_file", "git_diff"})
+
+_NUMBERED = re.compile(r"([ \d]{5}|\d{6,}) ([ \d]{5}|\d{6,}) ([-+ ]?)")
+_PAGE_OF_FILE = re.compile(r".* \((head|base)\), lines (\d+) to (\d+) of \d+")
+_CONTINUED = "[continued: "
+
+
+class _Lines(Struct):
+    """Numbers of lines in head and in base."""
+
+    head: set[int] = field(default_factory=set)
+    base: set[int] = field(default_factory=set)
+
+    def add(self, line: str) -> str:
+        """Add the numbers before a line of a diff; returns its sign: + - or space."""
+        found = _NUMBERED.match(line)
+        if found is None:
+            return ""
+        if found[1].strip():
+            self.base.add(int(found[1]))
+        if found[2].strip():
+            self.head.add(int(found[2]))
+        return found[3]
+
+
+class _Hunk(Struct):
+    """What a hunk adds and takes away."""
+
+    added: set[int] = field(default_factory=set)
+    removed: set[int] = field(default_factory=set)
+
+    def within(self, seen: _Lines) -> bool:
+        """Whether all that it adds was seen, or all that it takes away where it adds nothing."""
+        return self.added <= seen.head if self.added else self.removed <= seen.base
 
 
 def files_read(state: ReviewState) -> dict[str, set[str]]:
@@ -16,25 +57,115 @@ def files_read(state: ReviewState) -> dict[str, set[str]]:
     counts.
     """
     found: dict[str, set[str]] = {}
-    if not has_model(state.settings):
-        return found
-    for done in state.rounds:
-        ended = {result.agent for result in done.results if result.status == "ok"}
-        for agent in ended:
-            for path in _paths_read(state, done, agent):
-                found.setdefault(path, set()).add(agent)
+    for done, agent in _reports(state):
+        shown, given = _shown(state, done, agent)
+        called = {str(call.arguments.get("path", "")) for call in _calls(state, done, agent)}
+        for path in shown | (called & given):
+            found.setdefault(path, set()).add(agent)
     return found
 
 
-def _paths_read(state: ReviewState, done: Round, agent: str) -> set[str]:
+async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
+    """Path → the hunks of the files that somebody must look at, and who read each; offline none."""
+    if not has_model(state.settings):
+        return {}
+    diffs = await reviewer_assignment.diffs_by_path(state)
+    everything: set[tuple[str, str]] = set()
+    seen: dict[tuple[str, str], _Lines] = defaultdict(_Lines)
+    for done, agent in _reports(state):
+        everything |= {(path, agent) for path in _shown(state, done, agent)[0]}
+        for call in _calls(state, done, agent):
+            for path, lines in _lines_shown(call, diffs):
+                seen[path, agent].head |= lines.head
+                seen[path, agent].base |= lines.base
+    agents = sorted({agent for _, agent in (*everything, *seen)})
+    files = state.workspace.files
+    return {
+        path: tuple(
+            _readers(
+                hunk,
+                [
+                    agent
+                    for agent in agents
+                    if (path, agent) in everything
+                    or ((path, agent) in seen and hunk.within(seen[path, agent]))
+                ],
+            )
+            for hunk in _hunks(part)
+        )
+        for path, part in diffs.items()
+        if path in files and not state.workspace.left_out(files[path])
+    }
+
+
+def _reports(state: ReviewState) -> Iterator[tuple[Round, str]]:
+    """The agents with a model that ended a round with a report."""
+    if has_model(state.settings):
+        for done in state.rounds:
+            for agent in sorted({r.agent for r in done.results if r.status == "ok"}):
+                yield done, agent
+
+
+def _shown(state: ReviewState, done: Round, agent: str) -> tuple[set[str], set[str]]:
+    """The files whose whole diff an agent was shown, and all that it was given."""
     given = {path: None for task in done.plan.tasks if task.agent == agent for path in task.paths}
     in_task, _ = reviewer_assignment.fit_rest(state, given)
-    shown = {path for path in given if path not in state.not_in_opening} | set(in_task)
-    called = {
-        str(call.arguments.get("path", ""))
-        for task in done.tasks
-        if task.spec.name == agent
-        for call in calls_under(state.journal, task.key)
-        if call.tool in READING_TOOLS and call.ok
-    }
-    return shown | (called & given.keys())
+    return {path for path in given if path not in state.not_in_opening} | set(in_task), set(given)
+
+
+def _calls(state: ReviewState, done: Round, agent: str) -> Iterator[ToolCallRecord]:
+    for task in done.tasks:
+        if task.spec.name == agent:
+            for call in calls_under(state.journal, task.key):
+                if call.tool in READING_TOOLS and call.ok:
+                    yield call
+
+
+def _lines_shown(
+    call: ToolCallRecord, diffs: Mapping[str, FileDiff]
+) -> Iterator[tuple[str, _Lines]]:
+    """The lines of changed files that a call showed."""
+    lines = call.content.split("\n")
+    path = str(call.arguments.get("path", ""))
+    if call.tool == "read_file":
+        for line in lines:
+            if page := _PAGE_OF_FILE.fullmatch(line.partition("; continue")[0]):
+                numbers = set(range(int(page[2]), int(page[3]) + 1))
+                is_head = page[1] == "head"
+                yield path, _Lines(numbers if is_head else set(), set() if is_head else numbers)
+                return
+        return
+    headers = {part.lines[0]: path for path, part in diffs.items() if part.lines}
+    current, found = "", _Lines()
+    for line in lines:
+        header = line.removeprefix(_CONTINUED).removesuffix("]")
+        if header in headers:
+            yield current, found
+            current, found = headers[header], _Lines()
+        else:
+            found.add(line)
+    yield current, found
+
+
+def _hunks(part: FileDiff) -> Iterable[_Hunk]:
+    """The hunks of a file's numbered diff; none of a file without text."""
+    hunks: list[_Hunk] = []
+    for line in part.lines:
+        if line.startswith("@@ "):
+            hunks.append(_Hunk())
+        elif hunks:
+            numbers = _Lines()
+            kind = numbers.add(line)
+            hunks[-1].added |= numbers.head if kind == "+" else set()
+            hunks[-1].removed |= numbers.base if kind == "-" else set()
+    return hunks
+
+
+def _readers(hunk: _Hunk, agents: Iterable[str]) -> HunkReaders:
+    numbers = hunk.added or hunk.removed
+    return HunkReaders(
+        first=min(numbers, default=1),
+        last=max(numbers, default=1),
+        side="head" if hunk.added else "base",
+        read_by=tuple(agents),
+    )

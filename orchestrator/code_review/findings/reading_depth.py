@@ -8,21 +8,26 @@ from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.evidence_from_journal import Call
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.depth import Checked, DepthCounts
+from orchestrator.code_review.verdict.depth import Checked, DepthCounts, HunkReaders
 from orchestrator.code_review.verdict.model import Skipped
 
 EXECUTABLE = "100755"
 TEXT_ONLY = "only its text was searched"
+NO_HUNKS: Mapping[str, tuple[HunkReaders, ...]] = {}
 NOTHING_READ = "nothing of the change was read as code"
 
 
 def list_checked(
-    calls: Sequence[Call], agents: Mapping[str, Collection[str]], languages: LanguagesFile
+    calls: Sequence[Call],
+    agents: Mapping[str, Collection[str]],
+    languages: LanguagesFile,
+    hunks: Mapping[str, tuple[HunkReaders, ...]] = NO_HUNKS,
 ) -> tuple[Checked, ...]:
     """The files that tools examined, in which calls, and how deep they were read.
 
     Args:
         agents: path → the agents that read it.
+        hunks: path → who read each hunk.
     """
     by: dict[str, set[str]] = {}
     refs: dict[str, set[str]] = {}
@@ -43,6 +48,7 @@ def list_checked(
             depth="code" if path in as_code else "text",
             template="" if path in as_code else languages.template_of(path),
             read_by=tuple(sorted(agents.get(path, ()))),
+            hunks=hunks.get(path, ()),
         )
         for path in sorted(by)
     )
@@ -50,7 +56,9 @@ def list_checked(
 
 def count_depths(files: Sequence[ChangedFile], checked: Iterable[Checked]) -> DepthCounts:
     """How many of the files were read how, and the share of their changed lines read as code."""
-    depths = {entry.path: entry.depth for entry in checked}
+    entries = list(checked)
+    depths = {entry.path: entry.depth for entry in entries}
+    hunks = [hunk for entry in entries for hunk in entry.hunks]
     lines = {file.path: max(1, len(file.added) + len(file.removed)) for file in files}
     found = [depths.get(path, "none") for path in lines]
     read = sum(count for path, count in lines.items() if depths.get(path) == "code")
@@ -59,6 +67,8 @@ def count_depths(files: Sequence[ChangedFile], checked: Iterable[Checked]) -> De
         text=found.count("text"),
         none=found.count("none"),
         share_as_code=round(read / sum(lines.values()), 3) if lines else 1.0,
+        hunks=len(hunks),
+        unread_hunks=sum(not hunk.read_by for hunk in hunks),
     )
 
 

@@ -10,6 +10,20 @@ Depth = Literal["code", "text", "none"]
 """How a file was read: in its language, as text without one, or not at all."""
 
 
+class HunkReaders(Strict, frozen=True):
+    """A hunk of the change, and the agents with a model that read all of it."""
+
+    first: Annotated[int, Meta(ge=1, description="the first line that it adds")]
+    last: Annotated[int, Meta(ge=1, description="the last line that it adds")]
+    side: Annotated[
+        Literal["head", "base"],
+        Meta(description="base: it adds none, and the lines are those that it removes"),
+    ]
+    read_by: Annotated[
+        tuple[str, ...], Meta(description="empty: analyzers alone; see by of the file")
+    ]
+
+
 class Checked(Strict, frozen=True):
     """A changed file and what looked at it."""
 
@@ -34,6 +48,10 @@ class Checked(Strict, frozen=True):
             "git_diff for it, and ended with a report"
         ),
     ] = ()
+    hunks: Annotated[
+        tuple[HunkReaders, ...],
+        Meta(description="of a review with a model, where its agents look at the file"),
+    ] = ()
 
 
 class DepthCounts(Strict, frozen=True):
@@ -46,3 +64,7 @@ class DepthCounts(Strict, frozen=True):
         UnitFloat,
         Meta(description="of the changed lines, in files read as code; a file counts at least one"),
     ] = 1.0
+    hunks: Annotated[int, Meta(ge=0, description="of checked; offline 0")] = 0
+    unread_hunks: Annotated[
+        int, Meta(ge=0, description="those of hunks that no agent read as a whole")
+    ] = 0

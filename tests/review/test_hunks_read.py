@@ -1,0 +1,105 @@
+"""Which hunks of a change agents with a model have read, and what is said of the others."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.types import Json
+from orchestrator.report.review_gaps_text import describe_depth
+from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
+from tests.providers.whole_kit import reports
+from tests.review.review_kit import change, review
+
+pytestmark = pytest.mark.anyio
+
+OLD = [f"VALUE_{n} = {n}\n" for n in range(400)]
+NEW = [f"VALUE_{n} = {n + (n in {9, 199, 399})}\n" for n in range(400)]
+Hunks = list[tuple[int, int, str, tuple[str, ...]]]
+
+
+def with_little_room(settings: Settings) -> Settings:
+    auto = replace(settings.auto, tokens_per_agent=100)
+    return replace(settings, provider="scripted", judge=False, pattern="single", auto=auto)
+
+
+async def read_with(
+    tmp_path: Path, base: dict[str, str], head: dict[str, str], *calls: tuple[str, dict[str, Json]]
+) -> Verdict:
+    replies = [*([tool_call_reply(*calls)] if calls else []), reports(summary="Read.")]
+    repo = change(tmp_path, base, head)
+    return await review(repo, ScriptedModel({"generalist": replies}), adjust=with_little_room)
+
+
+def hunks(verdict: Verdict, path: str = "a.py") -> Hunks:
+    (entry,) = (entry for entry in verdict.checked if entry.path == path)
+    return [(hunk.first, hunk.last, hunk.side, hunk.read_by) for hunk in entry.hunks]
+
+
+async def test_a_hunk_is_read_by_who_was_shown_all_its_lines(tmp_path: Path) -> None:
+    verdict = await read_with(
+        tmp_path,
+        {"a.py": "".join(OLD)},
+        {"a.py": "".join(NEW)},
+        ("read_file", {"path": "a.py", "start": 190, "end": 210}),
+        ("read_file", {"path": "a.py", "start": 1, "end": 20, "side": "base"}),
+    )
+    assert hunks(verdict) == [
+        (10, 10, "head", ()),
+        (200, 200, "head", ("generalist",)),
+        (400, 400, "head", ()),
+    ]
+    assert (verdict.depth.hunks, verdict.depth.unread_hunks) == (3, 2)
+    said = "1 file: 1 read as code; 2 of 3 hunks by no agent (a.py:10, a.py:400)"
+    assert describe_depth(verdict) == said
+
+
+async def test_the_diff_of_a_file_shows_all_its_hunks(tmp_path: Path) -> None:
+    verdict = await read_with(
+        tmp_path,
+        {"a.py": "".join(OLD), "b.py": "X = 1\n" * 40},
+        {"a.py": "".join(NEW), "b.py": "Y = 1\n" * 40},
+        ("git_diff", {"path": "a.py"}),
+    )
+    assert {readers for *_, readers in hunks(verdict)} == {("generalist",)}
+    assert {readers for *_, readers in hunks(verdict, "b.py")} == {()}
+
+
+async def test_the_diff_of_all_files_counts_for_each_that_it_shows(tmp_path: Path) -> None:
+    wide = {f"{name}.py": f"X = '{name * 90}'\n" * 400 for name in "abc"}
+    whole = await read_with(tmp_path, {}, wide, ("git_diff", {}))
+    read = {path: hunks(whole, path)[0][-1] for path in wide}
+    assert sorted(read.values()) == [(), (), ("generalist",)]
+
+
+async def test_a_page_of_a_long_hunk_is_not_all_of_it(tmp_path: Path) -> None:
+    long = {"a.py": "".join(f"VALUE_{n} = '{'x' * 90}'\n" for n in range(900))}
+    first = await read_with(tmp_path / "1", {}, long, ("git_diff", {"path": "a.py"}))
+    assert hunks(first) == [(1, 900, "head", ())]
+    second: dict[str, Json] = {"path": "a.py", "offset": 450}
+    pages = ("git_diff", {"path": "a.py"}), ("git_diff", second)
+    both = await read_with(tmp_path / "2", {}, long, *pages)
+    assert hunks(both) == [(1, 900, "head", ("generalist",))]
+
+
+async def test_what_a_hunk_only_removes_is_seen_in_base(tmp_path: Path) -> None:
+    files = {"a.py": "".join(OLD)}, {"a.py": "".join(OLD[:200] + OLD[210:])}
+    page: dict[str, Json] = {"path": "a.py", "start": 195, "end": 215}
+    head = await read_with(tmp_path / "1", *files, ("read_file", page))
+    assert hunks(head) == [(201, 210, "base", ())]
+    base = await read_with(tmp_path / "2", *files, ("read_file", {**page, "side": "base"}))
+    assert hunks(base) == [(201, 210, "base", ("generalist",))]
+
+
+async def test_the_opening_shows_small_changes_whole_and_offline_nobody_reads_hunks(
+    tmp_path: Path,
+) -> None:
+    small = {"a.py": "X = 1\n"}, {"a.py": "X = 2\n"}
+    shown = await read_with(tmp_path / "1", *small)
+    assert hunks(shown) == [(1, 1, "head", ("generalist",))]
+    assert describe_depth(shown) == ""
+    offline = await review(change(tmp_path / "2", *small))
+    assert hunks(offline) == []
+    assert (offline.depth.hunks, offline.depth.unread_hunks) == (0, 0)
