@@ -29,7 +29,9 @@ _ROLES = frozenset(["Role", "ClusterRole"])
 _BINDINGS = frozenset(["RoleBinding", "ClusterRoleBinding"])
 _ANONYMOUS = frozenset(["system:anonymous", "system:unauthenticated"])
 _EVERY_ACCOUNT = re.compile(r"system:(?:serviceaccounts(?::.*)?|authenticated)")
-_MEANT_FOR_ALL = frozenset(["system:public-info-viewer", "system:discovery"])
+_MEANT_FOR_ALL = frozenset(
+    ["system:public-info-viewer", "system:discovery", "system:service-account-issuer-discovery"]
+)
 _SHARED_GROUPS = frozenset(["*", "", "apps", "batch", "rbac.authorization.k8s.io"])
 _CONTAINER_LISTS = frozenset(["containers", "initContainers", "ephemeralContainers"])
 
@@ -83,7 +85,9 @@ def _wildcards(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
         if len(star) == 2 and shared and rule.find("resourceNames") is None:
             place = Place(("rules", "verbs"), star[0], star[0])
             message = "The role may do everything with every resource"
-            yield found.finding("k8s-rbac-wildcard", path, message, place)
+            whole = found.kind == "ClusterRole"
+            code = "k8s-rbac-wildcard" if whole else "k8s-rbac-namespace-wildcard"
+            yield found.finding(code, path, message, place)
 
 
 def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:

@@ -56,7 +56,7 @@ async def test_an_object_that_becomes_dangerous_is_new_though_its_line_is_not(
     tmp_path: Path,
 ) -> None:
     head = (
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: all}\nrules:\n"
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\nrules:\n"
         "  - apiGroups: ['']\n    verbs: ['*']\n    resources: ['%s']\n"
     )
     repo = change(tmp_path, {"role.yaml": head % "pods"}, {"role.yaml": head % "*"})
