@@ -11,6 +11,8 @@ from orchestrator.checks.templates.dialects import Dialect
 from orchestrator.checks.templates.page_scanner import Attribute, Element, Page, Place, Tag
 
 _SHOWN = 3  # lines of a tag that identify it
+_LOOKED_AT = 1000  # characters of a value, and around a tag in a script, that are looked at
+_ASSIGNED_IN = 1 << 18  # characters of a page in which values of its own are looked for
 _NAMED = 60  # characters of a value that a message repeats
 
 _ADDRESSES = frozenset({"href", "src", "action", "formaction", "xlink:href"})
@@ -23,10 +25,17 @@ _NUMERIC = frozenset(
 _IN_SCRIPT = frozenset({"script", "string", "template"})
 _HANDLER = re.compile(r"on[a-z]{3,}")
 _JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?i)(?:^|[\W_])(?:id|pk|count|length|size|total|num|number|page|index|year|month|day|limit|offset"
+    r"|max|min|width|height|level|version)\s*$"
+)
 _QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
 _SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel")
 _OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
 _SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
+
+_MAIL = re.compile(r"(?i)(?:^|[/_.-])(?:e?mails?|sms|subject)(?:[/_.-]|$)")
+_LESS_IN_MAIL = frozenset({"raw", "autoescape"})  # no script runs there
 
 _MESSAGES = {
     "raw": "A value is printed without escaping",
@@ -45,7 +54,9 @@ _MESSAGES = {
 def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterator[RawFinding]:
     """What is wrong in a template; the codes are the dialect's name and the kind of defect."""
     judge = _Judge(page, dialect)
-    for kind, start, end, value in judge.all():
+    mail = _MAIL.search(path) is not None
+    for defect, start, end, value in judge.all():
+        kind = "markup" if mail and defect in _LESS_IN_MAIL else defect
         first, last = judge.line(start), judge.line(end - 1)
         shown = " ".join(value.split())
         shown = shown if len(shown) <= _NAMED else f"{shown[:_NAMED]}…"
@@ -106,7 +117,7 @@ class _Judge:
         for way in dialect.unescaped:
             found = way.fullmatch(tag.source)
             if found:
-                return self._unescaped(tag, found["value"].strip(), place)
+                return self._unescaped(tag, found["value"].strip()[:_LOOKED_AT], place)
         if tag.kind != "value":
             return "", ""
         value = self._value(tag)
@@ -122,7 +133,9 @@ class _Judge:
         if self._dialect.request.fullmatch(_base(value)):
             return "request", value
         if place.where in _IN_SCRIPT and self._runs(place.element):
-            whole = self._page.text[place.start : place.end].strip() == tag.source
+            if place.where == "script" and _NUMBER.search(value):
+                return "", ""
+            whole = self._is_all_of(place.start, place.end, tag)
             return ("markup" if whole and place.where == "script" else "script-raw"), value
         return ("markup" if self._dialect.markup.search(value) else "raw"), value
 
@@ -131,7 +144,7 @@ class _Judge:
         dialect, attribute = self._dialect, place.attribute
         requested = dialect.request.fullmatch(_base(value)) is not None
         if attribute is not None:
-            whole = self._text(attribute).strip() == tag.source
+            whole = self._is_all_of(attribute.start, attribute.end, tag)
             if whole and requested and attribute.name in _ADDRESSES:
                 return "address"
         if dialect.plain.search(value):
@@ -140,8 +153,11 @@ class _Judge:
             if place.where in _IN_SCRIPT and self._runs(place.element):
                 return self._kind_in_script(place.where, requested=requested)
             return ""
-        before = self._page.text[attribute.start : tag.start]
-        if _HANDLER.fullmatch(attribute.name) or _JAVASCRIPT.match(before):
+        text = self._page.text
+        if _HANDLER.fullmatch(attribute.name) or _JAVASCRIPT.match(
+            text, attribute.start, tag.start
+        ):
+            before = text[max(attribute.start, tag.start - _LOOKED_AT) : tag.start]
             inside = "template" if _in_string(before) else "script"
             return self._kind_in_script(inside, requested=requested)
         if place.where != "unquoted" or attribute.name in _NUMERIC:
@@ -165,7 +181,7 @@ class _Judge:
         dialect = self._dialect
         name, value = attribute.name, self._text(attribute)
         if dialect.attributes.fullmatch(name):
-            value = value.strip()
+            value = value.strip()[:_LOOKED_AT]
             harmless = dialect.harmless.search(value) or self._is_constant(value)
             if value and not harmless:
                 asked = dialect.request.fullmatch(value)
@@ -201,8 +217,8 @@ class _Judge:
 
     def _is_harmless(self, tag: Tag) -> bool:
         dialect, value = self._dialect, self._value(tag)
-        found = (dialect.encoded, dialect.harmless, dialect.plain)
-        return any(each.search(tag.source) for each in found) or self._is_constant(value)
+        encoded = dialect.encoded.search(tag.source) or dialect.harmless.search(tag.source)
+        return bool(encoded or dialect.plain.search(value)) or self._is_constant(value)
 
     def _forms(self, token: re.Pattern[str]) -> Iterator[Found]:
         page = self._page
@@ -227,6 +243,14 @@ class _Judge:
             return False
         return action is None or _OWN_ACTION.fullmatch(self._text(action)) is not None
 
+    def _is_all_of(self, start: int, end: int, tag: Tag) -> bool:
+        """Whether a tag is all that stands between two places, but for white space."""
+        text = self._page.text
+        return not (
+            text[max(start, tag.start - _LOOKED_AT) : tag.start].strip()
+            or text[tag.end : min(end, tag.end + _LOOKED_AT)].strip()
+        )
+
     def _runs(self, script: Element | None) -> bool:
         """Whether a script is a program and not data."""
         kind = script.find("type") if script else None
@@ -238,7 +262,8 @@ class _Judge:
     def _value(self, tag: Tag) -> str:
         kinds = [each for each in self._dialect.tags if tag.source.startswith(each.opens)]
         kind = max(kinds, key=lambda each: len(each.opens))
-        return tag.source.removeprefix(kind.opens).removesuffix(kind.closes).strip(" \t\r\n-+=")
+        value = tag.source.removeprefix(kind.opens).removesuffix(kind.closes)
+        return value.strip(" \t\r\n-+=")[:_LOOKED_AT]
 
     def _is_constant(self, value: str) -> bool:
         base = _base(value)
@@ -250,7 +275,7 @@ class _Judge:
     def _names(self) -> frozenset[str]:
         """The names that this page itself gives values which do no harm, and no others."""
         all_values, safe_values = Counter[str](), Counter[str]()
-        for found in self._dialect.assigned.finditer(self._page.text):
+        for found in self._dialect.assigned.finditer(self._page.text, 0, _ASSIGNED_IN):
             name = next(filter(None, found.groups()))
             all_values[name] += 1
             if self._dialect.assigned_safe.match(self._page.text, found.end()):

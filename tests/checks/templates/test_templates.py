@@ -154,6 +154,11 @@ HOSTILE = {
     "spaces": BASE + "<p>{{ x" + " " * 500_000 + "|safe }}",
     "bars": BASE + "<p>{{ x" + "|y" * 200_000 + " }}",
     "parentheses": BASE + "<p>{{ x" + "(" * 200_000 + "|safe }}",
+    "handler": BASE + "<p onclick=\"f('" + "{{ a }} " * 60_000 + "')\">",
+    "script": BASE + "<p><script>" + "{{ a|safe }} " * 60_000 + "</script>",
+    "url": BASE + "<a href='" + "{{ request.args.a }} " * 60_000 + "'>",
+    "conditions": BASE + "<script>let a = '{{ " + "if " * 300_000 + "}}'</script>",
+    "includes": "<p>" + '{% include "a" with ' * 100_000,
     "forms": BASE + "{% load a %}" + "<form method=post>" * 50_000,
 }
 
