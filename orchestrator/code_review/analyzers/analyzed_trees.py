@@ -67,23 +67,26 @@ async def analyzed_tree(
     Raises:
         OSError: it cannot be written.
     """
-    files = _regular(await workspace.contents.paths(side))
-    exported, _ = await workspace.side(side, list(files))
-    root = exported.root.resolve()
-    before = _regular(await workspace.contents.paths("base"))
-    differ = frozenset(
-        path
-        for path in files.keys() | before.keys()
-        if files.get(path) != before.get(path) and is_config(path)
-    )
+    head = _regular(await workspace.contents.paths("head"))
+    base = _regular(await workspace.contents.paths("base"))
+    if side == "base":
+        differ = frozenset(path for path in base if head.get(path) != base[path])
+        paths, from_base = set(base), differ
+    else:
+        changed = (path for path in head.keys() | base.keys() if head.get(path) != base.get(path))
+        differ = frozenset(filter(is_config, changed))
+        from_base = differ & base.keys()
+        paths = (head.keys() - differ) | from_base
+    exported, _ = await workspace.side("head", sorted(paths - from_base))
     if not differ and not links:
-        return AnalyzedTree(root, files)
-    base, _ = await workspace.side("base", sorted(differ & before.keys()))
-    paths = (files.keys() - differ) | (before.keys() & differ)
+        return AnalyzedTree(exported.root.resolve(), paths)
+    before, _ = await workspace.side("base", sorted(from_base))
+    # To link files takes a fraction of the time of writing them, and most are the same in base.
+    sources = {path: before.root if path in from_base else exported.root for path in paths}
     target = workspace.root / name
-    sources = {path: base.root if path in differ else root for path in paths}
-    await anyio.to_thread.run_sync(_copy, sources, links, target)
-    return AnalyzedTree(target.resolve(), paths, differ, links.values())
+    await anyio.to_thread.run_sync(_link, sources, links, target)
+    as_in_base = differ if side == "head" else frozenset[str]()
+    return AnalyzedTree(target.resolve(), paths, as_in_base, links.values())
 
 
 def _regular(listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
@@ -91,7 +94,7 @@ def _regular(listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     return {path: blob for path, (mode, blob) in listed.items() if mode.startswith("100")}
 
 
-def _copy(sources: Mapping[str, Path], links: Mapping[str, Path], target: Path) -> None:
+def _link(sources: Mapping[str, Path], links: Mapping[str, Path], target: Path) -> None:
     """Link files of ours into a new directory; a file that could not be exported is left out."""
     target.mkdir()
     with SafeDirectory(target) as tree:

@@ -401,6 +401,7 @@ EMPTY = "report.write_text('{\"runs\": []}')\n"
         ("import sys; sys.exit(7)", "ended with exit code 7: it printed no error"),
         ("import os; os.kill(os.getpid(), 11)", "ended with signal 11"),
         ("import time; time.sleep(60)", "grumble ran longer than 1.5 s"),
+        ("bytearray(1 << 30)", "wrote no report.*: MemoryError"),
         ("while True: print('x' * 99999)", "grumble printed more than 1000000 bytes"),
         (WRITE + "report.write_text('no report')", "is in no known format"),
         (WRITE + "report.write_text('{' * 99999)", "is in no known format"),
@@ -417,6 +418,7 @@ def test_a_failure_is_a_named_gap_and_the_other_analyzers_count(
     fewer = partial(Limits, output=1_000_000)
     monkeypatch.setattr(f"{configured_analyzers.__name__}.Limits", fewer)
     monkeypatch.setattr(configured_analyzers, "LARGEST", 1_000_000)
+    monkeypatch.setattr(configured_analyzers, "DATA", 500 << 20)
     install(programs, text)
     install(programs, GRUMBLE, "other")
     one = {"command": COMMAND, "files": ["*.cob"], "timeout": 1.5 if "sleep" in text else 30}
