@@ -109,7 +109,7 @@ class ChangedFile:
 
     def place(self, control: Control) -> int:
         """The line of head that stands where a removed control stood, or that is next to it."""
-        first, last = self.head.scopes[control.scope]
+        first, last = self.head.scopes.get(control.scope, self.head.scopes[""])
         lines = self.text.head
         head = next(
             head

@@ -12,6 +12,8 @@ from orchestrator.checks.removed_controls.lost_wrapping import tell_other_lines
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
 KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
+LEAST, LEFT = 3, 0.8  # lines, and their share of those in head, that were there before as well
+MOSTLY_GONE = 3  # lines that go for each that comes, where a change mostly takes out
 NEW_LINES = 2  # added to the function, with which it does not do the same in another way
 SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
 SHOWN = 90  # characters of a control in a message
@@ -22,6 +24,7 @@ _DISCLOSED = ("disclosure", "This is no longer taken out before it is passed on"
 _AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
+_CONSTANT = re.compile(r"= *(?:[\d_ *.]+|True|False|[A-Z][A-Z\d_.]*)$")
 # A match of the whole text, and calls that accept more.
 _WEAKER: Mapping[str, frozenset[str]] = {
     "fullmatch": frozenset({"match", "search", "findall"}),
@@ -87,22 +90,27 @@ class Losses:
     def is_rewritten(self, control: Control, *, share: float = SIMILAR) -> bool:
         """Whether the change writes a control of the same words, wherever."""
         own = control.words
-        return any(len(own & new) >= share * len(own) for _, new in self._new) if own else False
+        texts = frozenset(word for word in own if word[0] in "'\"")
+        return any(
+            len(own & new) >= share * len(own) and texts <= new for _, new in self._new if own
+        )
 
     def is_same_work(self, file: ChangedFile, control: Control, *, new: int = NEW_LINES) -> bool:
         """Whether the function that held a control still does what it did, and only that."""
         if control.scope not in file.head.scopes:
             return False
         before, after = file.scope_lines(control.scope)
-        kept = (before & after).total()
-        return kept >= KEPT * before.total() and (after - before).total() <= new
+        kept, came = (before & after).total(), (after - before).total()
+        if came > max(new, (before - after).total() // MOSTLY_GONE):
+            return False
+        return kept >= KEPT * before.total() or kept >= max(LEAST, LEFT * after.total())
 
     def uses_value(self, file: ChangedFile, control: Control) -> bool:
         """Whether the function still uses a value that the control was about, or what it is of."""
         values = control.values | {
             word
             for other in file.base.controls
-            if other.kind == "setting" and other.scope == control.scope
+            if other.kind in {"setting", "variable"} and other.scope == control.scope
             if other.name in control.values
             for word in other.words - {other.name}
         }
@@ -136,20 +144,34 @@ class Losses:
             return None
         parts = split_words(control.words)
         strict = control.effect in {"raise", "reject"}
-        if parts & words.BOUND and re.search(r"[<>]", control.text):
+        bounds = parts & words.BOUND or (strict and words.TOO_MUCH.search(control.rejection))
+        if bounds and words.LIMITS.search(control.text):
             return "bound-removed", "The limit is no longer enforced", 0.8
+        concerns = self._concerns(control, parts)
+        if words.EMPTINESS.search(control.text):
+            strict, concerns = strict and concerns, strict and concerns
         refuses = words.REFUSAL.search(control.rejection)
-        concerns = not parts.isdisjoint(words.SECURITY) or any(
-            map(words.INJECTED.match, control.words)
-        )
-        matches = re.search(r"\.(?:match|fullmatch|search|findall)\(", control.text)
-        if (strict and (refuses or concerns or matches)) or (not strict and concerns):
+        if (
+            (strict and (refuses or words.MATCHES.search(control.text)))
+            or concerns
+            or (control.effect == "value" and words.DENIAL.search(control.rejection))
+        ):
             return (
                 "guard-removed",
                 "The request or value is no longer rejected",
                 0.8 if strict else 0.6,
             )
         return None
+
+    @staticmethod
+    def _concerns(control: Control, parts: frozenset[str]) -> bool:
+        """Whether a condition is about a right, an owner, or what a value carries."""
+        return bool(
+            not parts.isdisjoint(words.SECURITY)
+            or any(map(words.INJECTED.match, control.words))
+            or words.OWNERS.search(control.text)
+            or words.PREDICATE.search(control.text)
+        )
 
     def _message_kept(self, control: Control) -> bool:
         """Whether the change writes the same rejection elsewhere, with another condition."""
@@ -176,8 +198,13 @@ class Losses:
         if not control.words.isdisjoint(words.LEGACY):
             return None
         parts = split_words(control.words) - words.VALUES
-        concerns = not parts.isdisjoint(words.SECURITY) or "'..'" in control.words
-        if concerns and self.uses_value(file, control) and not self.is_rewritten(control):
+        if words.EMPTINESS.search(control.text) and parts.isdisjoint(words.SECURITY):
+            return None
+        if (
+            self._concerns(control, parts)
+            and self.uses_value(file, control)
+            and not self.is_rewritten(control)
+        ):
             return "condition-weakened", "The condition no longer asks for this", 0.6
         return None
 
@@ -186,6 +213,8 @@ class Losses:
         name = control.name
         if self._calls[name.lstrip("_")] >= 0 or name in _WEAKER:
             return self._loosened_call(file, control)
+        if special := self._special_call(file, control):
+            return special
         strong = words.SAFE_CALL.search(name) or words.RENEWAL.match(name)
         new = 1 if name in _TAKE_OUT else 2 * NEW_LINES if strong else NEW_LINES
         same = self.is_same_work(file, control, new=new)
@@ -193,10 +222,51 @@ class Losses:
             return "session-kept", "The session or token is no longer renewed or revoked", 0.8
         if same and name in _TAKE_OUT and words.CREDENTIAL_HEADERS.search(control.text):
             return None if self.is_rewritten(control) else _DISCLOSED
+        if same and self._checked_within(control):
+            return "check-removed", "The check is no longer made", 0.7
         strips = name in words.STRIPS and any(map(words.INJECTED.match, control.words))
         if not same or not (strips or words.is_check(name)) or self._has_successor(control):
             return None
         return self._unchecked(file, control)
+
+    def _checked_within(self, control: Control) -> bool:
+        """Whether the call is of a function that goes as well, and that checks or makes safe."""
+        return control.name in self._lost_helpers
+
+    @cached_property
+    def _lost_helpers(self) -> frozenset[str]:
+        """Names of the functions that the change takes out, and that refuse or make safe."""
+        kept = {scope.rpartition(".")[2] for file in self._files for scope in file.head.scopes}
+        return frozenset(
+            name
+            for file in self._files
+            for control in file.base.controls
+            if control.scope and (name := control.scope.rpartition(".")[2]) not in kept
+            if self._is_gone(control) and self._protects(control)
+        )
+
+    def _protects(self, control: Control) -> bool:
+        if control.kind == "call":
+            return words.is_check(control.name) and self._calls[control.name.lstrip("_")] < 0
+        if control.kind != "guard" or control.effect not in {"raise", "reject"}:
+            return False
+        denies = words.DENIAL.search(control.rejection) or "traversal" in control.rejection
+        concerns = self._concerns(control, split_words(control.words))
+        return bool(denies or (concerns and words.REFUSAL.search(control.rejection)))
+
+    def _special_call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """A call that locks, bounds a number, or sets a security header."""
+        if words.LOCKING.fullmatch(control.name) and self.is_same_work(file, control, new=2):
+            return "lock-removed", "These statements run without", 0.7
+        parts = split_words(control.words)
+        if words.CLAMPS.fullmatch(control.name) and parts & (words.BOUND - {"len", "length"}):
+            if parts & {"max", "limit", "maximum"} and self.is_same_work(file, control):
+                return "bound-removed", "The limit is no longer enforced", 0.7
+            return None
+        header = words.SENT_HEADERS.search(control.text)
+        if header and self.is_same_work(file, control) and header.group() not in self._new_text:
+            return "security-header-removed", "The header is no longer sent", 0.8
+        return None
 
     def _unchecked(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         name = control.name
@@ -250,7 +320,8 @@ class Losses:
             for other in file.head.controls
             if other.scope == control.scope and other.kind in {"argument", "call"}
         ]
-        if not any(other.kind == "call" and other.name == control.follows for other in others):
+        called = any(other.kind == "call" and other.name == control.follows for other in others)
+        if not called and not words.STRONG_HARDENING.fullmatch(control.name):
             return None
         same = [
             o
@@ -260,6 +331,18 @@ class Losses:
         if same and not any({control.text, o.text} == {"True", "False"} for o in same):
             return None
         return "hardening-removed", f"{control.follows}() is called without {control.name}", 0.7
+
+    def middleware(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
+        """What runs before the handler of a route that is there still."""
+        written = control.text
+        if not words.ACCESS.search(written) or words.NO_ACCESS.search(written):
+            return None
+        same = [c for c in file.head.controls if c.kind == "call" and control.follows in c.text]
+        if not same or any(words.ACCESS.search(c.text) for c in same):
+            return None
+        if self.is_rewritten(control):
+            return None
+        return "access-control-removed", f"{control.follows} can be reached without", 0.8
 
     def decorator(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A decorator, dependency or base class that decides who may call."""
@@ -303,7 +386,7 @@ class Losses:
         others = [c for c in file.head.controls if (c.kind, c.name) == ("setting", control.name)]
         if any(is_weaker(control, other) for other in others):
             return "hardening-removed", "A weaker value replaces", 0.7
-        if others or not protects:
+        if others or not protects or (limits and not _CONSTANT.search(control.text)):
             return None
         if self.is_same_work(file, control) and not self.is_rewritten(control, share=0.5):
             return "hardening-removed", "This is no longer set", 0.6
@@ -371,6 +454,7 @@ _JUDGES: Mapping[str, _Judge] = {
     "call": Losses.call,
     "argument": Losses.argument,
     "decorator": Losses.decorator,
+    "middleware": Losses.middleware,
     "base": Losses.decorator,
     "entry": Losses.entry,
     "setting": Losses.setting,

@@ -28,7 +28,8 @@ OTHERS = 5  # further places of a finding that a message names
 
 _ESCAPES = re.compile(
     r"[eE]scape|ESCAPE|[sS]aniti[sz]|[pP]urif|[qQ]uote|encodeURIComponent|htmlspecialchars"
-    r"|htmlentities|secure_filename|strip_tags|[rR]edact|\.[cC]lean\b|\b(?:path|File)\.basename"
+    r"|htmlentities|encodeURI|\b(?:intval|absint|addslashes)\b|\besc_\w+|[hH]tml_?[eE]ncode"
+    r"|[uU]rl_?[eE]ncode|QueryEscape|secure_filename|strip_tags|[rR]edact|\.[cC]lean\b|\b(?:path|File)\.basename"
 )
 # What undoes it, what only asks, and what makes a pattern of a text, which may do without.
 _ANOTHER = re.compile(
@@ -39,20 +40,24 @@ _ANOTHER = re.compile(
 _REPLACES = re.compile(r"\.(?:gsub|replace|replaceAll|ReplaceAll|replace_all)\(")
 # One character, or a class of them, that is looked for; and those that mean something to a reader.
 _ONE = re.compile(r"\s*(?:/(\[[^\]\n]+\]|\\?.)/\w*|([\"'`])(\\?.)\2)\s*,")
+_SUBSTITUTES = re.compile(r"\bre\.sub|\bpreg_replace")
+_LITERAL_TEXT = re.compile(r"[rb]*[\"']")
+VALUE = 2  # the argument of those that is searched
 _MEANS = re.compile(r"[\"'`<>&]|^\\\\$")
 _CONSTANT_TIME = re.compile(
-    r"(?i)compare_digest|timing_?safe_?equal|constant_?time_?\w*|secure_?compare"
+    r"(?i)compare_digest|hash_equals|timing_?safe_?equal|constant_?time_?\w*|secure_?compare"
     r"|\bhmac\.equal|\b(?:messagedigest|utf8)\.isequal"
 )
 _COMPARES = re.compile(r"[!=]==?|\.equals\(|\bbytes\.Equal\(")
 _BYTES = re.compile(r"^\[\]byte\((.*)\)$|^Buffer\.from\((.*)\)$|^(.*?)\.(?:encode|getBytes)\(.*\)$")
 _SECURE = re.compile(
     r"\bsecrets\.(?:token|choice|rand)|os\.urandom|SystemRandom|\bgetRandomValues\(|SecureRandom"
-    r"|crypto\.random\w+|\brandom(?:Bytes|UUID)\(|crypto/rand"
+    r"|\brandom_(?:bytes|int)\(|openssl_random|crypto\.random\w+|\brandom(?:Bytes|UUID)\(|crypto/rand"
 )
 _PREDICTABLE = re.compile(
     r"Math\.random\(|\brandom\.(?:random|choice|choices|randint|randrange|sample|getrandbits)\("
-    r"|\bnew Random\(|\"math/rand|ThreadLocalRandom|(?<![\w.])rand\(|\bRandom\.rand\b"
+    r"|\bnew Random\(|\bmt_rand\(|\buniqid\("
+    r"|\"math/rand|ThreadLocalRandom|(?<![\w.])rand\(|\bRandom\.rand\b"
 )
 _NAME_BEFORE = re.compile(r"[\w$@.:]*\Z")
 _NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
@@ -80,6 +85,7 @@ def find_lost_protections(file: "ChangedText", hunk: "Hunk", added: str) -> Iter
         return
     yield from _unwrapped(file, hunk, added)
     yield from _unreplaced(file, hunk, added)
+    yield from _unsubstituted(file, hunk, added)
     if _CONSTANT_TIME.search(was) and not _CONSTANT_TIME.search(file.added_text):
         yield from _compared_plainly(file, hunk, was)
     secure, predictable = _SECURE.search(was), _PREDICTABLE.search(now)
@@ -131,6 +137,19 @@ def _unreplaced(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFi
         line = _line_with(file, hunk, value, was[found[1] :])
         if line and not taken_out and call not in added:
             says = f"Special characters are no longer replaced: {call[:SHOWN]} was removed"
+            yield RawFinding("escape-removed", file.path, line, says)
+
+
+def _unsubstituted(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
+    """Values of which a pattern's matches were replaced, used without that in the same place."""
+    was = file.was(hunk)
+    for call in find_calls(was, _SUBSTITUTES):
+        if len(call.arguments) < VALUE + 1 or not _LITERAL_TEXT.match(call.arguments[1].strip()):
+            continue
+        value = strip_whitespace(call.arguments[VALUE])
+        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
+        if line and strip_whitespace(was[call.start : call.end]) not in added:
+            says = f"Matches of {call.arguments[0].strip()[:SHOWN]} are no longer replaced"
             yield RawFinding("escape-removed", file.path, line, says)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.removed_controls.control import Control, Version
 from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
+from orchestrator.checks.removed_controls.vocabulary import DENYING, split_words
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -24,7 +26,12 @@ _SCOPES = frozenset(
         "class_declaration", "constructor_declaration", "function_declaration",
         "function_definition", "method", "method_declaration", "method_definition",
         "singleton_method", "variable_declarator", "pair", "class", "module",
+        "assignment_expression", "public_field_definition", "field_definition",
     ]
+)  # fmt: skip
+_VALUES = frozenset(
+    ["variable_declarator", "pair", "assignment_expression", "public_field_definition",
+     "field_definition"]
 )  # fmt: skip
 _FUNCTIONS = frozenset(["arrow_function", "function_expression", "class"])
 _IFS = frozenset(["if_statement", "if", "unless", "if_modifier", "unless_modifier"])
@@ -34,7 +41,23 @@ _CALLS = frozenset(
         "method_invocation", "scoped_call_expression",
     ]
 )  # fmt: skip
-_EITHER = frozenset(["||", "or"])
+_EITHER, _BOTH = frozenset(["||", "or"]), frozenset(["&&", "and"])
+_TARGETS = frozenset(
+    ["variable_declarator", "assignment_expression", "short_var_declaration", "const_spec",
+     "var_spec", "assignment", "const_element", "property_element"]
+)  # fmt: skip
+_LONGEST = 2000  # characters of an assignment whose parts are looked at
+_STRINGS = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
+_RETURNS = frozenset(["return_statement", "return"])
+_DECORATORS = frozenset(["annotation", "marker_annotation", "decorator", "attribute"])
+_OF_CLASS = re.compile(
+    r"(?:prepend_)?before_(?:action|filter)|protect_from_forgery|(?:load_and_)?authorize_resource"
+    r"|validates?(?:_\w+)?|http_basic_authenticate_with"
+)
+# Calls that say who handles a route, and what runs before.
+_ROUTES = re.compile(
+    r"get|post|put|patch|delete|all|use|Handle|HandleFunc|route|GET|POST|PUT|DELETE"
+)
 _BLOCKS = frozenset(
     ["statement_block", "block", "compound_statement", "then", "body_statement", "statement_list"]
 )
@@ -50,11 +73,11 @@ _KEYWORDS = frozenset(
 )  # fmt: skip
 _NO = re.compile(r"return\s*(?:false|null|nil|undefined|None|''|\"\")?\s*;?$")
 _REFUSES = re.compile(
-    r"(?i)\berr(?:or)?\b|error|reject|forbid|denied|abort|\b40[0-9]\b|unauthori|invalid|fail|exit"
+    r"(?i)\berr(?:or)?\b|\berr_?(?=[a-z])|error|reject|forbid|denied|abort|\b40[0-9]\b|unauthori|invalid|fail|exit"
 )
 
 
-def read_controls(grammar: str, lines: Sequence[str], touched: Container[int]) -> Version:
+def read_controls(grammar: str, lines: Sequence[str], touched: Collection[int]) -> Version:
     """The guard clauses and calls of a program.
 
     Args:
@@ -72,10 +95,10 @@ def read_controls(grammar: str, lines: Sequence[str], touched: Container[int]) -
 class _Reader:
     """Collects the controls of a tree."""
 
-    def __init__(self, lines: Sequence[str], touched: Container[int]) -> None:
+    def __init__(self, lines: Sequence[str], touched: Collection[int]) -> None:
         self.found: list[Control] = []
         self.scopes = {"": (1, max(1, len(lines)))}
-        self._lines, self._touched = lines, touched
+        self._lines, self._touched = lines, sorted(touched)
 
     def walk(self, root: SgNode) -> None:
         """Visit every node that the change touches."""
@@ -88,13 +111,25 @@ class _Reader:
             if kind in _SCOPES and (name := _scope_name(node)):
                 scope = f"{scope}.{name}" if scope else name
                 self.scopes.setdefault(scope, (first, last))
-            if kind in _SCOPES and not any(n in self._touched for n in range(first, last + 1)):
+            if not self._is_touched(first, last):
                 continue
             if kind in _IFS:
                 self._guard(node, scope)
             elif kind in _CALLS:
                 self._call(node, scope)
+            elif kind in _TARGETS:
+                self._variable(node, scope)
+            elif kind in _RETURNS:
+                self._answer(node, scope)
+            elif kind in _DECORATORS:
+                self._add("decorator", node, scope, f"{scope}@{strip_whitespace(node.text())}")
+            elif kind == "unary_expression" and node.text().startswith("delete "):
+                self._add("delete", node, scope, strip_whitespace(node.text()))
             waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
+
+    def _is_touched(self, first: int, last: int) -> bool:
+        at = bisect_left(self._touched, first)
+        return at < len(self._touched) and self._touched[at] <= last
 
     def _guard(self, node: SgNode, scope: str) -> None:
         test = node.field("condition")
@@ -102,10 +137,40 @@ class _Reader:
         if test is None or body is None:
             return
         effect, rejection = _rejection(body)
-        if not effect:
-            return
-        for part in _split(test):
+        for part in _split(test, _BOTH) if effect in {"", "value"} else ():
+            follows = self._first_line(body)
+            self._add("condition", part, scope, _positive(part.text()), follows=follows)
+        for part in _split(test) if effect else ():
             self._add("guard", part, scope, _positive(part.text()), effect, rejection)
+
+    def _first_line(self, body: SgNode) -> str:
+        while body.kind() in _BLOCKS and (inner := _statements(body)):
+            body = inner[0]
+        return strip_whitespace(self._lines[body.range().start.line])
+
+    def _variable(self, node: SgNode, scope: str) -> None:
+        """What a variable is made of, and the entries of a list of what is kept out."""
+        target = node.field("name") or node.field("left")
+        name = target.text().lstrip("$") if target else ""
+        if target and len(node.text()) <= _LONGEST:
+            self._add("variable", node, scope, strip_whitespace(node.text()), name=name)
+        self._entries(node, scope, name)
+
+    def _entries(self, node: SgNode, scope: str, name: str) -> None:
+        if split_words({name}).isdisjoint(DENYING):
+            return
+        for text in _STRINGS.findall(node.text()[: 10 * _LONGEST]):
+            key, values, span = f"{name}:{text}", frozenset[str](), node.range()
+            lines = span.start.line + 1, span.end.line + 1
+            entry = Control("entry", scope, key, name, frozenset({text}), values, *lines, text)
+            self.found.append(entry)
+
+    def _answer(self, node: SgNode, scope: str) -> None:
+        """What has to hold for a yes."""
+        value = next((child for child in node.children() if child.is_named()), None)
+        parts = list(_split(value, _BOTH)) if value else []
+        for part in parts if len(parts) > 1 else ():
+            self._add("filter", part, scope, _positive(part.text()))
 
     def _call(self, node: SgNode, scope: str) -> None:
         target = node.field("function") or node.field("name") or node.field("method")
@@ -116,6 +181,16 @@ class _Reader:
         passed = arguments.text() if arguments else ""
         key = strip_whitespace(f"{name}{passed}")
         self._add("call", node, scope, key, name=name, about=passed)
+        self._entries(node, scope, name)
+        if _OF_CLASS.fullmatch(name):
+            self._add("decorator", node, scope, f"{scope}@{key}", name=name)
+        elif _ROUTES.fullmatch(name) and arguments:
+            route, *handlers = [child for child in arguments.children() if child.is_named()] or [
+                node
+            ]
+            for handler in handlers[:-1]:
+                key = strip_whitespace(f"{name}({route.text()}:{handler.text()}")
+                self._add("middleware", handler, scope, key, name=name, follows=route.text())
 
     def _add(
         self,
@@ -128,6 +203,7 @@ class _Reader:
         *,
         name: str = "",
         about: str | None = None,
+        follows: str = "",
     ) -> None:
         text, span = node.text(), node.range()
         values = frozenset(_NAMES.findall(text if about is None else about)) - _KEYWORDS
@@ -144,22 +220,23 @@ class _Reader:
                 " ".join(text.split()),
                 effect,
                 rejection,
+                follows,
             )
         )
 
 
 def _scope_name(node: SgNode) -> str:
     """What a definition is called; empty for a value that is no function."""
-    if node.kind() in {"variable_declarator", "pair"}:
-        value = node.field("value")
+    if node.kind() in _VALUES:
+        value = node.field("value") or node.field("right")
         if value is None or value.kind() not in _FUNCTIONS:
             return ""
-    name = node.field("name") or node.field("key")
+    name = node.field("name") or node.field("key") or node.field("left") or node.field("property")
     return name.text() if name else ""
 
 
-def _split(test: SgNode) -> Iterator[SgNode]:
-    """The parts of a condition of which one is enough."""
+def _split(test: SgNode, joined_by: Container[str] = _EITHER) -> Iterator[SgNode]:
+    """The parts of a condition of which one is enough, or all have to hold."""
     while test.kind() in {"parenthesized_expression", "parenthesized_statements"}:
         inner = [child for child in test.children() if child.is_named()]
         if len(inner) != 1:
@@ -167,9 +244,9 @@ def _split(test: SgNode) -> Iterator[SgNode]:
         test = inner[0]
     operator = test.field("operator")
     left, right = test.field("left"), test.field("right")
-    if operator and left and right and operator.text() in _EITHER:
-        yield from _split(left)
-        yield from _split(right)
+    if operator and left and right and operator.text() in joined_by:
+        yield from _split(left, joined_by)
+        yield from _split(right, joined_by)
     else:
         yield test
 
@@ -186,12 +263,15 @@ def _rejection(body: SgNode) -> tuple[str, str]:
     """How a block ends early, and with what; empty where it goes on."""
     whole = body.text()
     while body.kind() in _BLOCKS:
-        inner = [child for child in body.children() if child.is_named()]
-        inner = [child for child in inner if child.kind() != "comment"]
+        inner = _statements(body)
         if not inner:
             return "", ""
         body = inner[-1]
     return _ending(body.text(), whole)
+
+
+def _statements(block: SgNode) -> list[SgNode]:
+    return [child for child in block.children() if child.is_named() and child.kind() != "comment"]
 
 
 def _ending(last: str, whole: str) -> tuple[str, str]:

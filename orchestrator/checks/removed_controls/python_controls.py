@@ -12,6 +12,7 @@ from orchestrator.checks.python.source_definitions import (
 )
 from orchestrator.checks.removed_controls.control import Control, Version
 from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
+from orchestrator.checks.removed_controls.vocabulary import STRONG_HARDENING
 
 _COMMON = frozenset(
     {"self", "cls", "len", "isinstance", "str", "bytes", "int", "get", "any", "all"}
@@ -180,12 +181,22 @@ class _Reader(ast.NodeVisitor):
         name = _last(node)
         arguments = ",".join(ast.unparse(argument) for argument in node.args)
         passed = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if name.endswith("strip") and isinstance(node.func, ast.Attribute):
+            passed.append(node.func.value)
         values = frozenset().union(*(_names(argument) for argument in passed))
         self._add("call", f"{name}({arguments})", node, name=name, values=values)
         for keyword in node.keywords:
             if keyword.arg:
                 key = f"{name}:{keyword.arg}={ast.unparse(keyword.value)}"
                 self._add("argument", key, keyword.value, name=keyword.arg, follows=name)
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        """A table of options, of which one protects."""
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and STRONG_HARDENING.fullmatch(str(key.value)):
+                text = f"{ast.unparse(key)}={ast.unparse(value)}"
+                self._add("setting", text, value, name=str(key.value))
         self.generic_visit(node)
 
     def visit_With(self, node: ast.With) -> None:
@@ -226,6 +237,9 @@ class _Reader(ast.NodeVisitor):
 
 
 def _entries(value: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.BitOr):
+        yield from _entries(value.left)
+        yield from _entries(value.right)
     if isinstance(value, ast.Call) and len(value.args) == 1:
         value = value.args[0]
     if isinstance(value, ast.List | ast.Tuple | ast.Set):

@@ -17,6 +17,7 @@ from orchestrator.checks.removed_controls.lost_wrapping import (
 )
 
 CODE = "unsafe-replacement"
+NEAR = 8  # lines around a folder in which it is compared
 
 _PYTHON = frozenset({".py"})
 _SCRIPT = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".html"})
@@ -47,6 +48,7 @@ _MARKUP = "the text is interpreted as markup"
 _CODE = "the data can run code"
 _QUERY = "the value becomes a part of the query's text"
 _DIGEST = "collisions of the hash are easy to find"
+_ANCHOR = "it matches the beginning or end of any line, not of the whole text"
 _KEYWORDS = r"(?:SELECT|UPDATE|DELETE|INSERT|WHERE|FROM|VALUES|ORDER BY|LIKE|SET)"
 
 REPLACEMENTS = (
@@ -96,8 +98,8 @@ REPLACEMENTS = (
           r"\bYAML\.(?:unsafe_)?load(?:_file)?\b|\bMarshal\.load\b|\bJSON\.load\b", _CODE),
     _pair(_RUBY, r"\b(?:sanitize|html_escape|escapeHTML|content_tag|safe_join|ERB::Util)\b|\bh\(",
           r"\.html_safe\b|\braw[ (]|<%==", _MARKUP),
-    _pair(_RUBY, r"\\[Az]\b|\\z", r"/\^|\$/[mixo]*",
-          "an anchor of a line matches inside of a text"),
+    _pair(_RUBY, r"/\\A", r"/\^", _ANCHOR),
+    _pair(_RUBY, r"\\[zZ]/", r"\$/", _ANCHOR),
     _pair(_RUBY, r"\bpublic_send\b|\bcase\b", r"(?<![\w_])(?:instance_eval|eval|constantize)\b",
           _CODE),
     _pair(_RUBY, r"\b(?:File|URI)\.(?:open|read)\b|\bNet::HTTP\b", r"(?<![\w.:])open[ (]",
@@ -128,6 +130,7 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
         was, now = file.was(hunk), file.now(hunk)
         if was and now and max(len(was), len(now)) <= LARGEST:
             yield from _unbounded(file, hunk)
+            yield from _without_separator(file, hunk)
             if replaced := _replaced(was, now, suffix):
                 pair, at, says = replaced
                 line = hunk.head.start + now.count("\n", 0, at)
@@ -173,3 +176,27 @@ def _unbounded(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
                 "A repetition of the pattern is no longer bounded",
                 confidence=0.7,
             )
+
+
+_SEPARATOR = re.compile(
+    r"\+(?:os\.(?:path\.)?sep|path\.sep|File\.separator|(?:string\()?filepath\.Separator\)?"
+    r"|[\"']/[\"'])|\.(?:DIRECTORY_SEPARATOR|[\"']/[\"'])"
+)
+_APPENDS = re.compile(r"\+=(?:os\.(?:path\.)?sep|path\.sep|File\.separator|[\"']/[\"'])")
+_BEGINS = re.compile(r"(?i)starts_?with|HasPrefix|indexOf|strpos|strncmp|start_with\?")
+
+
+def _without_separator(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
+    """A folder that names begin with, no longer followed by a separator."""
+    lines = {
+        _SEPARATOR.sub("", text)
+        for number in hunk.base
+        if _SEPARATOR.search(text := strip_whitespace(file.base[number - 1]))
+    }
+    elsewhere = _APPENDS.search(strip_whitespace(file.now(hunk)))
+    for number in hunk.head if lines and not elsewhere else ():
+        text = file.squeezed_head[number - 1]
+        near = file.head[max(0, number - 1 - NEAR) : number + NEAR]
+        if text in lines and _BEGINS.search("\n".join(near)):
+            says = "A folder whose name only begins like this one passes: the separator is gone"
+            yield RawFinding("condition-weakened", file.path, number, says, confidence=0.8)

@@ -135,16 +135,42 @@ SECURITY = frozenset(
 """Parts of names in a condition that decides who may do what, or where something may lead."""
 
 REFUSAL = re.compile(
-    r"(?i)forbid|unauthori|permission|denied|disallow|not_?allowed|prohibit|suspicious|security|unsafe"
-    r"|untrusted|access|csrf|xsrf|too_?(?:large|many|long|big|deep)|exceed|limit|bad_?request|traversal"
-    r"|illegal|dangerous|malicious|insecure|invalid|malformed|must (?:be|not)|can(?:no|')t contain"
-    r"|may (?:only|not)|\b40[013]\b"
+    r"(?i)forbid|unauthori|permission|denied|disallow|not[ _]?allowed|prohibit|suspicious|security"
+    r"|unsafe|untrusted|access|csrf|xsrf|mismatch|too[ _]?(?:large|many|long|big|deep)|exceed|limit"
+    r"|bad_?request|traversal|illegal|dangerous|malicious|insecure|invalid|malformed"
+    r"|must (?:be|not)|can(?:no|')t contain|may (?:only|not)|\b40[013]\b"
 )
 """What a rejection is called."""
 
+DENIAL = re.compile(
+    r"(?i)forbid|unauthori[sz]ed|(?:permission|access)[ _]?denied|not[ _]allowed|\b40[13]\b"
+)
+"""What an answer is called that refuses somebody."""
+
+OWNERS = re.compile(
+    r"(?:(?<=[a-z])I[Dd]|_id|\bid|\bID|[oO]wner|[aA]uthor|[tT]enant)\b[\w.()\[\]'\"]*\s*[!=]==?\s*"
+    r"[\w.()$>-]*(?:(?<=[a-z])I[Dd]|_id|\bid|\bID|[oO]wner|[uU]ser|[aA]uthor|[tT]enant)\b"
+)
+"""A comparison of whose something is with who asks."""
+
+PREDICATE = re.compile(
+    r"(?i)\b(?:is|has|can|may)_?(?:safe|valid|allowed|global|local|private|internal|external|public"
+    r"|auth|permi|trusted|within|inside|relative|admin|owner|blocked|forbid|hidden|symlink|secure"
+    r"|same_?origin|own|access|edit|delete|read|write|manage|role|privilege|right)\w*\("
+)
+"""A question about a right, or about where something leads."""
+
+EMPTINESS = re.compile(
+    r"(?:[!=]==?|is(?: not)?) (?:None|null|nil|undefined|\"\"|'')$"
+    r"|^(?:None|null|nil|\"\"|'') ?[!=]="
+    r"|\.(?:isEmpty|empty\?|isBlank|blank\?|nil\?|equals)\((?:\"\")?\)$|^\w+$"
+)
+"""A question whether there is a value."""
+
 INJECTED = re.compile(
     r"""^['"](?:\.\.?[/\\]*|[/\\]+|-+|[;|&$`<>"'%*?\0]|\\+[rnt0x\\]\w*|(?:\\[rn]|\\x0[0ad])+|file|https?|javascript"""
-    r"""|(?:https?|file|javascript):.*|localhost|[.]+\w*)['"]$"""
+    r"""|(?:https?|file|javascript):.*|localhost|[.]+\w*"""
+    r"""|__proto__|prototype|constructor)['"]$"""
 )
 """Strings that a value from outside carries into a path, a header, a command line, or a URL."""
 
@@ -222,7 +248,7 @@ STRIPS = frozenset({"lstrip", "strip", "rstrip", "replace", "translate", "remove
 NO_CHECK = re.compile(
     r"(?i)unescape|unquote|^assert_?(?:equal|that|called|not|true|false|is|in)|_equal$"
     r"|^check_(?:output|call)$|^ensure_(?:text|str|binary|bytes|unicode|list|future)$|^filter_by$"
-    r"|timing_?safe|secure_?compare|constant_?time|mark_safe|^safe_load|^unsafe|^(?:is|has|needs)_\w+ed$"
+    r"|^(?:assert|require)$|timing_?safe|secure_?compare|constant_?time|mark_safe|^safe_load|^unsafe|^(?:is|has|needs)_\w+ed$"
 )
 """Names that look like it."""
 
@@ -234,9 +260,10 @@ RENEWAL = re.compile(
 
 ACCESS = re.compile(
     r"(?i)login_?required|permission|authori[sz]|authenticate|\bauth\b|requires?_(?!lib|py|pack)|_required$"
-    r"|csrf_protect|xsrf|role|staff|superuser|admin|protected\b|access_control|rate_?limit|throttle"
+    r"|csrf|xsrf|(?-i:(?:require|ensure)\w*(?:Auth|Log|Admin|Owner|User|Role))"
+    r"|role|staff|superuser|admin|protected\b|access_control|rate_?limit|throttle"
     r"|require_(?:POST|GET|http|safe)|never_cache|sensitive_|current_user|verify_|\bjwt|LoginRequired"
-    r"|UserPasses|restricted|guard|enforce|policy"
+    r"|UserPasses|RequirePOST|Secured|UseGuards|IsGranted|ensureLogged|restricted|guard|enforce|policy"
 )
 """Decorators, dependencies and base classes that decide who may call."""
 
@@ -254,6 +281,12 @@ HARDENING = re.compile(
     r"|max_length|min_length|max_digits|\w+_signature|signature\w*|is_admin|owner\w*|umask)$"
 )
 """Names of arguments that limit or protect."""
+
+STRONG_HARDENING = re.compile(
+    r"resolve_entities|no_network|forbid_\w+|autoescape|check_hostname|cert_reqs|verify_\w+"
+    r"|httponly|samesite|secure|weights_only"
+)
+"""Of those, what is lost with the call that has it, too."""
 
 EXCLUDING = frozenset(
     [
@@ -304,6 +337,31 @@ EXCLUDING = frozenset(
 )
 """Parts of the name of a list that keeps out what is on it."""
 
+DENYING = frozenset(
+    {"banned", "blacklist", "blocklist", "dangerous", "denied", "deny", "denylist", "disallow"}
+    | {"disallowed", "forbid", "forbidden", "illegal", "insecure", "prohibited", "redact"}
+    | {"redacted", "sensitive", "unsafe"}
+)
+"""Of those, the parts that a call or a variable of any language has only for that reason."""
+
+TOO_MUCH = re.compile(r"(?i)too[ _]?(?:large|many|long|big|deep)|exceed")
+"""What a rejection of too much is called."""
+
+LIMITS = re.compile(r"[<>](?!=? ?[01]\b(?!\.))")
+"""A comparison of which is more, with something else than nothing."""
+
+LOCKING = re.compile(r"Lock|RLock|lock|synchronize|acquire|with_lock")
+"""Calls that take a lock."""
+
+CLAMPS = re.compile(r"(?i)min|clamp|take|substr(?:ing)?|slice|LimitReader|MaxBytesReader|truncate")
+"""Calls that bound a number, or how much is read."""
+
+MATCHES = re.compile(
+    r"\.(?:match(?:es)?|fullmatch|search|findall|test|find|MatchString|Match|match\?)\(|preg_match\("
+    r"|=~"
+)
+"""Comparisons with a pattern."""
+
 LOCKS = re.compile(
     r"(?i)lock\b|_lock|mutex|semaphore|atomic|transaction|begin\(|critical|synchronized"
 )
@@ -314,6 +372,12 @@ HEADERS = re.compile(
 )
 """Response headers that tell a browser what not to do."""
 
+SENT_HEADERS = re.compile(
+    r"(?i)x-frame-options|content-security-policy|x-content-type-options|strict-transport-security"
+    r"|cross-origin-\w+-policy|content-disposition"
+)
+"""Of those, what a call sets; and what makes a browser store a file in place of showing it."""
+
 CREDENTIAL_HEADERS = re.compile(
     r"(?i)authorization|cookie|\btoken|password|secret|location|credential|api-?key|['\"]args['\"]|environ"
 )
@@ -321,7 +385,7 @@ CREDENTIAL_HEADERS = re.compile(
 
 SETTINGS = re.compile(
     r"(?i)(?:^|[._\]['\"])(?:trusted_\w+|verify\w*|verify_mode|check_hostname|http_?only|secure|same_?site"
-    r"|expires\w*|(?<!_)max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|assert_\w+|permission\w*"
+    r"|expires\w*|(?<!_)max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|autoescape|assert_\w+|permission\w*"
     r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_\w+|SECURE_\w+)['\"\]]*$"
 )
 """Attributes and settings that protect."""

@@ -99,6 +99,53 @@ LOST = [
         "def follow(headers):\n    return send(headers)\n",
     ),
     (
+        "guard-removed",
+        "def edit(key):\n    item = find(key)\n    if not item.user_id == int(current_user.id):\n"
+        "        return 'Sorry', 403\n    return show(item)\n",
+        "def edit(key):\n    item = find(key)\n    return show(item)\n",
+    ),
+    (
+        "check-removed",  # with the helper that made it
+        "def search(user):\n    return run(make(user))\n\n\ndef make(user):\n"
+        "    return 'u=' + escape_filter(user)\n",
+        "def search(user):\n    return run('u=' + user)\n",
+    ),
+    (
+        "condition-weakened",
+        "def load(url):\n    if url.scheme and is_global_host(url.host):\n        get(url)\n",
+        "def load(url):\n    if url.scheme:\n        get(url)\n",
+    ),
+    (
+        "hardening-removed",  # with the parser that had it
+        "def load(text):\n    return parse(text, parser=XMLParser(resolve_entities=False))\n",
+        "def load(text):\n    return parse(text)\n",
+    ),
+    (
+        "hardening-removed",
+        "def make(more):\n    options = {'autoescape': True, **more}\n    return Env(options)\n",
+        "def make(more):\n    options = {**more}\n    return Env(options)\n",
+    ),
+    (
+        "denylist-shortened",
+        "UNSAFE_OPTIONS = MORE + ['--exec', '--output']\n",
+        "UNSAFE_OPTIONS = MORE + ['--output']\n",
+    ),
+    (
+        "check-removed",
+        "def go(path):\n    target = '/' + path.lstrip('/')\n    return redirect(target)\n",
+        "def go(path):\n    target = path\n    return redirect(target)\n",
+    ),
+    (
+        "escape-removed",
+        "def go(path):\n    return redirect(re.sub('^//+', '/', path))\n",
+        "def go(path):\n    return redirect(path)\n",
+    ),
+    (
+        "condition-weakened",
+        "def inside(path, root):\n    root = abspath(root) + os.sep\n    return path.startswith(root)\n",
+        "def inside(path, root):\n    root = abspath(root)\n    return path.startswith(root)\n",
+    ),
+    (
         "lock-removed",
         "def add(self):\n    with self.lock:\n        self.total += 1\n",
         "def add(self):\n    self.total += 1\n",
@@ -191,6 +238,32 @@ def test_a_guard_clause_in_another_language(codes: Codes, path: str) -> None:
     assert codes(check, {path: before + after}, {path: was}) == []
     moved = before + guard.replace("remove", "delete") + after
     assert codes(check, {path: was}, {path: before + after, f"lib/{path}": moved}) == []
+
+
+FINE = [
+    # a limit that is counted, a value that is absent, a question without a right
+    ("def f(a):\n    max_seen = top(a)\n    return g(a)\n", "def f(a):\n    return g(a)\n"),
+    (
+        "def f(session):\n    if a is None:\n        raise ValueError('invalid')\n    return g(a)\n",
+        "def f(session):\n    return g(a)\n",
+    ),
+    (
+        "def f(a):\n    if len(a) > 0:\n        return 1\n    return g(a)\n",
+        "def f(a):\n    return g(a)\n",
+    ),
+    # decoding is no cleaning
+    ("def f(text):\n    return g(text.replace('/', '-'))\n", "def f(text):\n    return g(text)\n"),
+    # a helper that only computed
+    (
+        "def f(a):\n    return g(make(a))\n\n\ndef make(a):\n    return a + 1\n",
+        "def f(a):\n    return g(a + 1)\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("was", "now"), FINE)
+def test_a_change_that_takes_out_no_control(codes: Codes, was: str, now: str) -> None:
+    assert codes(check, {"app.py": was}, {"app.py": now}) == []
 
 
 def test_a_list_of_protected_things_is_no_deny_list(codes: Codes) -> None:
