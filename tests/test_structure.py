@@ -17,6 +17,8 @@ FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
     "report/formats/html_page/__init__.py": "our own style and script",
+    "app/advisory_copies.py": "a copy under our own name",
+    "app/advisory_dump.py": "a dump that a person or the configuration in base names",
     "app/ci_files.py": "CI files that a person asks for, in their checkout",
     "posting/github.py": "the event file of the CI runner",
     "app/verdict_files.py": "a verdict that the user names",
@@ -30,6 +32,7 @@ MAY_OPEN_PATHS = {
     "app/run_archive.py": "the directory that a person exports to",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",
     "catalog/data_file_layers.py": "our own data",
+    "checks/dependencies/advisories.py": "copies under our own names",
     "checks/dependencies/look_alikes.py": "our own data",
     "checks/imported_reports/changed_results.py": "copies under our own names",
     "checks/patterns/pattern_loading.py": "our own data",
@@ -44,6 +47,7 @@ MAY_OPEN_PATHS = {
     "code_review/analyzers/analyzed_trees.py": "links to exported files; directories of our own",
     "code_review/analyzers/check_data_files.py": "a directory of our own, with plain names",
     "code_review/analyzers/configured_analyzers.py": "directories and copies under our own names",
+    "code_review/analyzers/dependency_check.py": "copies under our own names",
     "code_review/analyzers/imported_reports.py": "copies under our own names",
     "code_review/analyzers/installed_programs.py": "the first line of programs that we start",
     "code_review/analyzers/program_execution.py": "the size and date of the programs that we start",

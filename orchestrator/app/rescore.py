@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct, convert, field
 
 from orchestrator.app import state_directory
+from orchestrator.app.advisory_copies import AdvisoryDump, copy_advisories
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.imported_report_copies import copy_imported_reports
@@ -132,7 +133,20 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     async with (
         new_pool() as pool,
         open_review(
-            policy, change, journal, model=model, pool=pool, coverage=reports, imported=imported
+            policy,
+            change,
+            journal,
+            model=model,
+            pool=pool,
+            coverage=reports,
+            imported=imported,
+            advisories=await copy_advisories(
+                AdvisoryDump(options.advisories, policy.settings.advisories, Path()),
+                change,
+                journal,
+                pool=pool,
+                scratch=Path(),
+            ),
         ) as state,
     ):
         state.handed_over = noted_hand_over(journal)

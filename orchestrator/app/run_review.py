@@ -13,6 +13,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory, verdict_recording
+from orchestrator.app.advisory_copies import AdvisoryDump, copy_advisories
 from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
@@ -29,9 +30,11 @@ from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.previous_review import compare_with_previous
+from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
@@ -277,6 +280,7 @@ async def _review_change(
                     imported=await copy_imported_reports(
                         options.imports, journal, scratch=run.scratch
                     ),
+                    advisories=await _copy_advisories(run, policy, change, journal),
                     cache=cache,
                     run_directory=run.scratch,
                     observer=reporter,
@@ -290,6 +294,15 @@ async def _review_change(
                 return await compare_with_previous(
                     verdict, known.previous, state.workspace.read_head, state.settles_nothing
                 )
+
+
+async def _copy_advisories(
+    run: Run, policy: Policy, change: Change, journal: Journal
+) -> CopiedAdvisories | None:
+    """The advisories of the dump that a person names, else of the one that base names."""
+    top = state_directory.repo_root(run.options.repo or Path())
+    dump = AdvisoryDump(run.options.advisories, policy.settings.advisories, top)
+    return await copy_advisories(dump, change, journal, pool=run.pool, scratch=run.scratch)
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

@@ -58,6 +58,7 @@ class ReviewOptions(Struct, frozen=True):
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
         imports: absolute paths of other analyzers' reports, each alone or as ``FORMAT:PATH``.
+        advisories: absolute path of a dump of advisories; None: that of the configuration, if any.
         previous: the path of a verdict to compare with; None: the newest in the store, if any.
         no_cache: ignore the analyzer results of earlier reviews.
         run_tests: base's test command may run; None: the environment decides.
@@ -83,6 +84,7 @@ class ReviewOptions(Struct, frozen=True):
     max_usd: float | None = None
     coverage: Sequence[str] = ()
     imports: Sequence[str] = ()
+    advisories: str | None = None
     previous: str | None = None
     no_cache: bool = False
     run_tests: bool | None = None

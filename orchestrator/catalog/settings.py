@@ -203,6 +203,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     limits: Limits
     coverage: tuple[NonEmptyStr, ...]
     imports: Imports
+    advisories: NonEmptyStr | None = None
     analyzers: dict[AnalyzerName, ConfiguredProgram]
     guidance: bool
     instructions: tuple[PathInstruction, ...]

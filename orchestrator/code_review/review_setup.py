@@ -12,6 +12,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzers import check_data_files
+from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
@@ -72,6 +73,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     rollback: Rollback | None = None,
     coverage: Sequence[CoverageReport] = (),
     imported: Sequence[ImportedReport] = (),
+    advisories: CopiedAdvisories | None = None,
     cache: ResultCache | None = None,
     run_directory: Path | None = None,
     observer: Observer = ignore_event,
@@ -101,7 +103,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
     ) as workspace:
         focus = Focus()
-        inputs = _tool_inputs(policy, workspace, focus, pool, coverage, imported, cache)
+        inputs = _tool_inputs(policy, workspace, focus, pool, coverage, imported, advisories, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
             Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
@@ -175,6 +177,7 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
     pool: WorkerPool,
     coverage: Sequence[CoverageReport],
     imported: Sequence[ImportedReport],
+    advisories: CopiedAdvisories | None,
     cache: ResultCache | None,
 ) -> ToolInputs:
     """What the review's own tools are built from; writes the data files that checks read."""
@@ -198,6 +201,7 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         ),
         coverage=coverage,
         imported=imported,
+        advisories=advisories,
         imports=settings.imports,
         cache=cache,
         tests=settings.tests,

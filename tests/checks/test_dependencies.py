@@ -1,6 +1,7 @@
 """Dependencies: what is added, let float or taken from elsewhere, by pairs that differ by one thing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,10 @@ PAIRS = [
 
 
 def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> CheckReply:
+    return dependencies.run(job_of(folder, base, head))
+
+
+def job_of(folder: Path, base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
     files = []
     for side, texts in (("base", base), ("head", head)):
         for name, text in texts.items():
@@ -59,8 +64,7 @@ def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> CheckReply
         added = [n for n, line in enumerate(text.split("\n"), 1) if line not in old]
         status = "modified" if name in base else "added"
         files.append({"path": name, "old_path": name if name in base else None, "status": status, "added": added, "removed": []})  # fmt: skip
-    job = {"base_root": str(folder / "base"), "head_root": str(folder / "head"), "files": files}
-    return dependencies.run(job)
+    return {"base_root": str(folder / "base"), "head_root": str(folder / "head"), "files": files}
 
 
 @pytest.mark.parametrize(("code", "name", "base", "bad", "good"), PAIRS)

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.conflict_markers import find_conflicts
 from orchestrator.checks.dependencies import lock_files
+from orchestrator.checks.dependencies.advisories import find_vulnerable
 from orchestrator.checks.dependencies.build_scripts import find_build_code, is_build_script
+from orchestrator.checks.dependencies.changed_packages import LARGEST_LOCK_FILE
 from orchestrator.checks.dependencies.line_lock_files import requirements
 from orchestrator.checks.dependencies.lock_entry import Entry
 from orchestrator.checks.dependencies.lock_file_entries import is_lock_file, read_entries
@@ -25,8 +27,6 @@ from orchestrator.checks.dependencies.manifests import (
     read_manifest,
 )
 from orchestrator.checks.python.source_definitions import Job
-
-LARGEST_LOCK_FILE = 24 << 20  # bytes
 
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
@@ -60,6 +60,9 @@ def run(job: Job) -> CheckReply:
         reply.findings.extend(_compare(head, added, was, now, known))
         known |= {(now.ecosystem, name) for name in now.dependencies}
     reply.findings.extend(locked)
+    reply.gaps.update(job.get("advisory_gaps", {}))
+    if job.get("advisories"):
+        reply.findings.extend(find_vulnerable(job, reply.gaps))
     return reply
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.checks.check_io import Gap
+from orchestrator.checks.dependencies.lock_entry import Entry
 
 _REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)")
 _PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
@@ -205,6 +206,13 @@ def _go(text: str) -> Manifest:
             if match
         ),
     )
+
+
+def go_modules(text: str) -> Iterator[Entry]:
+    """Every module that a go.mod requires, also those that others need."""
+    for line in text.split("\n"):
+        if match := _GO_REQUIRE.match(line):
+            yield Entry(match[1], match[2])
 
 
 def _composer(text: str) -> Manifest:

@@ -126,6 +126,12 @@ def _add_reports(what: argparse._ArgumentGroup) -> None:
         "the content or named (sarif, checkstyle, junit, eslint, gitlab, rdjson, rdjsonl), or the "
         "lines of a compiler (gcc, which must be named); may be repeated",
     )
+    what.add_argument(
+        "--advisories",
+        metavar="DIR",
+        help="a dump of OSV advisories, a folder or an all.zip: dependencies that the change adds "
+        "or moves to a version with a known vulnerability become findings",
+    )
 
 
 def _add_how(how: argparse._ArgumentGroup) -> None:
@@ -198,6 +204,7 @@ def run(args: argparse.Namespace) -> int:
         description=description,
         coverage=[os.path.abspath(name) for name in args.coverage],
         previous=None if args.previous is None else os.path.abspath(args.previous),
+        advisories=None if args.advisories is None else os.path.abspath(args.advisories),
         imports=[_absolute_import(given) for given in args.imports],
         **{name: getattr(args, name) for name in GIVEN},
     )

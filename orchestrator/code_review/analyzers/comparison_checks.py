@@ -80,7 +80,7 @@ class ComparisonCheck:
                 f"{side}_links": [path for path, (mode, _) in tree.items() if mode == LINK]
                 for side, tree in trees.items()
             },
-            "files": [_as_job(file) for file in files],
+            "files": [as_job(file) for file in files],
             **await self.extra_job(change),
         }
         function = f"{self._module}:run"
@@ -98,7 +98,8 @@ class ComparisonCheck:
         )
 
 
-def _as_job(file: ChangedFile) -> dict[str, Any]:
+def as_job(file: ChangedFile) -> dict[str, Any]:
+    """A changed file as checks that compare two sides get it."""
     return {
         "path": file.path,
         "old_path": file.old_path,

@@ -17,6 +17,7 @@ from orchestrator.code_review.analyzers.check_data_files import (
 )
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
 from orchestrator.code_review.analyzers.configured_analyzers import configured_analyzers
+from orchestrator.code_review.analyzers.dependency_check import DependencyCheck
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
@@ -24,8 +25,6 @@ from orchestrator.code_review.analyzers.file_patterns import (
     DATA,
     GITLAB_PIPELINES,
     INFRASTRUCTURE,
-    LOCK_FILES,
-    MANIFESTS,
     MARKDOWN,
     NOTHING,
     PARSED_DATA,
@@ -159,7 +158,6 @@ def _compare(
     *,
     reads: Sequence[str],
     whole_tree: bool = False,
-    reads_lock_files: bool = False,
 ) -> OfChange:
     return OfChange(
         about,
@@ -171,7 +169,6 @@ def _compare(
             pool=inputs.pool,
             workspace=inputs.workspace,
             whole_tree=whole_tree,
-            reads_lock_files=reads_lock_files,
         ),
     )
 
@@ -259,13 +256,11 @@ SECURITY: Mapping[str, Entry] = {
         ),
         lambda inputs: inputs.analyzers_seconds,
     ),
-    "dependencies": _compare(
-        "dependencies",
-        "dependencies",
-        (*MANIFESTS, *LOCK_FILES),
-        "Dependencies added, loosened, unverified, or taken from elsewhere.",
-        reads=(*MANIFESTS, *LOCK_FILES),
-        reads_lock_files=True,
+    "dependencies": OfChange(
+        "Dependencies added, loosened, unverified, vulnerable, or taken from elsewhere.",
+        lambda inputs: DependencyCheck(
+            inputs.advisories, pool=inputs.pool, workspace=inputs.workspace
+        ),
     ),
     "route_guards": _compare(
         "route_guards",

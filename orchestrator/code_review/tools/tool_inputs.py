@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestrator.catalog.settings import ConfiguredProgram, Imports, Tests
+from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.run_tests import MOST_RUNS
@@ -35,6 +36,7 @@ class ToolInputs(Struct, frozen=True):
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.
         checkout: the repository's directory; None: there is none.
+        advisories: those of the changed packages; None: nobody named a dump of them.
         imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
     """
 
@@ -55,6 +57,7 @@ class ToolInputs(Struct, frozen=True):
     private_paths: Sequence[Path] = ()
     checkout: Path | None = None
     imported: Sequence[ImportedReport] = ()
+    advisories: CopiedAdvisories | None = None
     imports: Imports = Imports()
 
     @property

@@ -4,6 +4,7 @@ Rules over external programs, patterns and taint take the samples that those are
 have theirs here. A case's files lie in a folder of its own, unless a tool wants them elsewhere.
 """
 
+import json
 import random
 import string
 from collections.abc import Iterator, Mapping
@@ -254,6 +255,11 @@ OWN: dict[str, Case] = {
     "security.unsafe-replacement": text("show.py", "os.system(f'show {name}')\n", "subprocess.run(['show', name])\n", "subprocess.run(['show', names])\n"),
     "security.random-weakened": text("pay.go", "n := draw(Math.random())\n".replace("Math.random()", "rand(9)"), "n := draw(randomBytes(8))\n", "n := draw(randomBytes(9))\n"),
     "security.lookalike-dependency": text("pyproject.toml", project('"a>=1", "requsets>=2"'), project('"a>=1", "requests>=2"'), project('"a>=1"')),
+    "security.malicious-dependency": text("requirements.txt", "evil==1\n", "evil==2\n", "evil==0\n"),
+    **{
+        f"security.vulnerable-dependency-{said}": text("requirements.txt", f"weak-{said}==1\n", f"weak-{said}==2\n", f"weak-{said}==0\n")
+        for said in ("critical", "high", "medium", "low")
+    },
     "security.new-dependency": text("pyproject.toml", project('"a>=1", "b>=2"'), project('"A >= 1"'), project('"a>=1"')),
 }  # fmt: skip
 
@@ -275,6 +281,28 @@ COVERAGE: dict[str, dict[int, int]] = {
     "bad/qa.uncovered-lines/fee.py": {**dict.fromkeys(range(1, 8), 1), 5: 0},
     "good/qa.uncovered-lines/fee.py": dict.fromkeys(range(1, 8), 1),
 }
+
+
+# What advisories say of the packages of their rules: name → severity, or an id alone.
+ADVISORIES = {
+    "weak-critical": "CRITICAL", "weak-high": "HIGH", "weak-medium": "MODERATE", "weak-low": "LOW", "evil": "MAL-2026-1",
+}  # fmt: skip
+
+
+def advisories() -> dict[str, str]:
+    """Advisories of versions before 2 in OSV's form, by file name."""
+    found = {}
+    for name, said in ADVISORIES.items():
+        about = said if said.startswith("MAL-") else f"GHSA-{name}"
+        events = [{"introduced": "0"}, {"fixed": "2"}]
+        affected = {
+            "package": {"ecosystem": "PyPI", "name": name},
+            "ranges": [{"type": "ECOSYSTEM", "events": events}],
+        }
+        found[f"{about}.json"] = json.dumps(
+            {"id": about, "affected": [affected], "database_specific": {"severity": said}}
+        )
+    return found
 
 
 def lcov() -> str:

@@ -15,6 +15,7 @@ from tests.review.analyzers.rule_cases import (
     WHOLE_RULES,
     Case,
     Files,
+    advisories,
     case_of,
     lcov,
     placed,
@@ -42,7 +43,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
             head |= placed(rule.id, kind, files)
     report = place / "lcov.info"
     report.write_text(lcov())
-    return found_in(place / "all", base, head, coverage=[str(report)])
+    (place / "osv").mkdir()
+    for name, advisory in advisories().items():
+        (place / "osv" / name).write_text(advisory)
+    given = {"coverage": [str(report)], "advisories": str(place / "osv")}
+    return found_in(place / "all", base, head, **given)
 
 
 @pytest.mark.parametrize("name", sorted(set(RULES) - {*WHOLE_RULES, *RUN_RULES}))

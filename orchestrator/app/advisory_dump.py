@@ -1,0 +1,155 @@
+"""Search a dump of advisories in OSV's form, as osv.dev publishes it, for those of some packages.
+
+A dump is a folder with a JSON file for each advisory, or with archives of them (``all.zip``), in
+folders by ecosystem or not, or one such archive. Nothing of it is unpacked to disk.
+"""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from msgspec import DecodeError, Struct, field
+from msgspec.json import Decoder
+
+from orchestrator.checks.dependencies.advisories import package_key
+from orchestrator.checks.dependencies.advisory_records import Advisory, Names
+from orchestrator.checks.dependencies.version_order import ECOSYSTEMS
+
+LARGEST = 4 << 20  # bytes of one advisory
+MOST_BYTES = 4 << 30  # of all that are read
+MOST_FILES = 2_000_000
+MOST_FOUND = 64 << 20  # bytes of the advisories that are kept
+PROBLEMS_SHOWN = 3
+
+_names, _whole = Decoder(Names), Decoder(Advisory)
+
+
+class Search(Struct):
+    """What a dump holds for some packages.
+
+    Attributes:
+        found: by id.
+        read: how many advisories were looked at.
+        ecosystems: those that they are about.
+        passed_over: folders of ecosystems that are not wanted.
+        broken: names of files that are no advisories.
+        stopped: why not all of the dump was read; empty: it was.
+    """
+
+    found: dict[str, Advisory] = field(default_factory=dict)
+    read: int = 0
+    ecosystems: set[str] = field(default_factory=set)
+    passed_over: int = 0
+    broken: list[str] = field(default_factory=list)
+    stopped: str = ""
+
+    def problems(self, wanted: Collection[str]) -> list[str]:
+        """What of the dump was not read, and which of the wanted ecosystems it does not have."""
+        shown = ", ".join(self.broken[:PROBLEMS_SHOWN])
+        more = len(self.broken) - PROBLEMS_SHOWN
+        found = [self.stopped] if self.stopped else []
+        if self.broken:
+            others = f" and {more} more" if more > 0 else ""
+            found.append(f"holds files that are no OSV advisories: {shown}{others}; fetch it again")
+        if missing := sorted({*wanted} - self.ecosystems):
+            found.append(f"has no advisories of {', '.join(missing)}; fetch those too")
+        return found
+
+
+def search_dump(place: Path, wanted: Collection[tuple[str, str]]) -> Search:
+    """Read every advisory of a dump, and keep those of the wanted packages.
+
+    Args:
+        wanted: ecosystem and name, as the ecosystem compares names.
+
+    Raises:
+        OSError: the dump cannot be opened.
+    """
+    search, ecosystems = Search(), {ecosystem for ecosystem, _ in wanted}
+    total = kept = 0
+    for name, data in _files(place, ecosystems, search):
+        total += len(data)
+        if total > MOST_BYTES or search.read + len(search.broken) >= MOST_FILES:
+            search.stopped = "is larger than is read; give the folders of your ecosystems alone"
+            break
+        try:
+            names = _names.decode(data)
+            search.read += 1
+            affected = [one.package for one in names.affected or () if one.package]
+            keys = {package_key(one) for one in affected}
+            search.ecosystems |= {ecosystem for ecosystem, _ in keys}
+            if names.withdrawn or keys.isdisjoint(wanted):
+                continue
+            search.found[names.id] = _whole.decode(data)
+            kept += len(data)
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            search.broken.append(name)
+        if kept > MOST_FOUND:
+            search.stopped = "has more advisories for the changed packages than are read"
+            break
+    return search
+
+
+def _files(place: Path, ecosystems: Collection[str], search: Search) -> Iterator[tuple[str, bytes]]:
+    """The name and content of each JSON file of a dump; larger ones are broken."""
+    if not place.is_dir():
+        yield from _members(place, search)
+        return
+    for folder, directories, names in os.walk(place, onerror=_raise):
+        # A folder of an ecosystem that the change does not touch.
+        needed = [name for name in directories if name not in ECOSYSTEMS or name in ecosystems]
+        search.passed_over += len(directories) - len(needed)
+        directories[:] = sorted(needed)
+        listed = frozenset(names)
+        for name in sorted(names):
+            file = os.path.join(folder, name)
+            if name.endswith(".json"):
+                data = _read(file)
+                if len(data) > LARGEST:
+                    search.broken.append(name)
+                else:
+                    yield name, data
+            elif name.endswith(".zip") and not any(one.endswith(".json") for one in listed):
+                yield from _members(Path(file), search)
+
+
+def _read(file: str) -> bytes:
+    """The bytes of a file, at most one more than an advisory may have.
+
+    There are thousands, so nothing is made for each, such as a buffer.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.read(descriptor, min(os.fstat(descriptor).st_size, LARGEST) + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _members(place: Path, search: Search) -> Iterator[tuple[str, bytes]]:
+    """The JSON files of an archive; each is read only as far as an advisory may be large."""
+    try:
+        with zipfile.ZipFile(place) as archive:
+            for member in archive.infolist():
+                if not member.filename.endswith(".json"):
+                    continue
+                with archive.open(member) as stream:
+                    data = stream.read(LARGEST + 1)
+                if len(data) > LARGEST:
+                    search.broken.append(member.filename)
+                else:
+                    yield member.filename, data
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ):
+        search.broken.append(place.name)

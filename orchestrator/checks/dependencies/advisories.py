@@ -1,0 +1,204 @@
+"""Known vulnerabilities of the packages that a change adds or moves, from advisories in OSV's form.
+
+The form, and how a version is found in it, is that of https://ossf.github.io/osv-schema/.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import decode
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.dependencies.advisory_records import (
+    Advisory,
+    Affected,
+    AffectedPackage,
+    Range,
+)
+from orchestrator.checks.dependencies.base_score import severity_of_vector
+from orchestrator.checks.dependencies.changed_packages import Package, list_changed, normalize
+from orchestrator.checks.dependencies.version_order import version_key
+from orchestrator.checks.python.source_definitions import Job
+
+MOST_FINDINGS = 50
+SUMMARY_CHARACTERS = 160
+SEVERITIES = ("low", "medium", "high", "critical")
+LEVELS = {
+    "critical": "critical",
+    "high": "high",
+    "moderate": "medium",
+    "medium": "medium",
+    "low": "low",
+}
+"""What databases write → severity of the finding."""
+UNKNOWN = "medium"
+MALICIOUS = "MAL-"
+"""What the ids of advisories of the OpenSSF's list of malicious packages begin with."""
+
+
+class Match(Struct, frozen=True):
+    """An advisory that a package's version is affected by.
+
+    Attributes:
+        ids: its id and aliases.
+        severity: empty where the advisory says none that is understood.
+        fixed: the first version after the package's that is not affected; empty: none is known.
+    """
+
+    ids: tuple[str, ...]
+    summary: str
+    severity: str
+    fixed: str
+
+
+def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
+    """The findings of a job with the path of a file of ``advisories``, and why some are missing.
+
+    Args:
+        gaps: path → reason; a package whose version has no known order is added.
+    """
+    by_package: Mapping[tuple[str, str], list[tuple[Advisory, Affected]]] = defaultdict(list)
+    for advisory in decode(Path(job["advisories"]).read_bytes(), type=tuple[Advisory, ...]):
+        for affected in advisory.affected or ():
+            if affected.package:
+                by_package[package_key(affected.package)].append((advisory, affected))
+    found: list[RawFinding] = []
+    for package in list_changed(job):
+        matches = []
+        for advisory, affected in by_package.get((package.ecosystem, package.name), ()):
+            try:
+                match = _match(package, advisory, affected)
+            except ValueError:
+                what = f"{package.name} {package.version} could not be compared with {advisory.id}"
+                gaps[package.path] = f"{what}: one of its versions has no order"
+            else:
+                matches += [match] if match else []
+        found += [_finding(package, match) for match in _without_aliases(matches)]
+    found.sort(key=lambda one: -SEVERITIES.index(one.code.rpartition("-")[2]))
+    yield from found[:MOST_FINDINGS]
+    for one in found[MOST_FINDINGS:]:
+        gaps[one.path] = (
+            f"has {len(found) - MOST_FINDINGS} more known vulnerabilities than are listed"
+        )
+
+
+def package_key(package: AffectedPackage) -> tuple[str, str]:
+    """The ecosystem without its suffix, and the name as that compares names."""
+    ecosystem = package.ecosystem.partition(":")[0]
+    return ecosystem, normalize(ecosystem, package.name)
+
+
+def _match(package: Package, advisory: Advisory, affected: Affected) -> Match | None:
+    """The match of an advisory, if it has one.
+
+    Raises:
+        ValueError: a version of the package or of a range has no order.
+    """
+    ecosystem, versions = package.ecosystem, affected.versions or ()
+    version = version_key(ecosystem, package.version)
+    listed = package.version in versions or _is_spelled(ecosystem, version, versions)
+    fixed: list[tuple[Any, str]] = []
+    for ranged in affected.ranges or ():
+        if ranged.type in {"SEMVER", "ECOSYSTEM"}:
+            listed |= _is_inside(ecosystem, version, ranged)
+            fixed += _fixes(ecosystem, version, ranged)
+    if not listed:
+        return None
+    first = min(fixed, default=(None, ""))[1]
+    ids = (advisory.id, *(advisory.aliases or ()))
+    return Match(ids, _one_line(advisory), _severity(advisory, affected), first)
+
+
+def _is_spelled(ecosystem: str, version: Any, versions: Sequence[str]) -> bool:
+    """Whether a version is listed in another spelling, such as 1.0 for 1.0.0."""
+    for other in versions:
+        with suppress(ValueError):
+            if version_key(ecosystem, other) == version:
+                return True
+    return False
+
+
+def _is_inside(ecosystem: str, version: Any, ranged: Range) -> bool:
+    events = [(kind, value) for event in ranged.events for kind, value in event.items()]
+    # In every ecosystem 0 is before all versions.
+    inside = ("introduced", "0") in events
+    later = [(version_key(ecosystem, value), kind) for kind, value in events if value != "0"]
+    for key, kind in sorted(later, key=lambda pair: pair[0]):
+        if kind == "introduced" and version >= key:
+            inside = True
+        elif version > key or (kind != "last_affected" and version >= key):
+            inside = inside and kind not in {"fixed", "limit", "last_affected"}
+    return inside
+
+
+def _fixes(ecosystem: str, version: Any, ranged: Range) -> list[tuple[Any, str]]:
+    """The fixed versions of a range after a version, with their keys."""
+    values = [event["fixed"] for event in ranged.events if event.get("fixed", "0") != "0"]
+    keys = [(version_key(ecosystem, value), value) for value in values]
+    return [(key, value) for key, value in keys if key > version]
+
+
+def _severity(advisory: Advisory, affected: Affected) -> str:
+    """The severity that a database gives, else that of its CVSS vector; empty without both."""
+    own = affected.database_specific or {}
+    for part in (advisory.database_specific, own, affected.ecosystem_specific):
+        said = (part or {}).get("severity")
+        if isinstance(said, str) and said.lower() in LEVELS:
+            return LEVELS[said.lower()]
+    vectors = [one.score for one in (*(advisory.severity or ()), *(affected.severity or ()))]
+    scores = [severity_of_vector(vector) for vector in (*vectors, str(own.get("cvss")))]
+    return max(filter(None, scores), default="", key=SEVERITIES.index)
+
+
+def _one_line(advisory: Advisory) -> str:
+    text = (advisory.summary or advisory.details or "").strip()
+    text = re.sub(r"\s+", " ", re.sub(r"[^\w\s!-~]", " ", text.split("\n")[0]))
+    short = text[:SUMMARY_CHARACTERS].rstrip(". ")
+    return f"{short} ..." if len(text) > SUMMARY_CHARACTERS else short
+
+
+def _without_aliases(matches: Sequence[Match]) -> list[Match]:
+    """One match of those that databases list under each other's ids."""
+    groups: list[list[Match]] = []
+    for match in matches:
+        same = [group for group in groups if any({*m.ids} & {*match.ids} for m in group)]
+        groups = [group for group in groups if group not in same]
+        groups.append([match, *(one for group in same for one in group)])
+    return [_merged(group) for group in groups]
+
+
+def _merged(group: Sequence[Match]) -> Match:
+    ids = sorted({one for match in group for one in match.ids}, key=_rank)
+    severities = [match.severity for match in group if match.severity]
+    return Match(
+        tuple(ids),
+        next((match.summary for match in group if match.summary), ""),
+        max(severities, default="", key=SEVERITIES.index),
+        next((match.fixed for match in group if match.fixed), ""),
+    )
+
+
+def _rank(name: str) -> tuple[int, str]:
+    order = (MALICIOUS, "GHSA-", "PYSEC-", "RUSTSEC-", "GO-", "CVE-")
+    return next((at for at, start in enumerate(order) if name.startswith(start)), 9), name
+
+
+def _finding(package: Package, match: Match) -> RawFinding:
+    first, *others = match.ids
+    named = f"{first} ({others[0]})" if others else first
+    about = f": {match.summary}" if match.summary else ""
+    what = f"{package.name} {package.version}"
+    if first.startswith(MALICIOUS):
+        code, message = "malicious-critical", f"{what} is listed as malicious, {named}{about}"
+        message += "; remove it, and replace the secrets of machines that installed it"
+    else:
+        code = f"advisory-{match.severity or UNKNOWN}"
+        step = f"update to {match.fixed} or later" if match.fixed else "no fixed version is known"
+        message = f"{what} has a known vulnerability, {named}{about}; {step}"
+    line = package.line()
+    return RawFinding(code, package.path, line, message, key=f"{package.name} {first}")

@@ -1,0 +1,63 @@
+"""Advisories in the form of https://ossf.github.io/osv-schema/: the parts that are read here."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class AffectedPackage(Struct, frozen=True):
+    """A package; an ecosystem may have a suffix after a colon."""
+
+    ecosystem: str
+    name: str
+
+
+class Range(Struct, frozen=True):
+    """Versions between events: ``introduced``, ``fixed``, ``last_affected`` or ``limit``."""
+
+    type: str
+    events: tuple[dict[str, str], ...] = ()
+
+
+class Score(Struct, frozen=True):
+    """A CVSS vector."""
+
+    score: str = ""
+
+
+class Affected(Struct, frozen=True):
+    """Which versions of one package are affected: those listed, and those in a range."""
+
+    package: AffectedPackage | None = None
+    ranges: tuple[Range, ...] | None = None
+    versions: tuple[str, ...] | None = None
+    severity: tuple[Score, ...] | None = None
+    database_specific: dict[str, Any] | None = None
+    ecosystem_specific: dict[str, Any] | None = None
+
+
+class Advisory(Struct, frozen=True):
+    """One advisory; one that is withdrawn counts for nothing."""
+
+    id: str
+    aliases: tuple[str, ...] | None = None
+    summary: str | None = None
+    details: str | None = None
+    withdrawn: str | None = None
+    severity: tuple[Score, ...] | None = None
+    affected: tuple[Affected, ...] | None = None
+    database_specific: dict[str, Any] | None = None
+
+
+class AffectedName(Struct, frozen=True):
+    """What is read of every advisory to tell whether it matters."""
+
+    package: AffectedPackage | None = None
+
+
+class Names(Struct, frozen=True):
+    """The packages of an advisory, read without the rest of it."""
+
+    id: str
+    withdrawn: str | None = None
+    affected: tuple[AffectedName, ...] | None = None

@@ -1,0 +1,145 @@
+"""Packages that a change adds or moves to another version: of its lock files, else exact pins."""
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from functools import partial
+
+from msgspec import Struct
+
+from orchestrator.checks.check_io import CheckReply, Gap, Source, read
+from orchestrator.checks.dependencies.lock_entry import Entry
+from orchestrator.checks.dependencies.lock_file_entries import is_lock_file, read_entries
+from orchestrator.checks.dependencies.lock_files import Places
+from orchestrator.checks.dependencies.manifests import go_modules, is_manifest, read_manifest
+from orchestrator.checks.python.source_definitions import Job
+
+LARGEST_LOCK_FILE = 24 << 20  # bytes
+
+_ECOSYSTEMS = {
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+    "yarn.lock": "npm",
+    "pnpm-lock.yaml": "npm",
+    "Cargo.lock": "crates.io",
+    "go.mod": "Go",
+    "Gemfile.lock": "RubyGems",
+    "composer.lock": "Packagist",
+}
+"""Of lock files, and of the manifest that lists what is built; all others are of Python."""
+
+_EXACT = {
+    "PyPI": re.compile(r"===?\s*([^\s,*]+)"),
+    "crates.io": re.compile(r"=\s*(\d[^\s,*]*)"),
+    "RubyGems": re.compile(r"=?\s*(\d[\w.-]*)"),
+    "npm": re.compile(r"=?v?(\d+\.\d+\.\d+[\w.+-]*)"),
+    "Packagist": re.compile(r"v?(\d+\.\d+\.\d+[\w.+-]*)"),
+}
+
+
+class Package(Struct, frozen=True):
+    """One version of a package, and where head asks for it.
+
+    Attributes:
+        name: as its ecosystem compares names.
+        line: finds the line in ``path``.
+    """
+
+    ecosystem: str
+    name: str
+    version: str
+    path: str
+    line: Callable[[], int]
+
+
+def run(job: Job) -> CheckReply:
+    """The ecosystems and names of what ``list_changed`` finds, as the fact ``packages``."""
+    return CheckReply(
+        facts={"packages": sorted({(p.ecosystem, p.name) for p in list_changed(job)})}
+    )
+
+
+def list_changed(job: Job) -> list[Package]:
+    """Packages at a version that the same file of base did not have, each version once.
+
+    Files that cannot be read are left out: the check of dependencies names them.
+    """
+    files = [file for file in job["files"] if file["status"] != "deleted"]
+    locked: set[tuple[str, str, str]] = set()
+    found: dict[tuple[str, str, str], Package] = {}
+    for file in files:
+        with suppress(Gap):
+            for package in _of_lock_file(job, file, locked):
+                found.setdefault((package.ecosystem, package.name, package.version), package)
+    for file in files:
+        with suppress(Gap):
+            for package in _of_manifest(job, file):
+                if not _is_locked(package, locked):
+                    found.setdefault((package.ecosystem, package.name, package.version), package)
+    return list(found.values())
+
+
+def _is_locked(package: Package, locked: Collection[tuple[str, str, str]]) -> bool:
+    """Whether a lock file beside a manifest, or in a folder above it, says the version."""
+    folder = package.path
+    while folder:
+        folder = folder.rpartition("/")[0]
+        if (package.ecosystem, package.name, folder) in locked:
+            return True
+    return False
+
+
+def _of_lock_file(job: Job, file: Job, locked: set[tuple[str, str, str]]) -> Iterator[Package]:
+    """The changed packages of one lock file; all that it locks are added to ``locked``."""
+    path, old = file["path"], file["old_path"]
+    kind = path.rpartition("/")[2]
+    if not (is_lock_file(path) or kind == "go.mod") or kind == "go.sum":
+        return
+    ecosystem = _ECOSYSTEMS.get(kind, "PyPI")
+    head = Source(path, read(job["head_root"], path, LARGEST_LOCK_FILE))
+    before = set[tuple[str, str]]()
+    if old and old.rpartition("/")[2] == kind:
+        with suppress(Gap):
+            base = Source(old, read(job["base_root"], old, LARGEST_LOCK_FILE))
+            before = {(entry.name, entry.version) for entry in _entries(base)}
+    places, folder = Places(head, set(file["added"])), path.rpartition("/")[0]
+    for entry in _entries(head):
+        name = normalize(ecosystem, entry.name)
+        locked.add((ecosystem, name, folder))
+        version = entry.version.removeprefix("==").partition("(")[0]
+        registry = version and not (entry.git or entry.path)
+        if registry and (entry.name, entry.version) not in before:
+            yield Package(ecosystem, name, version, path, partial(places.line, "", entry))
+
+
+def _entries(source: Source) -> list[Entry]:
+    # A go.sum also has the modules that were only considered.
+    if source.path.endswith("go.mod"):
+        return list(go_modules(source.text))
+    return read_entries(source.path, source.text)
+
+
+def _of_manifest(job: Job, file: Job) -> Iterator[Package]:
+    path, old = file["path"], file["old_path"]
+    if not is_manifest(path) or path.endswith("go.mod"):
+        return
+    head, pins = Source(path, read(job["head_root"], path)), dict[str, str]()
+    if old and is_manifest(old):
+        with suppress(Gap):
+            was = read_manifest(old, Source(old, read(job["base_root"], old)).text)
+            pins = {name: dependency.spec for name, dependency in was.dependencies.items()}
+    now = read_manifest(path, head.text)
+    exact, places = _EXACT[now.ecosystem], Places(head, set(file["added"]))
+    for name, dependency in now.dependencies.items():
+        found = exact.fullmatch(dependency.spec.strip())
+        if found and not dependency.source and pins.get(name) != dependency.spec:
+            entry = Entry(dependency.written, found[1])
+            locate = partial(places.line, "", entry)
+            yield Package(now.ecosystem, normalize(now.ecosystem, name), found[1], path, locate)
+
+
+def normalize(ecosystem: str, name: str) -> str:
+    """A package's name as its ecosystem compares names."""
+    if ecosystem == "PyPI":
+        return re.sub(r"[-_.]+", "-", name).lower()
+    return name.lower() if ecosystem == "Packagist" else name
