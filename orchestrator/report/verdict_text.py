@@ -218,6 +218,7 @@ def describe_since_previous(verdict: Verdict) -> str:
         "open as before": states["open"],
         "fixed": len(previous.fixed),
         "not reported again": len(previous.not_reported),
+        "settled": sum(entry.cause == "settled" for entry in verdict.rejected),
     }
     found = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
     return f"the review of {_format_revision(previous.head)}: {found or 'no findings'}"

@@ -47,9 +47,11 @@ async def test_a_nitpick_on_an_old_line_is_settled_by_name_and_one_on_a_new_line
     assert settled(verdict) == ["A limit that nobody reads"]
     (entry,) = verdict.rejected
     assert (entry.finding.state, entry.finding.severity) == ("rejected", "medium")
-    assert f"the complete review of {first.change.head[:12]} read these lines" in entry.reason
+    assert f"the complete review of {first.change.head[:12]} passed these lines" in entry.reason
     assert verdict.counts.medium == 1
-    assert "A limit that nobody reads" in render_verdict(verdict)
+    shown = render_verdict(verdict)
+    assert "A limit that nobody reads" in shown
+    assert ": 1 new, 1 settled\n" in shown
     assert verdict.previous is not None
     assert (verdict.previous.settles_nothing, verdict.previous.passed) != ("", None)
     assert verdict.previous.passed is not None
@@ -94,19 +96,37 @@ async def test_a_file_that_was_renamed_stays_settled(branch: Branch) -> None:
     assert (open_titles(verdict), settled(verdict)) == ([], ["A limit that nobody reads"])
 
 
-async def test_what_a_newer_line_causes_is_not_settled(tmp_path: Path) -> None:
+async def test_a_line_outside_the_change_is_settled_with_the_line_that_causes_its_defect(
+    tmp_path: Path,
+) -> None:
     caller = "import lib\n\n\ndef go():\n    return lib.rate(1)\n"
-    branch = Branch(tmp_path, {"lib.py": "def rate(x):\n    return x\n"})
-    await branch.push({"app.py": caller})
+    branch = Branch(tmp_path, {"app.py": caller, "lib.py": "def rate(x):\n    return x\n"})
     cause = {"path": "lib.py", "line": 1, "removed": False}
-    broken = claims("return lib.rate(1)", "Misses an argument", 5)
-    two = {"lib.py": "def rate(x, y):\n    return x + y\n"}
-    verdict = await branch.push(
-        two, said(broken, {**broken, "because_of": cause, "title": "Fails"})
-    )
-    # The line itself is one that the change adds, so that it has a cause is left out.
-    assert open_titles(verdict) == []
-    assert len(settled(verdict)) == 2
+    broken = claims("return lib.rate(1)", "Misses an argument", 5, because_of=cause)
+    two = "def rate(x, y):\n    return x + y\n"
+    await branch.push({"lib.py": two})
+    verdict = await branch.push({"new.py": "Y = 1\n"}, said(broken))
+    assert (open_titles(verdict), settled(verdict)) == ([], ["Misses an argument"])
+    verdict = await branch.push({"lib.py": two.replace("x, y", "x, z")}, said(broken))
+    assert (open_titles(verdict), settled(verdict)) == (["Misses an argument"], [])
+
+
+async def test_a_named_cause_opens_no_settled_line_of_the_change(branch: Branch) -> None:
+    cause = {"path": "app.py", "line": 11, "removed": False}
+    verdict = await branch.push({"app.py": NEW}, said({**OLD_LINE, "because_of": cause}))
+    assert (open_titles(verdict), settled(verdict)) == ([], ["A limit that nobody reads"])
+
+
+async def test_a_removed_line_is_settled_until_its_file_changes(tmp_path: Path) -> None:
+    guarded = "def go(x):\n    assert x\n    return 1 / x\n\n\nX = 1\n"
+    branch = Branch(tmp_path, {"app.py": guarded})
+    gone = claims("    assert x", "Takes a guard away", 2)
+    bare = guarded.replace("    assert x\n", "")
+    await branch.push({"app.py": bare})
+    verdict = await branch.push({"new.py": "Y = 1\n"}, said(gone))
+    assert (open_titles(verdict), settled(verdict)) == ([], ["Takes a guard away"])
+    verdict = await branch.push({"app.py": bare.replace("X = 1", "X = 2")}, said(gone))
+    assert open_titles(verdict) == ["Takes a guard away"]
 
 
 async def test_what_an_analyzer_finds_is_never_settled_and_no_agent_makes_it_worse_later(

@@ -20,8 +20,8 @@ CARRIED = """\
 
 SETTLED = """\
 - What changed since then is listed below, and what that reaches: begin there, and look at how it
-  goes with the rest. All other lines were read and passed. Below `high`, what you report on them
-  does not count; name in `because_of` the line changed since that makes one of them a defect.
+  goes with the rest. All other lines of the change were read and passed: below `high`, what you
+  report on them does not count. What a line changed since breaks elsewhere, report at that line.
 """
 
 

@@ -1,7 +1,6 @@
 """Lines that an earlier complete review has passed: agents raise nothing minor there again.
 
-What an analyzer reports, what is severe, and what a newer line of the change causes is never
-settled. See docs/decisions/0016.
+What an analyzer reports is never settled, nor what is severe. See docs/decisions/0016.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -44,10 +43,7 @@ class SettledPlaces(Struct, frozen=True):
             return ""
         if not any(self._was_read(path, in_base) for path, _, _, in_base in places):
             return ""
-        return (
-            f"the complete review of {self.head[:12]} read these lines, which are unchanged, and "
-            "left it out; only what is high or critical is raised there again"
-        )
+        return f"the complete review of {self.head[:12]} passed these lines, and they are unchanged"
 
     def _is_changed(self, path: str, first: int, last: int, in_base: bool) -> bool:
         if in_base:
