@@ -14,6 +14,7 @@ from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.lines_changed_since import ChangedSince, find_changed_since
 from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, MAX_TITLE, shorten
 from orchestrator.code_review.findings.citations import (
     MAX_SHOWN_QUOTE,
     changed_lines,
@@ -40,6 +41,9 @@ from orchestrator.engine.canonical_json import digest
 
 MAX_CLAIMS = 200
 """Findings that are carried over, the most severe; a review has far fewer."""
+
+MAX_LISTED = 20
+"""Reporters, weaknesses and objections of a finding that is carried over."""
 
 MAX_SEARCHED = 100
 """Files in which the quotation of a finding is looked for whose own file is gone."""
@@ -86,11 +90,45 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
     ]
     before = verdict.previous.passed if verdict.previous else None
     passed = before if same_head else passed_review(verdict)
-    handed = HandedOver(tuple(sorted(claims, key=report_order)[:MAX_CLAIMS]), passed)
+    weightiest = sorted(claims, key=report_order)[:MAX_CLAIMS]
+    handed = HandedOver(tuple(map(_bounded, weightiest)), passed)
     if passed is None:
         return replace(handed, settles_nothing=NONE_COMPLETE)
     changed, unknown = await find_changed_since(change, passed.base, passed.head)
     return replace(handed, changed=changed, settles_nothing=unknown)
+
+
+def _bounded(claim: Finding) -> Finding:
+    """A claim with texts no longer than an agent's own may be; a file can hold any."""
+    return replace(
+        claim,
+        fingerprint=claim.fingerprint[:MAX_TITLE],
+        rule=claim.rule[:MAX_TITLE],
+        category=claim.category[:MAX_TITLE],
+        title=shorten(claim.title, MAX_TITLE),
+        detail=shorten(claim.detail, MAX_DETAIL),
+        fix_suggestion=shorten(claim.fix_suggestion, MAX_DETAIL),
+        cwe=claim.cwe[:MAX_LISTED],
+        reported_by=_bounded_names(claim.reported_by),
+        confirmed_by=_bounded_names(claim.confirmed_by),
+        objections=tuple(map(_bounded_objection, claim.objections[:MAX_LISTED])),
+        steps=(),
+    )
+
+
+def _bounded_names(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name[:MAX_TITLE] for name in names[:MAX_LISTED])
+
+
+def _bounded_objection(objection: Objection) -> Objection:
+    evidence = tuple(shorten(text, MAX_DETAIL) for text in objection.evidence[:MAX_LISTED])
+    return replace(
+        objection,
+        by=objection.by[:MAX_TITLE],
+        reason=shorten(objection.reason, MAX_DETAIL),
+        why_not=shorten(objection.why_not, MAX_DETAIL),
+        evidence=evidence,
+    )
 
 
 def settled_by(
