@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 Needs = Literal["lines", "file", "tree"]
 """What of the change an analyzer cannot do without: a patch's lines, whole files, or all files."""
 
+SECONDS_PER_FILE = 0.2
+
+
+def time_limit(least: float, files: int) -> float:
+    """Seconds that looking at so many files may take, on a busy machine with two cores."""
+    return least + SECONDS_PER_FILE * files
+
 
 class AnalyzerReport(Struct, frozen=True):
     """What one run of an analyzer gave.

@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator import __version__
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.imports.import_contracts import MARK, find_config_files
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import SIDES
@@ -83,9 +83,9 @@ class ComparisonCheck:
             "files": [as_job(file) for file in files],
             **await self.extra_job(change),
         }
-        function = f"{self._module}:run"
+        function, seconds = f"{self._module}:run", time_limit(SECONDS, len(files))
         try:
-            reply = await call_check(self._pool, function, job, SECONDS, CheckReply)
+            reply = await call_check(self._pool, function, job, seconds, CheckReply)
         except SandboxError as error:
             return AnalyzerReport(self.name, __version__, error=str(error))
         return AnalyzerReport(

@@ -9,7 +9,7 @@ from orchestrator import __version__
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CANNOT_PARSE, CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_helm_template, path_kinds
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.errors import SandboxError
@@ -137,8 +137,9 @@ class SideCheck:
         examined: set[str] = set()
         facts: dict[str, list[Any]] = {}
         size = WHOLE_TREE_BATCH if self._tree == "files" else BATCH
+        seconds = time_limit(SECONDS, min(size, len(paths)))
         replies, gaps = await call_check_in_batches(
-            self._pool, self._function, job, paths, SECONDS, CheckReply, size=size
+            self._pool, self._function, job, paths, seconds, CheckReply, size=size
         )
         for reply in replies:
             findings += reply.findings

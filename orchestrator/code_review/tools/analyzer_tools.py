@@ -16,6 +16,7 @@ from orchestrator.code_review.analyzer_types import (
     ChangeAnalyzer,
     Side,
     SideAnalyzer,
+    time_limit,
 )
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
@@ -33,6 +34,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
+SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
 SHOWN_FIELDS = (
@@ -201,7 +203,8 @@ class Analysis(ABC, Generic[A]):
         workspace: ReviewWorkspace,
         pool: WorkerPool,
     ) -> None:
-        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
+        timeout = time_limit(SECONDS, len(workspace.change.files))
+        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=timeout)
         self._analyzers, self._workspace, self._pool = analyzers, workspace, pool
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
