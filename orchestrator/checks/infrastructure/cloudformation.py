@@ -97,8 +97,10 @@ def _shown_ports(rule: Node) -> str:
 
 
 def _statement(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
-    """A statement of an identity's policy that allows everything everywhere."""
-    if not found.kind.startswith("AWS::IAM::"):
+    """A statement that allows an identity everything, or everybody something with a bucket."""
+    if found.kind == "AWS::S3::BucketPolicy":
+        yield from _public_statement(found, path, place)
+    if not found.kind.startswith(("AWS::IAM::", "AWS::Serverless::")):
         return
     stars = []
     for name in ("Action", "Resource"):
@@ -108,3 +110,13 @@ def _statement(found: InfrastructureObject, path: str, place: Place) -> Iterator
         at = Place((*place.keys, "Action"), stars[0], stars[0])
         message = "The policy allows every action on every resource"
         yield found.finding("cfn-any-action", path, message, at)
+
+
+def _public_statement(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
+    principal = place.value.find("Principal")
+    whom = principal.find("AWS") if principal is not None and principal.kind == "map" else principal
+    everybody = next((text for text in whom.texts() if text.text == "*"), None) if whom else None
+    if everybody is not None and place.value.find("Condition") is None:
+        at = Place((*place.keys, "Principal"), everybody, everybody)
+        message = "The policy lets everybody use the bucket"
+        yield found.finding("cfn-public-bucket-policy", path, message, at)

@@ -19,7 +19,13 @@ _CHECK = re.compile(
     r"|security|audit|trivy|semgrep|gitleaks|snyk|bandit|secret[_-]detection)(?:$|[\s_:./-])",
     re.IGNORECASE,
 )
-_WITHOUT_TLS = re.compile(r"tcp://[\w.-]+:2375\b")
+# Without a directory for certificates the daemon listens without TLS.
+_WITHOUT_TLS = {
+    "DOCKER_HOST": re.compile(r"tcp://[\w.-]+:2375/?"),
+    "DOCKER_TLS_CERTDIR": re.compile(""),
+}
+_NEVER = re.compile("(?!)")
+
 
 # What the author of a commit or merge request writes; the name of a branch holds no space.
 _QUOTE_OR_CHOSEN = re.compile(
@@ -99,7 +105,7 @@ def _variables(
             continue
         place = Place((*above, "variables", key.text), key, value)
         yield from find_literal(found, "gitlab-variable-secret", path, key.text, place)
-        if key.text == "DOCKER_HOST" and _WITHOUT_TLS.fullmatch(value.text):
+        if _WITHOUT_TLS.get(key.text, _NEVER).fullmatch(value.text):
             message = "Whatever shares the job's network controls the privileged Docker daemon"
             yield found.finding("gitlab-docker-daemon", path, message, place)
 

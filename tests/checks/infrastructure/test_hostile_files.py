@@ -1,17 +1,22 @@
 """Files that are made to stop the one who reads them: each is a named gap, and soon."""
 
+import copy
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.infrastructure import MOST_OF_A_KIND
 from orchestrator.checks.yaml_tree import MAX_ALIASED, MAX_DEPTH, MAX_VALUES
-from tests.checks.infrastructure.infrastructure_kit import look
+from tests.checks.infrastructure.infrastructure_kit import cases, look
 
 POD = "apiVersion: v1\nkind: Pod\n"
 PATH = "deploy/web.yaml"
+CASES = cases()
 SECONDS = 5.0
 """Of processor time: far more than these take, and far less than what they are made to cost."""
 
@@ -106,3 +111,31 @@ def test_one_long_command_is_searched_once(tmp_path: Path) -> None:
     reply = look(tmp_path, {".gitlab-ci.yml": text})
     assert time.process_time() - start < SECONDS
     assert [finding.code for finding in reply.findings] == ["gitlab-unquoted"]
+
+
+def shapes(node: Any) -> Iterator[Any]:
+    """A document again and again, each time with another kind of value in one place."""
+    yield from ("x", [], ["a", ["b"]], {"a": {"b": "c"}}, [{"name": ["q"]}])
+    pairs = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    for key, value in list(pairs):
+        for other in shapes(value):
+            changed = copy.copy(node)
+            changed[key] = other
+            yield changed
+
+
+@pytest.mark.parametrize("code", sorted(CASES))
+def test_values_of_another_kind_than_expected_break_nothing(tmp_path: Path, code: str) -> None:
+    path, bad, _ = CASES[code]
+    if "{{" in bad or "!" in bad:
+        return
+    for document in yaml.safe_load_all(bad):
+        for number, shape in enumerate(shapes(document)):
+            reply = look(tmp_path / str(number), {path: yaml.safe_dump(shape)})
+            assert not reply.gaps
