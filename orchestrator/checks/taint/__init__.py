@@ -18,6 +18,7 @@ from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.checks.taint.call_frames import TaintFinding
 from orchestrator.checks.taint.library_models import load
 from orchestrator.checks.taint.module_index import Project
+from orchestrator.checks.taint.template_names import Templates
 
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
@@ -29,8 +30,8 @@ def run(job: dict[str, Any]) -> CheckReply:
     """Trace from sources to sinks.
 
     Args:
-        job: ``root``: a directory; ``paths``: files to report on; ``tree``: Python files below it
-            that may be read; ``library_models``: paths of data files.
+        job: ``root``: a directory; ``paths``: files to report on; ``tree``: Python files and
+            templates below it that may be read; ``library_models``: paths of data files.
 
     Returns:
         ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
@@ -55,7 +56,8 @@ def run(job: dict[str, Any]) -> CheckReply:
 def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
-    analysis = TaintAnalysis(project, load(job["library_models"]))
+    templates = Templates(job["root"], (path for path in job.get("tree", ()) if path not in tree))
+    analysis = TaintAnalysis(project, load(job["library_models"]), templates)
     analysis.trace(paths)
     reported = frozenset(paths)
     gaps = {**project.gaps, **analysis.gaps}

@@ -23,6 +23,7 @@ from orchestrator.checks.taint.entry_points import (
 )
 from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Function, Module, Project
+from orchestrator.checks.taint.template_names import Templates
 from orchestrator.checks.taint.url_configuration import UrlConfiguration, routed_lines
 
 _MAX_NAMES: Final = 300
@@ -34,12 +35,13 @@ _TOO_DEEP: Final = "nested too deeply to be traced"
 class TaintAnalysis:
     """Traces from sources to sinks over a project, by what the library models say of them."""
 
-    def __init__(self, project: Project, models: LibraryModels) -> None:
+    def __init__(self, project: Project, models: LibraryModels, templates: Templates) -> None:
         self.project = project
         self.run = Run(
             project,
             models,
             UrlConfiguration(project),
+            templates,
             evaluate=expressions.evaluate,
             execute=statements.execute,
             invoke=calls.invoke,

@@ -11,6 +11,7 @@ from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
 from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Class, Function, Module, Project
+from orchestrator.checks.taint.template_names import Templates
 from orchestrator.checks.taint.url_configuration import UrlConfiguration
 
 Place = tuple[str, int, str]
@@ -109,6 +110,7 @@ class Run(Struct, eq=False):
     project: Project
     models: LibraryModels
     urls: UrlConfiguration
+    templates: Templates
     evaluate: "Callable[[Frame, ast.expr], Value]"
     execute: "Callable[[Frame, list[ast.stmt]], None]"
     invoke: "Callable[[Frame, Call], Value]"

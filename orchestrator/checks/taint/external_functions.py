@@ -3,7 +3,12 @@
 from collections.abc import Hashable
 from typing import Final
 
-from orchestrator.checks.taint import attribute_access, branch_conditions, sink_checks
+from orchestrator.checks.taint import (
+    attribute_access,
+    branch_conditions,
+    rendered_templates,
+    sink_checks,
+)
 from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
     DECODED,
@@ -28,6 +33,7 @@ def result(frame: Frame, call: Call) -> Value:
     """The value of a call to something outside the tree; its sinks are checked on the way."""
     models = frame.run.models
     sink_checks.check_call(frame, call, call.ref)
+    rendered_templates.check_call(frame, call)
     if models.listed("noreturn", call.ref):
         return NORETURN
     if models.listed("runs", call.ref):

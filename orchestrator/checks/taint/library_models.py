@@ -199,6 +199,19 @@ class Check(Struct, frozen=True, kw_only=True):
     confidence: Confidence = 0.8
 
 
+class Renderer(Struct, frozen=True, kw_only=True):
+    """Calls that fill in a template.
+
+    Attributes:
+        template: selector of its name.
+        values: selector of a mapping with its values; empty: they are the keywords of the call.
+    """
+
+    match: Names
+    template: str
+    values: str = ""
+
+
 class ClassModel(Struct, frozen=True, kw_only=True):
     """One class of defect: the words of its message."""
 
@@ -220,10 +233,12 @@ _SECTIONS: Final[dict[str, type[Any]]] = {
     "routes": Route,
     "handlers": Handler,
     "checks": Check,
+    "renderers": Renderer,
     "classes": ClassModel,
 }
 _BY_NAME: Final = (
-    "sources", "sinks", "sanitizers", "propagators", "tests", "parts", "stores", "checks", "routes"
+    "sources", "sinks", "sanitizers", "propagators", "tests", "parts", "stores", "checks", "routes",
+    "renderers",
 )  # fmt: skip
 _LISTS: Final = ("stops", "noreturn", "objects", "containers", "runs", "lookups", "contexts")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
@@ -272,6 +287,7 @@ class LibraryModels(Struct):
     parts: Index[Part]
     stores: Index[Store]
     checks: Index[Check]
+    renderers: Index[Renderer]
     guards: tuple[Guard, ...]
     parameters: tuple[Parameter, ...]
     routes: Index[Route]

@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.checks.check_io import CheckReply, NotApplicable, RawFinding, Source, check_files
 from orchestrator.checks.patterns.template_code_extraction import is_component
 from orchestrator.checks.templates.dialects import find_dialect, load_dialects
-from orchestrator.checks.templates.judging import find_in_page
+from orchestrator.checks.templates.judging import PrintedNames, find_in_page, read_printed_names
 from orchestrator.checks.templates.page_scanner import read_page
 
 _HTML = re.compile(
@@ -39,6 +39,19 @@ def _look(source: Source) -> Iterator[RawFinding]:
     if dialects[name].substitutes and not _HTML.search(source.text):
         return  # a message or a part of one, where escaping would be wrong
     yield from find_in_page(page, dialects[name], name, source.path)
+
+
+def find_printed_names(source: Source) -> PrintedNames:
+    """The names that a template prints without the escaping that their place needs.
+
+    Raises:
+        Gap: it cannot be read.
+    """
+    dialects = load_dialects()
+    name = find_dialect(dialects, source.name, source.text)
+    if name is None or not _is_page(source):
+        return PrintedNames({}, ())
+    return read_printed_names(read_page(source.text, dialects[name]), dialects[name])
 
 
 def _is_page(source: Source) -> bool:

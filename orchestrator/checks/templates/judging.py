@@ -1,10 +1,12 @@
 """Which values of a template do harm where they stand."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+
+from msgspec import Struct
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.templates.dialects import Dialect
@@ -34,6 +36,8 @@ _SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)sc
 _OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
 _SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
 
+_INCLUDES = re.compile(r"\{%[-+]?\s*(?:extends|include)\s+(['\"])([^'\"]+)\1")
+_PRINTED = frozenset({"raw", "markup", "unquoted", "script-raw", "handler"})
 _MAIL = re.compile(r"(?i)(?:^|[/_.-])(?:e?mails?|sms|subject)(?:[/_.-]|$)")
 _LESS_IN_MAIL = frozenset({"raw", "autoescape"})  # no script runs there
 
@@ -69,6 +73,30 @@ def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterat
             min(last, first + _SHOWN - 1) + 1,
             start - judge.line_starts[first] + 1,
         )
+
+
+class PrintedNames(Struct, frozen=True):
+    """What a template prints without the escaping that its place needs.
+
+    Attributes:
+        lines: name of a value of the program -> the 1-based line where it is printed.
+        includes: names of the templates that share its values.
+    """
+
+    lines: Mapping[str, int]
+    includes: tuple[str, ...]
+
+
+def read_printed_names(page: Page, dialect: Dialect) -> PrintedNames:
+    """The names that a template prints so, and the templates that it extends or includes."""
+    judge, lines = _Judge(page, dialect), dict[str, int]()
+    for at, value in judge.printed():
+        name = _base(value)
+        if name.isidentifier():
+            lines.setdefault(name, judge.line(at) + 1)
+    code = (tag.source for tag in page.tags if tag.kind == "code")
+    includes = tuple(found[2] for found in map(_INCLUDES.match, code) if found)
+    return PrintedNames(lines, includes)
 
 
 Found = tuple[str, int, int, str]
@@ -108,6 +136,17 @@ class _Judge:
                 yield from self._of_attribute(attribute)
         if self._dialect.form_token:
             yield from self._forms(self._dialect.form_token)
+
+    def printed(self) -> Iterator[tuple[int, str]]:
+        """Where values are printed without the escaping that their place needs."""
+        yield from ((start, value) for kind, start, _, value in self.all() if kind in _PRINTED)
+        starts = [tag.start for tag in self._page.tags]
+        for opened, end, _ in self._unescaped_blocks():
+            for tag in self._page.tags[
+                bisect_right(starts, opened.start) : bisect_left(starts, end)
+            ]:
+                if tag.kind == "value" and not self._is_harmless(tag):
+                    yield tag.start, self._value(tag)
 
     def _judged(self, tag: Tag, place: Place) -> tuple[str, str]:
         """The kind of defect that a tag is, empty for none, and its value."""

@@ -1,5 +1,6 @@
 """Which files an analyzer reads: patterns of names, and scripts by directory and ``#!`` line."""
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -39,6 +40,9 @@ COMPONENTS = ("*.vue", "*.svelte", "*.astro")
 TEMPLATES = (
     *("*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
     *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte"),
+)
+TEMPLATE_DIRECTORIES = re.compile(
+    r"(?:^|/)(?:templates?|jinja2?|views)/.*\.(?:x?html?|jinja2?|j2)$"
 )
 C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (

@@ -1,5 +1,6 @@
 """Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -87,6 +88,7 @@ class SideCheck:
         reads: those of them that it reads as code, in their language.
         tree: what its job holds of the rest of the side: nothing, the names of all files, or these
             and all files that it reads on disk.
+        beside: paths of further files that its tree then holds on disk.
         extra: further parts of its job.
         depends: stands for ``extra`` in the identity: digests of contents instead of paths.
     """
@@ -102,13 +104,14 @@ class SideCheck:
         pool: WorkerPool,
         workspace: ReviewWorkspace,
         tree: Literal["nothing", "names", "files"] = "nothing",
+        beside: re.Pattern[str] = re.compile("(?!)"),
         extra: Mapping[str, Any] | None = None,
         depends: str = "",
     ) -> None:
         self.name, self.needs = name, needs
         self._function, self._patterns = f"{module}:run", tuple(patterns)
         self._pool, self._workspace = pool, workspace
-        self._reads = tuple(reads)
+        self._reads, self._beside = tuple(reads), beside
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
 
     @property
@@ -130,7 +133,7 @@ class SideCheck:
         if paths and self._tree != "nothing":
             names = list(await self._workspace.contents.paths(side.name))
             if self._tree == "files":
-                names = [name for name in names if self.wants(name)]
+                names = [name for name in names if self.wants(name) or self._beside.search(name)]
                 await self._workspace.side(side.name, names)
             job["tree"] = names
         findings: list[RawFinding] = []

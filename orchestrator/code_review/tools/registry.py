@@ -36,6 +36,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     SHELL_SCRIPTS,
     SOURCE_CODE,
     SQL,
+    TEMPLATE_DIRECTORIES,
     TEMPLATES,
     TESTABLE_CODE,
 )
@@ -109,6 +110,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
         pool=inputs.pool,
         workspace=inputs.workspace,
         tree="files",
+        beside=TEMPLATE_DIRECTORIES,
         extra={"library_models": inputs.taint_models},
     )
 

@@ -10,7 +10,7 @@ PAIRS = pairs()
 CLASSES = {
     "sql", "command", "code", "path", "xss", "template", "ldap", "xpath", "xxe", "deserialization",
     "redirect", "ssrf", "header", "log", "trust-boundary", "weak-hash", "weak-random",
-    "insecure-cookie", "regex",
+    "insecure-cookie", "regex", "rendered",
 }  # fmt: skip
 
 
