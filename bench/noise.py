@@ -1,8 +1,8 @@
 """How quiet is the review? Releases of well-known packages, diffed one against the next.
 
 Downloads releases at run time (pip, and npm where it is installed), commits one on top of the
-other, reviews the change offline, and prints the verdict per pair, how often each rule fired, and a
-sample of findings for a person to judge.
+other, reviews the change offline, and prints the verdict per pair, how often each rule fired, how many
+comments `diffcourt post` would write at lines, and a sample of findings for a person to judge.
 
     python bench/noise.py [--show RULE] [--sample N] [--kind wheel] [--folder DIR] [PAIR ...]
 
@@ -24,6 +24,8 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import DiffcourtError
+from orchestrator.posting.forge import Posted, PullRequest
+from orchestrator.posting.posting_plan import GRAVE_ENOUGH, plan_posting
 
 PAIRS = (
     "requests==2.31.0..2.32.0",
@@ -114,7 +116,7 @@ def main() -> None:
     fired: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     shown: list[tuple[str, Finding]] = []
-    lines = 0
+    lines, comments, grave, reviewed = 0, 0, 0, 0
     for pair in args.pairs:
         name, _, versions = pair.partition("==")
         try:
@@ -136,12 +138,28 @@ def main() -> None:
         fired.update(finding.rule for finding in verdict.findings)
         verdicts[f"{verdict.verdict}/{verdict.status}"] += 1
         lines += verdict.change.added_lines
+        reviewed += 1
+        comments += count_comments(verdict)
+        grave += sum(finding.severity in GRAVE_ENOUGH for finding in verdict.findings)
     print(f"\n{lines} added lines; verdicts {dict(verdicts)}; findings by rule:")
+    if reviewed:
+        each = f"{comments / reviewed:.2f} comments at lines, {grave / reviewed:.2f} findings"
+        print(f"{each} at or above medium for each of {reviewed} changes")
     for rule, count in fired.most_common():
         print(f"{count:6}  {rule}")
     for pair, finding in random.Random(0).sample(shown, min(args.sample, len(shown))):
         print(f"\n{pair}")
         tell(finding)
+
+
+def count_comments(verdict: Verdict) -> int:
+    """Comments at lines that a first posting of the verdict would write."""
+    lines: dict[str, frozenset[int]] = {}
+    for finding in verdict.findings:  # all of them are at lines that the diff shows
+        shown = range(finding.start_line, finding.end_line + 1)
+        lines[finding.path] = lines.get(finding.path, frozenset()).union(shown)
+    request = PullRequest(verdict.change.head, True, lines)
+    return len(plan_posting(verdict, request, Posted()).comments)
 
 
 def report(pair: str, verdict: Verdict, seconds: float, show: str) -> None:
