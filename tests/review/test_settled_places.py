@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.code_review.verdict.depth import HunkReaders
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import Branch, claims, open_titles, said
@@ -195,6 +196,7 @@ async def test_an_incomplete_review_settles_nothing_but_the_complete_one_before_
         ("base", "its head is not in this clone"),
         ("worktree", "its head is no commit"),
         ("unread", "no complete review in which agents read files"),
+        ("hunks", "no complete review in which agents read files"),
     ],
 )
 async def test_a_review_of_something_else_settles_nothing_and_says_why(
@@ -203,6 +205,7 @@ async def test_a_review_of_something_else_settles_nothing_and_says_why(
     first = branch.verdict
     assert first is not None
     missing = "0123456789abcdef0123456789abcdef01234567"
+    hunk = HunkReaders(first=1, last=2, side="head", read_by=())
     digests = {**first.provenance.digests, "agents/qa.md": "0"}
     branch.verdict = {
         "status": replace(first, status="incomplete"),
@@ -211,6 +214,9 @@ async def test_a_review_of_something_else_settles_nothing_and_says_why(
         "base": replace(first, change=replace(first.change, base=missing)),
         "worktree": replace(first, change=replace(first.change, head="worktree")),
         "unread": replace(first, checked=tuple(replace(one, read_by=()) for one in first.checked)),
+        "hunks": replace(
+            first, checked=tuple(replace(one, hunks=(hunk,)) for one in first.checked)
+        ),
     }[part]
     verdict = await branch.push({"app.py": NEW}, said(OLD_LINE))
     assert open_titles(verdict) == ["A limit that nobody reads"]

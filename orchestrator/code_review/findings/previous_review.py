@@ -71,7 +71,11 @@ def remember_review(verdict: Verdict) -> RememberedReview:
 
 def passed_review(verdict: Verdict) -> PassedReview | None:
     """A verdict's own review where it is complete and agents read in it, else the one before."""
-    read = [entry.path for entry in verdict.checked if entry.read_by]
+    read = [
+        entry.path
+        for entry in verdict.checked
+        if entry.read_by and all(hunk.read_by for hunk in entry.hunks)
+    ]
     if verdict.status == "complete" and read:
         policy = digest(dict(verdict.provenance.digests))
         return PassedReview(verdict.change.head, verdict.change.base, policy, tuple(sorted(read)))
