@@ -132,9 +132,9 @@ class InfrastructureObject(Struct, frozen=True):
     def finding(self, code: str, path: str, message: str, place: Place, **more: Any) -> RawFinding:
         """A finding at a place of it; the line is the key's, so that flow style has the same."""
         last = place.value.end_line if place.value.kind == "text" else place.key.end_line
-        # Where objects have keys above them, the keys name the object.
+        # Keys above an object name it, and a file that is one object needs no name.
         name = self.name[:_NAMED].replace(TEMPLATED, "…")
-        named = "" if self.above else f"{self.kind} {name}".strip()
+        named = "" if self.above or self.kind.islower() else f"{self.kind} {name}".strip()
         where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
         return RawFinding(
             code,
