@@ -6,11 +6,13 @@ it, so that no confined process may open it. What a killed process leaves, the n
 
 import atexit
 import fcntl
+import itertools
 import os
 import shutil
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.errors import StoreError
@@ -72,6 +74,56 @@ def host_file() -> Path:
     return _own_directory() / "outside"
 
 
+@contextmanager
+def temporary_directory() -> Iterator[Path]:
+    """A directory for programs to write, removed at the end, however deep they made it."""
+    directory = Path(tempfile.mkdtemp(dir=work_directory()))
+    try:
+        yield directory
+    finally:
+        remove_tree(directory)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove what a hostile program may have filled; what cannot be removed is left."""
+    with suppress(RecursionError):  # rmtree calls itself once a level, with a descriptor for each
+        shutil.rmtree(directory, ignore_errors=True)
+    if not os.path.lexists(directory):
+        return
+    with suppress(OSError):
+        top = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _remove_below(top)
+        finally:
+            os.close(top)
+        os.rmdir(directory)
+
+
+def _remove_below(top: int) -> None:
+    """Remove all below an open directory: a nested directory is first moved into it."""
+    number = itertools.count()
+    while names := _directories_in(top):
+        for name in names:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            try:
+                for nested in _directories_in(inner):
+                    moved = f"{os.getpid()}-{next(number)}"  # its own name may be taken there
+                    os.rename(nested, moved, src_dir_fd=inner, dst_dir_fd=top)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+
+
+def _directories_in(directory: int) -> list[str]:
+    """Remove the files of an open directory; the names of its directories."""
+    with os.scandir(directory) as listed:
+        entries = list(listed)
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.name, dir_fd=directory)
+    return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
 def _remove_stale(parent: Path) -> None:
     """Remove the directories of killed Diffcourt processes below a directory."""
     with suppress(OSError):  # it is not readable
@@ -99,7 +151,7 @@ def _remove_if_stale(directory: Path) -> None:
 def _remove(directory: Path) -> None:
     """Remove a directory; the file that marks it goes last, so that a later process can go on."""
     for part in (directory / "work", directory / "servers", directory):
-        shutil.rmtree(part, ignore_errors=True)
+        remove_tree(part)
 
 
 def _remove_own_directory() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.sandbox import scratch_directory
 from tests.review.review_kit import change
 
 OWNER = """
@@ -92,3 +93,22 @@ def test_what_a_killed_review_left_is_removed(start: Start, tmp_path: Path) -> N
     (left,) = tmp_path.glob("diffcourt-*")
     start()
     assert _soon(lambda: not left.exists())
+
+
+def test_a_tree_of_any_depth_is_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/kept").write_text("x")
+    place = tmp_path / "tree"
+    place.mkdir()
+    here = os.open(place, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=here)
+        os.mkdir("e", dir_fd=here)
+        os.symlink(tmp_path / "outside", "link", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    scratch_directory.remove_tree(place)
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert (tmp_path / "outside/kept").exists()

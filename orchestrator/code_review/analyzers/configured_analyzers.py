@@ -112,11 +112,10 @@ class ConfiguredAnalyzer:
             why = str(error)
         except OSError as error:
             why = f"not run: cannot write to {tempfile.gettempdir()}: {error.strerror}"
-        where = " on base, so its results cannot be compared" if side.name == "base" else ""
-        gaps = {self._name: f"{why}{where}"}
-        if side.name == "base":  # then only results at added lines count
-            gaps |= dict.fromkeys(paths, why)
-        return AnalyzerReport(self.name, "", gaps=gaps)
+        if side.name == "head":
+            return AnalyzerReport(self.name, "", gaps={self._name: why})
+        why = f"on base: {why}; so only results at added lines count"
+        return AnalyzerReport(self.name, "", gaps={self._name: why, **dict.fromkeys(paths, why)})
 
     async def _run(self, side: SideName, paths: Sequence[str]) -> AnalyzerReport:
         if not self._allowed:
@@ -139,7 +138,8 @@ class ConfiguredAnalyzer:
         for part in self._parts(given):
             reply = await self._run_once(installed, tree, side, part)
             findings |= dict.fromkeys(reply.findings)
-            gaps |= reply.gaps
+            if side == "head":  # what cannot be placed in base cannot be in head either
+                gaps |= reply.gaps
         examined = frozenset[str]() if gaps else frozenset(given)
         return AnalyzerReport(self.name, "", tuple(findings), examined, gaps)
 
@@ -190,16 +190,15 @@ class ConfiguredAnalyzer:
         self, installed: InstalledProgram, tree: AnalyzedTree, side: SideName, part: Sequence[str]
     ) -> CheckReply:
         """One run, and what its report says."""
-        with tempfile.TemporaryDirectory(
-            prefix="analyzer-", dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
-        ) as name:
-            directory = Path(name)
+        with scratch_directory.temporary_directory() as directory:
             done = await self._execute(installed, tree, directory, part)
             written = any(REPORT in argument for argument in self._program.command)
             data = (
                 await anyio.to_thread.run_sync(_read, directory, done) if written else done.stdout
             )
         reply = await self._read_report(data, tree, side)
+        if side == "base" and reply.gaps and not reply.facts["results"]:
+            raise SandboxError("; ".join(reply.gaps.values()))
         if done.code and not reply.facts.get("results") and not reply.gaps:
             raise SandboxError(
                 f"ended with exit code {done.code} and reports no result, as if it had failed: "

@@ -1,7 +1,6 @@
 """Running the change's tests, where the configuration of base says how."""
 
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -141,10 +140,8 @@ class RunTests(ComparisonCheck):
         return _Part(exported.root, regular, runnable)
 
     async def _run(self, tests: Tests, parts: Sequence[_Part], number: int) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(
-            dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
-        ) as directory:
-            tree = Path(directory) / "tree"
+        with scratch_directory.temporary_directory() as directory:
+            tree = directory / "tree"
             await anyio.to_thread.run_sync(partial(_copy, parts, tree, tests.report))
             limits = Limits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]

@@ -287,18 +287,17 @@ class SideTool(Analysis[SideAnalyzer]):
         # The files that it would have read as code, had it been able to.
         as_code = analyzer.files_read(replace(head, findings=(), examined=frozenset(head.gaps)))
         head = replace(head, gaps=self._name_templates(head, head_side, as_code))
-        # What is no path of base is the analyzer itself: it failed there, so nothing was compared.
-        failed = {name: why for name, why in base.gaps.items() if name not in base_paths}
         known = _known_gaps(head, as_code & unread)
         gaps = {p: why for p, why in head.gaps.items() if p not in known}
         return Look(
             report=whole,
             found=found,
-            gaps={**scope.gaps, **unwritten, **failed, **gaps},
+            gaps={**scope.gaps, **unwritten, **gaps},
             given=scope.files,
             leads=list(find_leads(workspace, head)),
             read=analyzer.files_read(replace(whole, findings=head.findings)),
-            known_gaps=known,
+            # What is no path of base is the analyzer itself, which failed there.
+            known_gaps={**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known},
         )
 
     def _name_templates(

@@ -15,13 +15,14 @@ import pytest
 import yaml
 
 from orchestrator.app.run_review import run_review
+from orchestrator.checks.imported_reports import formats
 from orchestrator.code_review.analyzers import configured_analyzers
 from orchestrator.code_review.analyzers.configured_analyzers import NO_SANDBOX, NOT_ALLOWED
 from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
-from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
@@ -45,6 +46,7 @@ Path(report).write_text(json.dumps({"version": "2.1.0", "runs": [run]}))
 sys.exit(bool(results))
 """
 COMMAND = ["grumble", "{report}", "{files}"]
+FORMATS = ", ".join(formats.FORMATS)
 BASE = {"app/old.cob": "IDENTIFICATION.\nBAD OLD.\n"}
 HEAD = {"app/old.cob": "IDENTIFICATION.\nBAD OLD.\nMOVE.\nBAD NEW.\n"}
 
@@ -447,16 +449,23 @@ def test_without_a_sandbox_it_is_not_run(tmp_path: Path, programs: Path) -> None
         SANDBOX.use("auto")
 
 
-def test_a_failure_on_base_is_a_gap_and_results_at_added_lines_count(
-    tmp_path: Path, programs: Path
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ("sys.exit(9)", "ended with exit code 9: it printed no error"),
+        ("open(sys.argv[1], 'w').write('?'); sys.exit()", f"is in no known format: {FORMATS}"),
+    ],
+)
+def test_a_failure_on_base_is_a_note_and_results_at_added_lines_count(
+    tmp_path: Path, programs: Path, end: str, why: str
 ) -> None:
-    fails = "import sys\nif 'NEW' not in open(sys.argv[2]).read(): sys.exit(9)\n"
-    install(programs, fails + GRUMBLE)
+    install(programs, f"import sys\nif 'NEW' not in open(sys.argv[2]).read(): {end}\n{GRUMBLE}")
     verdict = review(tmp_path, lines="file")
     assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
-    assert gap(verdict) == (
-        "ended with exit code 9: it printed no error on base, so its results cannot be compared"
-    )
+    assert [(skip.path, skip.why, skip.gap) for skip in verdict.skipped] == [
+        ("grumble", f"on base: {why}; so only results at added lines count", False)
+    ]
+    assert verdict.status == "complete"
 
 
 def test_it_can_write_nothing_and_read_nothing_else_and_has_no_network(
@@ -512,6 +521,15 @@ def _read(place: Path) -> str:
         return place.read_text(errors="replace")
     except OSError:
         return ""
+
+
+def test_directories_that_it_nests_deeply_are_removed(tmp_path: Path, programs: Path) -> None:
+    nests = "import os\nhere = os.getcwd()\nos.chdir(os.environ['TMPDIR'])\n"
+    nests += "for _ in range(1200):\n    os.mkdir('d')\n    os.chdir('d')\nos.chdir(here)\n"
+    install(programs, nests + GRUMBLE)
+    before = set(scratch_directory.work_directory().iterdir())
+    assert found(review(tmp_path))
+    assert set(scratch_directory.work_directory().iterdir()) <= before
 
 
 def test_it_may_not_read_private_directories(tmp_path: Path, programs: Path) -> None:
