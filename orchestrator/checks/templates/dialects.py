@@ -62,7 +62,8 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
         assigned: a statement that gives ``name`` (a group) a value, at which it ends.
         assigned_safe: what follows such a statement when the value does no harm.
         markup: found in a value that by its name is finished markup.
-        plain: found in a value that by its name is a number, a flag or an address of this site.
+        number, word, address: found in a value that by its name is a number or a flag, is one of a
+            few words, or is an address of this site.
         request: a value that comes with a request, matched as a whole.
         form_token: found in a form, or in a page, that protects its forms against forgery; None:
             forms are not looked at.
@@ -87,7 +88,9 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     assigned: re.Pattern[str] = re.compile(NOTHING)
     assigned_safe: re.Pattern[str] = re.compile(NOTHING)
     markup: re.Pattern[str] = re.compile(NOTHING)
-    plain: re.Pattern[str] = re.compile(NOTHING)
+    number: re.Pattern[str] = re.compile(NOTHING)
+    word: re.Pattern[str] = re.compile(NOTHING)
+    address: re.Pattern[str] = re.compile(NOTHING)
     request: re.Pattern[str] = re.compile(NOTHING)
     form_token: re.Pattern[str] | None = None
     form_unknown: re.Pattern[str] = re.compile(NOTHING)

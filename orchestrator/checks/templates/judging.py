@@ -27,10 +27,6 @@ _NUMERIC = frozenset(
 _IN_SCRIPT = frozenset({"script", "string", "template"})
 _HANDLER = re.compile(r"on[a-z]{3,}")
 _JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
-_NUMBER = re.compile(
-    r"(?i)(?:^|[\W_])(?:id|pk|count|length|size|total|num|number|page|index|year|month|day|limit|offset"
-    r"|max|min|width|height|level|version)\s*$"
-)
 _QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
 _SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel")
 _OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
@@ -172,7 +168,7 @@ class _Judge:
         if self._dialect.request.fullmatch(_base(value)):
             return "request", value
         if place.where in _IN_SCRIPT and self._runs(place.element):
-            if place.where == "script" and _NUMBER.search(value):
+            if place.where == "script" and self._dialect.number.search(value):
                 return "", ""
             whole = self._is_all_of(place.start, place.end, tag)
             return ("markup" if whole and place.where == "script" else "script-raw"), value
@@ -186,28 +182,39 @@ class _Judge:
             whole = self._is_all_of(attribute.start, attribute.end, tag)
             if whole and requested and attribute.name in _ADDRESSES:
                 return "address"
-        if dialect.plain.search(value):
+        in_script = place.where in _IN_SCRIPT and self._runs(place.element)
+        where: str = place.where if in_script else ""
+        if attribute is not None:
+            where = self._where_in_handler(attribute, tag)
+        if where:
+            return self._kind_in_script(value, where, requested=requested)
+        if place.where != "unquoted" or attribute is None or attribute.name in _NUMERIC:
             return ""
-        if attribute is None:
-            if place.where in _IN_SCRIPT and self._runs(place.element):
-                return self._kind_in_script(place.where, requested=requested)
-            return ""
-        text = self._page.text
-        if _HANDLER.fullmatch(attribute.name) or _JAVASCRIPT.match(
-            text, attribute.start, tag.start
-        ):
-            before = text[max(attribute.start, tag.start - _LOOKED_AT) : tag.start]
-            inside = "template" if _in_string(before) else "script"
-            return self._kind_in_script(inside, requested=requested)
-        if place.where != "unquoted" or attribute.name in _NUMERIC:
-            return ""
-        return "" if self._is_component(place.element) else "unquoted"
+        quiet = dialect.number.search(value) or dialect.word.search(value)
+        return "" if quiet or self._is_component(place.element) else "unquoted"
 
-    def _kind_in_script(self, where: str, *, requested: bool) -> str:
-        """A value outside a string is a number in any page that works, unless a request has it."""
-        if where == "script":
-            return "handler" if requested else ""
-        return "handler" if where == "template" else "script"
+    def _where_in_handler(self, attribute: Attribute, tag: Tag) -> str:
+        """Where a tag stands in a script that an attribute holds; empty where it holds none."""
+        text = self._page.text
+        before = text[max(attribute.start, tag.start - _LOOKED_AT) : tag.start]
+        if _JAVASCRIPT.match(text, attribute.start, tag.start):
+            alone = _JAVASCRIPT.fullmatch(before) is not None
+            return "template" if alone or _in_string(before) else "script"
+        if _HANDLER.fullmatch(attribute.name):
+            return "template" if _in_string(before) else "script"
+        return ""
+
+    def _kind_in_script(self, value: str, where: str, *, requested: bool) -> str:
+        """Escaping does not help in an attribute's string or a template literal."""
+        if self._is_plain(value):
+            return ""
+        outside = where == "script" and requested
+        return "handler" if outside or where == "template" else "script"
+
+    def _is_plain(self, value: str) -> bool:
+        dialect = self._dialect
+        known = (dialect.number, dialect.word, dialect.address)
+        return any(each.search(value) for each in known)
 
     def _is_component(self, element: Element | None) -> bool:
         """Whether it is no element of HTML, but one that the templates replace."""
@@ -257,7 +264,7 @@ class _Judge:
     def _is_harmless(self, tag: Tag) -> bool:
         dialect, value = self._dialect, self._value(tag)
         encoded = dialect.encoded.search(tag.source) or dialect.harmless.search(tag.source)
-        return bool(encoded or dialect.plain.search(value)) or self._is_constant(value)
+        return bool(encoded) or self._is_plain(value) or self._is_constant(value)
 
     def _forms(self, token: re.Pattern[str]) -> Iterator[Found]:
         page = self._page
