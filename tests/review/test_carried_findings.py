@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.formats.html_page.findings import render_findings
+from orchestrator.report.formats.markdown import describe_finding
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said
 from tests.review.team_kit import report
@@ -50,7 +52,10 @@ async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch
         assert (found.start_line, found.since_previous) == (9, "open")
         same = ("severity", "confidence", "title", "detail", "reported_by", "standing", "category")
         assert [getattr(found, name) for name in same] == [getattr(first, name) for name in same]
-    assert "carried over" in render_verdict(verdict)
+    shown = " ".join(render_verdict(verdict).split())
+    assert "carried over from the previous review" in shown
+    assert "unconfirmed, carried over" in describe_finding(found)
+    assert "carried over from the previous review" in render_findings(verdict, {})
 
 
 async def test_agents_are_shown_what_is_open_and_told_not_to_repeat_it(branch: Branch) -> None:

@@ -242,6 +242,16 @@ async def test_another_base_settles_nothing_unless_its_content_is_the_same(branc
     assert verdict.previous.settles_nothing == "it began at another base"
 
 
+async def test_a_review_of_the_same_head_again_settles_what_the_first_found_settled(
+    branch: Branch,
+) -> None:
+    await branch.push({"app.py": NEW})
+    verdict = await branch.look(said(OLD_LINE, NEW_LINE))
+    assert verdict.previous is None
+    assert open_titles(verdict) == ["A total of nothing"]
+    assert settled(verdict) == ["A limit that nobody reads"]
+
+
 async def test_an_agent_that_takes_up_a_settled_finding_is_told_so(branch: Branch) -> None:
     confirm = {
         "finding": "F9", "action": "confirm", "reason": "So.",

@@ -83,6 +83,8 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     )
     if finding.standing in {"unconfirmed", "refuted"}:
         marks.append(finding.standing)
+    if finding.carried_over:
+        marks.append("carried over")
     lines[0] += "".join(f", {mark}" for mark in marks)
     if finding.detail:
         lines.append("  \n".join(map(plain, finding.detail.splitlines())))

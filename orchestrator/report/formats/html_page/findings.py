@@ -71,6 +71,7 @@ def _render_article(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
         *(f"<span>CWE-{number}</span>" for number in finding.cwe),
         f"<span>confidence {finding.confidence:.2f}, {finding.standing}</span>",
         f"<span>by {text(reporters)}</span>",
+        *(["<span>carried over from the previous review</span>"] if finding.carried_over else []),
     ]
     return (
         f'<article id="{name}" class="{finding.severity}" tabindex="-1" '
