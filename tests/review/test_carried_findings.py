@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.markdown import describe_finding
 from orchestrator.report.verdict_text import render_verdict
-from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said
+from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said, together
 from tests.review.team_kit import report
 
 pytestmark = pytest.mark.anyio
@@ -184,6 +186,28 @@ async def test_a_confirmed_finding_still_blocks_when_everybody_is_silent(tmp_pat
     assert only(verdict).confidence == only(first).confidence
     assert only(verdict).confirmed_by == only(first).confirmed_by
     assert (await branch.push({"app.py": CODE + LAST + LAST})).verdict == "block"
+
+
+def patient(settings: Settings) -> Settings:
+    """The team, with time for three rounds."""
+    return replace(together(settings), bounds=replace(settings.bounds, iterations=3))
+
+
+@pytest.mark.parametrize("answer", ["silence", "dispute"])
+async def test_what_an_earlier_review_asked_about_costs_no_further_round(
+    tmp_path: Path, answer: str
+) -> None:
+    branch = Branch(tmp_path, {})
+    grave = {**EMPTY, "severity": "critical", "confidence": 0.9, "category": "security"}
+    first = await branch.push({"app.py": CODE}, said(grave))
+    if answer == "dispute":
+        disputed = disputes(only(first), QUOTE)
+        again = {**TEAM, "qa": [report(responses=[disputed])]}
+        await branch.push({"app.py": CODE + LAST}, team=again)
+    verdict = await branch.push({"app.py": f"{CODE}{LAST}X = 1\n"}, team=TEAM, adjust=patient)
+    assert verdict.usage.iterations == 1
+    assert only(verdict).standing == ("refuted" if answer == "dispute" else "unconfirmed")
+    assert verdict.verdict == "needs_changes"
 
 
 async def test_what_an_agent_said_of_an_analyzers_finding_stays_while_that_is_found(
