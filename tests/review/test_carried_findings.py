@@ -199,7 +199,9 @@ async def test_what_an_earlier_review_asked_about_costs_no_further_round(
 ) -> None:
     branch = Branch(tmp_path, {})
     grave = {**EMPTY, "severity": "critical", "confidence": 0.9, "category": "security"}
-    first = await branch.push({"app.py": CODE}, said(grave))
+    first = await branch.push(
+        {"app.py": CODE}, team={**TEAM, "security": [report(findings=[grave])]}
+    )
     if answer == "dispute":
         disputed = disputes(only(first), QUOTE)
         again = {**TEAM, "qa": [report(responses=[disputed])]}

@@ -149,7 +149,7 @@ def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingRep
     """
     agreeing = list(agreeing)
     callers = frozenset[str]().union(*(entry.called_by for entry in agreeing))
-    shown = any(entry.shown_to_all or entry.carried for entry in agreeing)
+    shown = any(entry.shown_to_all for entry in agreeing)
     order = SEVERITIES.index(report.finding.severity)
     as_severe = [entry for entry in agreeing if SEVERITIES.index(entry.finding.severity) <= order]
     return {
