@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import ModelError
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.markdown import describe_finding
 from orchestrator.report.verdict_text import render_verdict
+from orchestrator.testing.scripted_model import ScriptedReply
 from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said, together
-from tests.review.team_kit import report
+from tests.review.team_kit import plan, report, sums
 
 pytestmark = pytest.mark.anyio
 
@@ -204,12 +206,44 @@ async def test_what_an_earlier_review_asked_about_costs_no_further_round(
     )
     if answer == "dispute":
         disputed = disputes(only(first), QUOTE)
-        again = {**TEAM, "qa": [report(responses=[disputed])]}
-        await branch.push({"app.py": CODE + LAST}, team=again)
+        again: dict[str, list[ScriptedReply]] = {"qa": [report(responses=[disputed])]}
+        await branch.push({"app.py": CODE + LAST}, team={**TEAM, **again})
     verdict = await branch.push({"app.py": f"{CODE}{LAST}X = 1\n"}, team=TEAM, adjust=patient)
     assert verdict.usage.iterations == 1
     assert only(verdict).standing == ("refuted" if answer == "dispute" else "unconfirmed")
     assert verdict.verdict == "needs_changes"
+
+
+async def test_a_further_round_asks_nobody_about_an_earlier_objection(tmp_path: Path) -> None:
+    branch = Branch(tmp_path, {})
+    high = {**EMPTY, "severity": "high", "category": "security"}
+    first = await branch.push(
+        {"app.py": CODE}, team={**TEAM, "security": [report(findings=[high])]}
+    )
+    disputed = disputes(only(first), QUOTE)
+    again: dict[str, list[ScriptedReply]] = {"qa": [report(responses=[disputed])]}
+    second = await branch.push({"app.py": CODE + LAST}, team={**TEAM, **again})
+    assert only(second).standing == "refuted"
+    fails: dict[str, list[ScriptedReply]] = {
+        "lead": [plan("security", "qa"), plan("qa"), sums()],
+        "qa": [ModelError("once"), report()],
+    }
+    verdict = await branch.push(
+        {"app.py": f"{CODE}{LAST}X = 1\n"}, team={**TEAM, **fails}, adjust=patient
+    )
+    assert verdict.usage.iterations == 2
+    assert [one.agent for one in verdict.agents if one.iteration == 2] == ["lead", "qa"]
+
+
+async def test_two_findings_at_one_place_stay_two(tmp_path: Path) -> None:
+    branch = Branch(tmp_path, {})
+    other = {**EMPTY, "title": "Sums twice", "detail": "The caller has the sum."}
+    first = await branch.push({"app.py": CODE}, said(EMPTY, other))
+    assert len(open_titles(first)) == 2
+    for number in range(2):
+        text = f"{CODE}X = {number}\n"
+        verdict = await branch.push({"app.py": text}, said({**other, "title": "Adds them again"}))
+        assert sorted(open_titles(verdict)) == sorted([str(EMPTY["title"]), "Sums twice"])
 
 
 async def test_what_an_agent_said_of_an_analyzers_finding_stays_while_that_is_found(
