@@ -254,6 +254,30 @@ def test_the_next_fixed_version_is_named_and_none_where_there_is_none(tmp_path: 
     assert message.endswith("no fixed version is known")
 
 
+def test_an_update_that_does_not_reach_the_fix_is_low_and_one_that_nothing_fixes_is_quiet(
+    tmp_path: Path,
+) -> None:
+    base, head = {"requirements.txt": "a==1.0\n"}, {"requirements.txt": "a==1.1\n"}
+    high: dict[str, Any] = {"database_specific": {"severity": "HIGH"}}
+    ((code, _, message),) = told(look(tmp_path / "1", base, head, advisory("a", **high)))
+    assert (code, "still has" in message, "2.0.0" in message) == ("advisory-low", True, True)
+    assert told(look(tmp_path / "2", base, head, advisory("a", ALL, **high))) == []
+    ((code, _, _),) = told(look(tmp_path / "4", base, head, advisory("a", ALL, id="MAL-1")))
+    assert code == "malicious-critical"
+    new = advisory("a", ("introduced", "1.1"), **high)
+    ((code, _, _),) = told(look(tmp_path / "3", base, head, new))
+    assert code == "advisory-high"
+
+
+def test_a_finding_is_where_the_package_is_locked_and_not_where_another_needs_it(
+    tmp_path: Path,
+) -> None:
+    other = '[[package]]\nname = "b"\nversion = "3.4"\n[package.extras]\nall = ["a (>=3.4)", "c (>=13.4)"]\n'
+    text = f'{other}\n[[package]]\nname = "a"\ndescription = "x"\nversion = "3.4"\n'
+    ((_, line, _),) = told(look(tmp_path / "x", {}, {"poetry.lock": text}, advisory("a", ALL)))
+    assert line == 10
+
+
 def test_a_version_without_an_order_is_a_gap(tmp_path: Path) -> None:
     reply = look(tmp_path / "x", {}, {"requirements.txt": "a==1.0-weird\n"}, advisory("a"))
     assert "a 1.0-weird could not be compared with GHSA-1" in reply.gaps["requirements.txt"]

@@ -48,12 +48,14 @@ class Match(Struct, frozen=True):
         ids: its id and aliases.
         severity: empty where the advisory says none that is understood.
         fixed: the first version after the package's that is not affected; empty: none is known.
+        known: the version of base is affected too.
     """
 
     ids: tuple[str, ...]
     summary: str
     severity: str
     fixed: str
+    known: bool = False
 
 
 def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
@@ -67,7 +69,7 @@ def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
         for affected in advisory.affected or ():
             if affected.package:
                 by_package[package_key(affected.package)].append((advisory, affected))
-    found: list[RawFinding] = []
+    found: list[tuple[Package, Match]] = []
     for package in list_changed(job):
         matches = []
         for advisory, affected in by_package.get((package.ecosystem, package.name), ()):
@@ -78,13 +80,13 @@ def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
                 gaps[package.path] = f"{what}: one of its versions has no order"
             else:
                 matches += [match] if match else []
-        found += [_finding(package, match) for match in _without_aliases(matches)]
-    found.sort(key=lambda one: -SEVERITIES.index(one.code.rpartition("-")[2]))
-    yield from found[:MOST_FINDINGS]
-    for one in found[MOST_FINDINGS:]:
-        gaps[one.path] = (
-            f"has {len(found) - MOST_FINDINGS} more known vulnerabilities than are listed"
-        )
+        found += [(package, match) for match in _without_aliases(matches) if _is_told(match)]
+    found.sort(key=lambda pair: -SEVERITIES.index(_code(pair[1]).rpartition("-")[2]))
+    for package, match in found[:MOST_FINDINGS]:
+        yield _finding(package, match)
+    for package, _ in found[MOST_FINDINGS:]:
+        more = len(found) - MOST_FINDINGS
+        gaps[package.path] = f"has {more} more known vulnerabilities than are listed"
 
 
 def package_key(package: AffectedPackage) -> tuple[str, str]:
@@ -99,19 +101,29 @@ def _match(package: Package, advisory: Advisory, affected: Affected) -> Match | 
     Raises:
         ValueError: a version of the package or of a range has no order.
     """
-    ecosystem, versions = package.ecosystem, affected.versions or ()
-    version = version_key(ecosystem, package.version)
-    listed = package.version in versions or _is_spelled(ecosystem, version, versions)
-    fixed: list[tuple[Any, str]] = []
-    for ranged in affected.ranges or ():
-        if ranged.type in {"SEMVER", "ECOSYSTEM"}:
-            listed |= _is_inside(ecosystem, version, ranged)
-            fixed += _fixes(ecosystem, version, ranged)
-    if not listed:
+    ecosystem = package.ecosystem
+    if not _is_affected(ecosystem, package.version, affected):
         return None
+    version = version_key(ecosystem, package.version)
+    fixed = [pair for ranged in _ranges(affected) for pair in _fixes(ecosystem, version, ranged)]
+    known = any(_is_affected(ecosystem, old, affected) for old in package.before)
     first = min(fixed, default=(None, ""))[1]
     ids = (advisory.id, *(advisory.aliases or ()))
-    return Match(ids, _one_line(advisory), _severity(advisory, affected), first)
+    return Match(ids, _one_line(advisory), _severity(advisory, affected), first, known)
+
+
+def _ranges(affected: Affected) -> list[Range]:
+    """Those of versions; a range of commits says nothing of one."""
+    return [ranged for ranged in affected.ranges or () if ranged.type in {"SEMVER", "ECOSYSTEM"}]
+
+
+def _is_affected(ecosystem: str, version: str, affected: Affected) -> bool:
+    key, listed = version_key(ecosystem, version), affected.versions or ()
+    return (
+        version in listed
+        or _is_spelled(ecosystem, key, listed)
+        or any(_is_inside(ecosystem, key, ranged) for ranged in _ranges(affected))
+    )
 
 
 def _is_spelled(ecosystem: str, version: Any, versions: Sequence[str]) -> bool:
@@ -180,6 +192,7 @@ def _merged(group: Sequence[Match]) -> Match:
         next((match.summary for match in group if match.summary), ""),
         max(severities, default="", key=SEVERITIES.index),
         next((match.fixed for match in group if match.fixed), ""),
+        any(match.known for match in group),
     )
 
 
@@ -188,17 +201,29 @@ def _rank(name: str) -> tuple[int, str]:
     return next((at for at, start in enumerate(order) if name.startswith(start)), 9), name
 
 
+def _code(match: Match) -> str:
+    if match.ids[0].startswith(MALICIOUS):
+        return "malicious-critical"
+    # An update that does not reach the fix makes nothing worse.
+    return "advisory-low" if match.known else f"advisory-{match.severity or UNKNOWN}"
+
+
+def _is_told(match: Match) -> bool:
+    """Whether it is worse than in base, or something can be done."""
+    return bool(match.fixed) or not match.known or match.ids[0].startswith(MALICIOUS)
+
+
 def _finding(package: Package, match: Match) -> RawFinding:
     first, *others = match.ids
     named = f"{first} ({others[0]})" if others else first
     about = f": {match.summary}" if match.summary else ""
-    what = f"{package.name} {package.version}"
+    what, code = f"{package.name} {package.version}", _code(match)
     if first.startswith(MALICIOUS):
-        code, message = "malicious-critical", f"{what} is listed as malicious, {named}{about}"
+        message = f"{what} is listed as malicious, {named}{about}"
         message += "; remove it, and replace the secrets of machines that installed it"
     else:
-        code = f"advisory-{match.severity or UNKNOWN}"
         step = f"update to {match.fixed} or later" if match.fixed else "no fixed version is known"
-        message = f"{what} has a known vulnerability, {named}{about}; {step}"
+        still = "still has" if match.known else "has"
+        message = f"{what} {still} a known vulnerability, {named}{about}; {step}"
     line = package.line()
     return RawFinding(code, package.path, line, message, key=f"{package.name} {first}")

@@ -1,7 +1,8 @@
 """Packages that a change adds or moves to another version: of its lock files, else exact pins."""
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -43,6 +44,7 @@ class Package(Struct, frozen=True):
     Attributes:
         name: as its ecosystem compares names.
         line: finds the line in ``path``.
+        before: its versions in that file of base.
     """
 
     ecosystem: str
@@ -50,6 +52,7 @@ class Package(Struct, frozen=True):
     version: str
     path: str
     line: Callable[[], int]
+    before: tuple[str, ...] = ()
 
 
 def run(job: Job) -> CheckReply:
@@ -97,19 +100,25 @@ def _of_lock_file(job: Job, file: Job, locked: set[tuple[str, str, str]]) -> Ite
         return
     ecosystem = _ECOSYSTEMS.get(kind, "PyPI")
     head = Source(path, read(job["head_root"], path, LARGEST_LOCK_FILE))
-    before = set[tuple[str, str]]()
+    before: Mapping[str, set[str]] = defaultdict(set)
     if old and old.rpartition("/")[2] == kind:
         with suppress(Gap):
             base = Source(old, read(job["base_root"], old, LARGEST_LOCK_FILE))
-            before = {(entry.name, entry.version) for entry in _entries(base)}
+            for entry in _entries(base):
+                before[entry.name].add(_version(entry))
     places, folder = Places(head, set(file["added"])), path.rpartition("/")[0]
     for entry in _entries(head):
         name = normalize(ecosystem, entry.name)
         locked.add((ecosystem, name, folder))
-        version = entry.version.removeprefix("==").partition("(")[0]
-        registry = version and not (entry.git or entry.path)
-        if registry and (entry.name, entry.version) not in before:
-            yield Package(ecosystem, name, version, path, partial(places.line, "", entry))
+        version, known = _version(entry), before.get(entry.name, ())
+        if version and version not in known and not (entry.git or entry.path):
+            locate = partial(places.line, "", entry)
+            yield Package(ecosystem, name, version, path, locate, tuple(sorted(known)))
+
+
+def _version(entry: Entry) -> str:
+    """The version without the operator of a Pipfile.lock, or the peers of pnpm."""
+    return entry.version.removeprefix("==").partition("(")[0]
 
 
 def _entries(source: Source) -> list[Entry]:
@@ -134,8 +143,15 @@ def _of_manifest(job: Job, file: Job) -> Iterator[Package]:
         found = exact.fullmatch(dependency.spec.strip())
         if found and not dependency.source and pins.get(name) != dependency.spec:
             entry = Entry(dependency.written, found[1])
-            locate = partial(places.line, "", entry)
-            yield Package(now.ecosystem, normalize(now.ecosystem, name), found[1], path, locate)
+            old_pin = exact.fullmatch(pins.get(name, "").strip())
+            yield Package(
+                now.ecosystem,
+                normalize(now.ecosystem, name),
+                found[1],
+                path,
+                partial(places.line, "", entry),
+                (old_pin[1],) if old_pin else (),
+            )
 
 
 def normalize(ecosystem: str, name: str) -> str:

@@ -4,7 +4,8 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from functools import cached_property
+from itertools import accumulate, chain
 from posixpath import normpath
 from urllib.parse import urlsplit
 
@@ -38,9 +39,18 @@ ENTRY_LINES = 12
 MOST_FINDINGS = 10
 """Of one code in one lock file; the last of them counts the others."""
 
+LINE_START = 400
+"""Characters of a line among which a name is that it begins with."""
+
 MOST_PLACES = 10_000
 """Of one name, that are looked at to find an entry's line."""
 
+# The name that a line of a lock file or manifest begins with: TOML, JSON, Yarn, Bundler, Go.
+_HEAD = re.compile(
+    r"""[ \t"'/]*(?:name"?[ =:]+"|gem ["']|require )?(?:[^\s"]*node_modules/)?"""
+    r"""(@?[\w.][^\s"'@:=<>~!(,;\[\]{}]*)"""
+)
+_PART_OF_NAME = re.compile(r"[\w.-]")
 _UNENCRYPTED = re.compile(r"(?:\w+\+)?(?:http|git|ftp)://")
 _STRENGTH = {"md5": 1, "sha1": 2, "hex40": 2, "sha256": 3, "hex64": 3, "sha384": 4, "sha512": 5}
 _Found = tuple[str, str, str]
@@ -240,20 +250,39 @@ class Places:
     def line(self, quoted: str, entry: Entry) -> int:
         """An added line with the text, or with the entry's version near its name."""
         if quoted and quoted != entry.name:
-            for number in self._find(re.compile(re.escape(quoted))):
+            for number in self._find(quoted):
                 if number in self._is_added:
                     return number
-        name = re.compile(rf"(?<![\w.-]){re.escape(entry.name)}(?![\w.-])")
+        version = re.compile(rf"(?<![\w.]){re.escape(entry.version)}(?!\w|\.\w)")
         first, near = 0, 0
-        for at in self._find(name):
+        # Lines that begin with it, then all that have it: others have it among what they need.
+        for at in chain(self._heads.get(entry.name, ()), self._find(entry.name)):
             first = first or at
             for number in range(at, min(at + ENTRY_LINES, len(self._lines) + 1)):
                 if number in self._is_added:
                     near = near or number
-                    if entry.version in self._lines[number - 1]:
+                    if version.search(self._lines[number - 1]):
                         return number
         return near or first or 1
 
-    def _find(self, pattern: re.Pattern[str]) -> Iterator[int]:
-        for found in islice(pattern.finditer(self._text), MOST_PLACES):
-            yield bisect_right(self._starts, found.start())
+    @cached_property
+    def _heads(self) -> Mapping[str, Sequence[int]]:
+        """The lines that begin with each name; a lock file has a hundred thousand."""
+        heads: Mapping[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(self._lines, 1):
+            if found := _HEAD.match(line[:LINE_START]):
+                heads[found[1]].append(number)
+        return heads
+
+    def _find(self, word: str) -> Iterator[int]:
+        """The lines with a word, once for each place where no part of a name is beside it."""
+        at = self._text.find(word)
+        for _ in range(MOST_PLACES):
+            if at < 0:
+                return
+            around = (
+                self._text[max(at - 1, 0) : at] + self._text[at + len(word) : at + len(word) + 1]
+            )
+            if not _PART_OF_NAME.search(around):
+                yield bisect_right(self._starts, at)
+            at = self._text.find(word, at + 1)
