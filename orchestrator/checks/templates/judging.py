@@ -25,6 +25,7 @@ _NUMERIC = frozenset(
     ]
 )
 _IN_SCRIPT = frozenset({"script", "string", "template"})
+_OWN_ADDRESS = re.compile(r"(?i)refer|\.(?:url|full_?path|original_url)\b")
 _HANDLER = re.compile(r"on[a-z]{3,}")
 _JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
 _QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
@@ -180,7 +181,8 @@ class _Judge:
         requested = dialect.request.fullmatch(_base(value)) is not None
         if attribute is not None:
             whole = self._is_all_of(attribute.start, attribute.end, tag)
-            if whole and requested and attribute.name in _ADDRESSES:
+            chosen = requested and not _OWN_ADDRESS.search(value)
+            if whole and chosen and attribute.name in _ADDRESSES:
                 return "address"
         in_script = place.where in _IN_SCRIPT and self._runs(place.element)
         where: str = place.where if in_script else ""

@@ -75,6 +75,12 @@ BASE = "{% extends 'base.html' %}\n"
         ("a.html", f"{BASE}<script>go({{{{ number }}}});</script>"),
         ("a.html", f"{BASE}<style>a {{ color: {{{{ color }}}} }}</style>"),
         ("a.html", f"{BASE}{{{{ message|safe }}}}"),
+        (
+            "a.html",
+            f"{BASE}<a href='{{{{ request.referrer }}}}'>x</a><a href='{{{{ request.url }}}}'>",
+        ),
+        ("a.html", f"{BASE}<form action={{{{ request.route_path('x') }}}} method=post></form>"),
+        ("a.html", f"{BASE}{{% trans n=x, to='/a' %}}<a href={{{{ to }}}}>b</a>{{% endtrans %}}"),
         ("a.html", "---\ntitle: x\n---\n{% include a.html %}<a href={{ site.x }}>{{ x|safe }}</a>"),
         ("a.html", "{{ range .Items }}<a href={{ .Link }}>{{ .Name | safe }}</a>{{ end }}"),
         ("a.html", '<p *ngIf="x">{{ x | safe }}</p><a href={{x}}></a>'),
