@@ -13,9 +13,10 @@ from orchestrator.checks.removed_controls.vocabulary import split_words
 
 KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
 LEAST, LEFT = 3, 0.8  # lines, and their share of those in head, that were there before as well
-MOSTLY_GONE = 3  # lines that go for each that comes, where a change mostly takes out
+MOSTLY_GONE = 2  # lines that go for each that comes, where a change mostly takes out
 NEW_LINES = 2  # added to the function, with which it does not do the same in another way
 SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
+LOOKED_AT = 1000  # characters of a condition: the rest of a longer one is data
 SHOWN = 90  # characters of a control in a message
 
 _CONDITIONS = frozenset({"guard", "condition", "filter"})
@@ -169,7 +170,7 @@ class Losses:
         return bool(
             not parts.isdisjoint(words.SECURITY)
             or any(map(words.INJECTED.match, control.words))
-            or words.OWNERS.search(control.text)
+            or words.OWNERS.search(control.text[:LOOKED_AT])
             or words.PREDICATE.search(control.text)
         )
 
@@ -380,7 +381,7 @@ class Losses:
         limits = not parts.isdisjoint(
             {"max", "limit", "perm", "perms", "permission", "permissions"}
         )
-        protects = words.SETTINGS.search(control.name)
+        protects = words.SETTINGS.search(control.name[-SHOWN:])
         if not (limits or protects) or control.scope not in file.head.scopes:
             return None
         others = [c for c in file.head.controls if (c.kind, c.name) == ("setting", control.name)]

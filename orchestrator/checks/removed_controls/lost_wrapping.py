@@ -59,9 +59,9 @@ _PREDICTABLE = re.compile(
     r"|\bnew Random\(|\bmt_rand\(|\buniqid\("
     r"|\"math/rand|ThreadLocalRandom|(?<![\w.])rand\(|\bRandom\.rand\b"
 )
-_NAME_BEFORE = re.compile(r"[\w$@.:]*\Z")
+_NAME_BEFORE = re.compile(r"(?:[\w$@.:]|->)*\Z")
 _NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
-_PARTS = re.compile(r"[.:]+")
+_PARTS = re.compile(r"[.:>]+")
 _LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
 
 

@@ -15,6 +15,7 @@ from orchestrator.checks.removed_controls.lost_wrapping import (
     strip_whitespace,
     tell_other_lines,
 )
+from orchestrator.checks.removed_controls.vocabulary import split_words
 
 CODE = "unsafe-replacement"
 NEAR = 8  # lines around a folder in which it is compared
@@ -69,7 +70,7 @@ REPLACEMENTS = (
         _PYTHON,
         r"\bliteral_eval\(|\bjson\.loads?\(|(?<![\w.])(?:int|float)\(|\bsafe_load\w*\(|SafeLoader",
         r"(?<![\w.])eval\(|\b(?:c?[pP]ickle|marshal|dill|jsonpickle)\.(?:loads?|decode)\("
-        r"|\byaml\.(?:unsafe_)?load(?:_all)?\((?![^)\n]*Safe)|Loader=(?:yaml\.)?(?:Unsafe)?Loader",
+        r"|\byaml\.(?:unsafe_)?load(?:_all)?\((?![^)\n]{0,200}Safe)|Loader=(?:yaml\.)?(?:Unsafe)?Loader",
         _CODE,
     ),
     _pair(
@@ -114,8 +115,10 @@ REPLACEMENTS = (
     _pair(_ANY, r"(?i)sha-?(?:224|256|384|512)|sha3|scrypt|pbkdf2|bcrypt|argon2|password_hash",
           r"(?i)(?<![\w-])(?:md5|sha-?1)\b", _DIGEST),
     _pair(_ANY, r"%s|%\(\w+\)s|\?|:\w+|\$\d|@\w+|\{\}|\bquote_\w+\(|->(?:quote|escape)\w*\(",
-          rf"\b{_KEYWORDS}\b[^\n]*?(?:[\"']\s*(?:\+|%|\.\s?\$|\.format\()|#\{{|\$\{{|\{{\$|=\s?'?\$\w)"
-          rf"|(?<!\w)[fF][rR]?\"{{1,3}}[^\n\"]*\b{_KEYWORDS}\b[^\n\"]*\{{\w", _QUERY),
+          rf"\b{_KEYWORDS}\b[^\n]{{0,200}}?(?:[\"']\s*(?:\+|%|\.\s?\$|\.format\()|#\{{|\$\{{|\{{\$"
+          r"|=\s?'?\$\w)"
+          rf"|(?<!\w)[fF][rR]?\"{{1,3}}[^\n\"]{{0,200}}\b{_KEYWORDS}\b[^\n\"]{{0,200}}\{{\w",
+          _QUERY),
 )  # fmt: skip
 """What a hunk replaces with what protects less."""
 
@@ -131,6 +134,7 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
         if was and now and max(len(was), len(now)) <= LARGEST:
             yield from _unbounded(file, hunk)
             yield from _without_separator(file, hunk)
+            yield from _weaker_values(file, hunk) if suffix != ".py" else ()
             if replaced := _replaced(was, now, suffix):
                 pair, at, says = replaced
                 line = hunk.head.start + now.count("\n", 0, at)
@@ -200,3 +204,50 @@ def _without_separator(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
         if text in lines and _BEGINS.search("\n".join(near)):
             says = "A folder whose name only begins like this one passes: the separator is gone"
             yield RawFinding("condition-weakened", file.path, number, says, confidence=0.8)
+
+
+_VALUE = re.compile(r"(\b(?:true|false)\b|(?<![\w.])-?\d[\d_]*(?=[lL]?\b))")
+_PROTECTS = frozenset(
+    {"auth", "authenticate", "autoescape", "csrf", "disallow", "enforce", "escape", "httponly"}
+    | {"protect", "protection", "sandbox", "sanitize", "secure", "validate", "verify", "xsrf"}
+)
+_EXPOSES = frozenset(
+    {"anonymous", "bypass", "dangerously", "dtd", "entities", "exempt", "insecure", "skip"}
+    | {"trust", "unsafe"}
+)
+_NEGATES = frozenset({"disable", "disabled", "ignore", "no", "without"})
+_MOST = frozenset({"depth", "limit", "max", "maximum", "quota"})
+_LEAST = frozenset({"cost", "iterations", "rounds"})
+SPAN = 60  # characters before a value in which it is named
+
+
+def _weaker_values(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
+    """A flag or a number that protects less, in a line that is otherwise the same."""
+    lines = {
+        tuple(parts[::2]): parts
+        for number in hunk.base
+        if len(parts := _VALUE.split(strip_whitespace(file.base[number - 1]))) > 1
+    }
+    for number in hunk.head if lines else ():
+        now = _VALUE.split(file.squeezed_head[number - 1])
+        was = lines.get(tuple(now[::2]), now)
+        for at in range(1, len(now), 2):
+            named = split_words({now[at - 1][-SPAN:]})
+            if was[at] != now[at] and _is_weaker(named, was[at], now[at]):
+                says = f"A weaker value replaces {was[at]}: {file.head[number - 1].strip()[:SHOWN]}"
+                yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)
+                break
+
+
+def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:
+    if {old, new} == {"true", "false"}:
+        protects = not named.isdisjoint(_PROTECTS)
+        if named & _EXPOSES or (protects and named & _NEGATES):
+            return new == "true"
+        return protects and new == "false"
+    if not {old, new}.isdisjoint({"true", "false"}):
+        return False
+    before, after = int(old), int(new)
+    if named & _LEAST:
+        return 0 < 2 * after <= before
+    return bool(named & _MOST) and before > 0 and (after <= 0 or after >= 4 * before)

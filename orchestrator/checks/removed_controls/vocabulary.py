@@ -276,8 +276,8 @@ HARDENING = re.compile(
     r"|ca_certs?|max_\w+|no_log|\w*_?limit|limits?|timeout|perms?|permissions?|secure|httponly|samesite"
     r"|allow_(?!none)\w+|\w*unsafe\w*|safe_\w+|is_safe|strict\w*|autoescape|validate\w*|validators?|algorithms?|audience|issuer"
     r"|follow_redirects|allow_redirects|trust_env|expand_\w+|quote|escape\w*|permission\w*|policy|auth\w*"
-    r"|sanitiz\w*|csrf\w*|required_\w+|trusted\w*|whitelist\w*|blacklist\w*|\w*allowed\w*|target_attr"
-    r"|merge_includes|\w*_hosts?|cookie_\w+|weights_only|require_\w+|flags"
+    r"|sanitiz\w*|csrf\w*|required_\w+|trusted\w*|whitelist\w*|blacklist\w*|\w*allowed\w*"
+    r"|\w*_hosts?|cookie_\w+|weights_only|require_\w+"
     r"|max_length|min_length|max_digits|\w+_signature|signature\w*|is_admin|owner\w*|umask)$"
 )
 """Names of arguments that limit or protect."""

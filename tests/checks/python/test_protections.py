@@ -11,6 +11,7 @@ Codes = Callable[..., list[str]]
 
 LOST = [
     ("a.js", "  return `<b>${escapeHtml(user.name)}</b>`;", "  return `<b>${user.name}</b>`;"),
+    ("a.php", "<b><?= $view->escape($name) ?></b>", "<b><?= $name ?></b>"),
     ("a.rb", "body Tools.escape_html(boom.text)", "body boom.text"),
     ("a.py", "page = mark(lines(escape(head), 'a,b'))", "page = mark(lines(head, 'a,b'))"),
     ("a.go", "return join(root, safe.Clean(lower(user)))", "return join(root, lower(user))"),

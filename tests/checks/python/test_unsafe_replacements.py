@@ -89,3 +89,43 @@ def test_a_repetition_of_a_pattern_that_loses_its_bound(codes: Codes) -> None:
     assert codes(check, {"a.py": was}, {"a.py": now}) == ["bound-removed"]
     assert codes(check, {"a.py": now}, {"a.py": was}) == []
     assert codes(check, {"a.py": was}, {"a.py": was.replace("1024", "2048")}) == []
+
+
+WEAKER = [
+    ("A.java", 'f.setFeature("disallow-doctype-decl", true);', "true", "false"),
+    ("A.java", 'f.setFeature("external-general-entities", false);', "false", "true"),
+    ("a.go", "cfg := Config{InsecureSkipVerify: false}", "false", "true"),
+    ("a.js", "cookie.secure = true;", "true", "false"),
+    ("a.js", "csrf({ disableCsrf: false });", "false", "true"),
+    ("A.java", "long MAX_ENTITY_SIZE = 2097152L;", "2097152", "-1"),
+    ("a.php", "$maxDepth = 64;", "64", "512"),
+    ("a.rb", "ITERATIONS = 600_000", "600_000", "10_000"),
+]
+AS_STRONG = [
+    ("a.js", "cookie.visible = true;", "true", "false"),
+    ("a.js", "form.required = true;", "true", "false"),
+    ("a.js", "const maxItems = 10;", "10", "12"),
+    ("a.js", "const width = 10;", "10", "-1"),
+    ("a.go", "cfg := Config{InsecureSkipVerify: true}", "true", "false"),
+]
+
+
+@pytest.mark.parametrize(("path", "line", "old", "new"), WEAKER)
+def test_a_flag_or_a_number_that_protects_less(
+    codes: Codes, path: str, line: str, old: str, new: str
+) -> None:
+    was, now = around(line), around(line.replace(old, new))
+    assert codes(check, {path: was}, {path: now}) == ["hardening-removed"]
+    assert codes(check, {path: now}, {path: was}) == []
+
+
+@pytest.mark.parametrize(("path", "line", "old", "new"), AS_STRONG)
+def test_a_flag_or_a_number_that_protects_nothing_or_more(
+    codes: Codes, path: str, line: str, old: str, new: str
+) -> None:
+    assert codes(check, {path: around(line)}, {path: around(line.replace(old, new))}) == []
+
+
+def test_a_long_line_of_words_of_a_query_is_read_in_bounded_time(codes: Codes) -> None:
+    was, now = 'a = "%s"\n', "a = '" + "SET " * 12_000 + "'\n"
+    assert codes(check, {"a.js": was}, {"a.js": now}) == []
