@@ -16,6 +16,7 @@ _DATABASE_PORTS = {
     "5984": "CouchDB", "6379": "Redis", "7474": "Neo4j", "8086": "InfluxDB", "9042": "Cassandra",
     "9200": "Elasticsearch", "9300": "Elasticsearch", "11211": "memcached", "27017": "MongoDB",
 }  # fmt: skip
+_VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may hold a colon
 _EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
 
 
@@ -76,8 +77,7 @@ def _ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 
 def _split_port(text: str) -> tuple[str, str, str]:
     """Address, published port and the container's port of the short form."""
-    front, _, port = text.strip().partition("/")[0].rpartition(":")
-    if front.startswith("${") and front.endswith("}"):
-        return "", front, port
+    known = _VARIABLE.sub("$", text).strip().partition("/")[0]
+    front, _, port = known.rpartition(":")
     address, _, published = front.rpartition(":")
     return address, published, port
