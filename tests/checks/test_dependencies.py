@@ -163,6 +163,9 @@ def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> N
         ("Cargo.toml", "dependencies = 3\n"),
         ("Pipfile", "packages = 3\n"),
         ("setup.cfg", "[options\n"),
+        ("pyproject.toml", "a." * 1_000_000 + "b = 1\n"),
+        ("Cargo.toml", "[" + '"a" . ' * 500_000 + "b]\n"),
+        ("setup.py", "x = 1\n" * 200_000),
         ("composer.json", '{"require": 3}'),
     ],
 )

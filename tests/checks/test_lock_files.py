@@ -221,7 +221,8 @@ def test_a_host_that_base_used_is_the_teams_own_mirror(tmp_path: Path) -> None:
     "name", [f[0] for f in FORMATS if not f[0].startswith(("yarn", "pnpm", "Gemf"))]
 )
 @pytest.mark.parametrize(
-    "text", ["{", "[" * 100_000, '{"packages": 3, "package": 3}', "package = 3"]
+    "text",
+    ["{", "[" * 100_000, "a." * 500_000 + "b = 1", '{"packages": 3, "package": 3}', "package = 3"],
 )
 def test_a_malformed_lock_file_is_a_gap(tmp_path: Path, name: str, text: str) -> None:
     assert set(look(tmp_path, {}, {name: text}).gaps) == {name}

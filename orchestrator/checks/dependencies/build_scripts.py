@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from orchestrator.checks.check_io import Gap, RawFinding, Source
+from orchestrator.checks.python.source_definitions import MAX_BYTES
 from orchestrator.checks.python.syntax_tree_cache import parse
 
 # Commands of setuptools that installing runs; those that compile extensions are replaced for that.
@@ -35,6 +36,8 @@ def find_build_code(head: Source, added: Collection[int], base: bytes) -> Iterat
                 message = f"Every build runs this code, which uses {found[0].rstrip(':')}"
                 yield RawFinding("install-script", head.path, number, message)
         return
+    if len(head.data) > MAX_BYTES:
+        raise Gap(f"its build commands could not be read: it is larger than {MAX_BYTES >> 20} MiB")
     try:
         before = dict(_commands(base))
     except Gap:

@@ -1,11 +1,28 @@
 """One package of a lock file, in a form that all kinds of lock files share."""
 
 import re
+import tomllib
 from typing import Any
 
 from msgspec import Struct
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
+
+
+# Reading a key takes the square of its parts.
+_LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Parse TOML in a time that its size bounds.
+
+    Raises:
+        TOMLDecodeError: it is none.
+        RecursionError: it is nested too deeply, or has keys of hundreds of parts.
+    """
+    if _LONG_KEY.search(text):
+        raise RecursionError
+    return tomllib.loads(text)
 
 
 class Entry(Struct, frozen=True):

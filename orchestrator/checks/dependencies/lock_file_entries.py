@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.checks.check_io import Gap
 from orchestrator.checks.dependencies import line_lock_files
-from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests
+from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests, load_toml
 
 AGAIN = "lock it again with its package manager"
 
@@ -68,7 +68,7 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> Entry:
 
 def _python(text: str) -> Iterator[Entry]:
     """poetry.lock, uv.lock and pdm.lock."""
-    document = tomllib.loads(text)
+    document = load_toml(text)
     old = document.get("metadata", {}).get("files", {})
     for package in document.get("package", ()):
         name, source = package["name"], package.get("source", {})
@@ -117,7 +117,7 @@ def _pipfile(text: str) -> Iterator[Entry]:
 
 
 def _cargo(text: str) -> Iterator[Entry]:
-    for package in tomllib.loads(text).get("package", ()):
+    for package in load_toml(text).get("package", ()):
         kind, _, url = str(package.get("source", "")).partition("+")
         exempt = kind in {"", "git"}
         found = digests(package.get("checksum"))

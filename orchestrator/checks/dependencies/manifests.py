@@ -5,7 +5,6 @@ Source for what counts as pinned: PEP 440, the ranges of npm and Cargo.
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
@@ -14,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.checks.check_io import Gap
-from orchestrator.checks.dependencies.lock_entry import Entry
+from orchestrator.checks.dependencies.lock_entry import Entry, load_toml
 
 _REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)")
 _PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
@@ -125,7 +124,7 @@ def _requirements(text: str) -> Manifest:
 
 
 def _pyproject(text: str) -> Manifest:
-    document = tomllib.loads(text)
+    document = load_toml(text)
     project, tool = document.get("project", {}), document.get("tool", {})
     listed = [
         *project.get("dependencies", ()),
@@ -149,7 +148,7 @@ def _pyproject(text: str) -> Manifest:
 
 
 def _cargo(text: str) -> Manifest:
-    document = tomllib.loads(text)
+    document = load_toml(text)
     places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     return _manifest(
@@ -236,7 +235,7 @@ def _gemfile(text: str) -> Manifest:
 
 
 def _pipfile(text: str) -> Manifest:
-    document = tomllib.loads(text)
+    document = load_toml(text)
     groups = [document.get(group, {}) for group in ("packages", "dev-packages")]
     return _manifest("PyPI", (one for group in groups for one in _tables(group, ("git", "file"))))
 
