@@ -71,6 +71,8 @@ def _parts(source: Source) -> list[Source]:
         ]
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
+    elif source.name.endswith(".blade.php"):
+        return []  # a template: the check `templates` reads it
     elif is_container_file(source.name):
         programs = [("sh", extract_commands(source.text))]
     elif is_gitlab_file(source.path):

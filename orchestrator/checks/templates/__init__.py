@@ -22,7 +22,7 @@ _HTML = re.compile(
     r"|i|em|strong|svg|template|slot)\b",
     re.IGNORECASE,
 )
-_PAGES = frozenset({"html", "htm", "xhtml", "phtml"})
+_PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml"})
 
 
 def run(job: dict[str, Any]) -> CheckReply:

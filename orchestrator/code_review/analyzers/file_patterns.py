@@ -39,7 +39,7 @@ SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
 TEMPLATES = (
     *("*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
-    *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte"),
+    *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.blade.php", "*.twig"),
 )
 TEMPLATE_DIRECTORIES = re.compile(
     r"(?:^|/)(?:templates?|jinja2?|views)/.*\.(?:x?html?|jinja2?|j2)$"

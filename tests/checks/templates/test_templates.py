@@ -14,7 +14,10 @@ from orchestrator.checks.templates.dialects import PAGES, load_dialects
 from orchestrator.code_review.analyzers.file_patterns import TEMPLATES
 from orchestrator.code_review.rule_table import load_rules
 
-NAMES = {"jinja": "a.html", "django": "a.html", "erb": "a.html.erb", "mako": "a.mako"}
+NAMES = {
+    "jinja": "a.html", "django": "a.html", "erb": "a.html.erb", "mako": "a.mako",
+    "blade": "a.blade.php", "twig": "a.html.twig",
+}  # fmt: skip
 
 
 def planted() -> list[Mapping[str, str]]:
