@@ -289,10 +289,30 @@ def test_a_repository_or_a_folder_is_no_version_of_the_registry(tmp_path: Path) 
 
 
 def test_more_than_fifty_are_counted_in_a_gap(tmp_path: Path) -> None:
-    many = [advisory("a", id=f"GHSA-{number}") for number in range(60)]
-    reply = look(tmp_path / "x", {}, {"requirements.txt": "a==1\n"}, *many)
+    many = [advisory(f"pkg-{number}", id=f"GHSA-{number}") for number in range(60)]
+    text = "".join(f"pkg-{number}==1\n" for number in range(60))
+    reply = look(tmp_path / "x", {}, {"requirements.txt": text}, *many)
     assert len(told(reply)) == 50
-    assert reply.gaps == {"requirements.txt": "has 10 more known vulnerabilities than are listed"}
+    assert reply.gaps == {
+        "requirements.txt": "there are 10 more vulnerable packages than are listed"
+    }
+
+
+def test_the_vulnerabilities_of_one_package_and_severity_are_one_finding(tmp_path: Path) -> None:
+    fixes = ["1.5", "1.10", "1.9"]
+    several = [advisory("a", ALL, ("fixed", fix), id=f"GHSA-{fix}") for fix in fixes]
+    head = {"requirements.txt": "a==1.0\n"}
+    ((_, _, message),) = told(look(tmp_path / "1", {}, head, *several))
+    assert "a 1.0 has 3 known vulnerabilities, GHSA-" in message
+    assert all(f"GHSA-{fix}" in message for fix in fixes)
+    assert message.endswith("update to 1.10 or later")
+    ((_, _, message),) = told(
+        look(tmp_path / "2", {}, head, *several, advisory("a", ALL, id="X-1"))
+    )
+    assert message.endswith("update to 1.10 or later, which fixes 3 of them")
+    many = [advisory("a", id=f"GHSA-{number:02}") for number in range(20)]
+    ((_, _, message),) = told(look(tmp_path / "3", {}, head, *many))
+    assert "and 14 more; update to 2.0.0" in message
 
 
 def test_a_summary_is_one_short_line_of_plain_text(tmp_path: Path) -> None:

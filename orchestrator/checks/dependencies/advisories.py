@@ -27,6 +27,7 @@ from orchestrator.checks.python.source_definitions import Job
 
 MOST_FINDINGS = 50
 SUMMARY_CHARACTERS = 160
+IDS_SHOWN = 5
 SEVERITIES = ("low", "medium", "high", "critical")
 LEVELS = {
     "critical": "critical",
@@ -64,12 +65,10 @@ def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
     Args:
         gaps: path → reason; a package whose version has no known order is added.
     """
-    by_package: Mapping[tuple[str, str], list[tuple[Advisory, Affected]]] = defaultdict(list)
-    for advisory in decode(Path(job["advisories"]).read_bytes(), type=tuple[Advisory, ...]):
-        for affected in advisory.affected or ():
-            if affected.package:
-                by_package[package_key(affected.package)].append((advisory, affected))
-    found: list[tuple[Package, Match]] = []
+    by_package = _by_package(
+        decode(Path(job["advisories"]).read_bytes(), type=tuple[Advisory, ...])
+    )
+    found: list[tuple[Package, list[Match]]] = []
     for package in list_changed(job):
         matches = []
         for advisory, affected in by_package.get((package.ecosystem, package.name), ()):
@@ -80,13 +79,27 @@ def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
                 gaps[package.path] = f"{what}: one of its versions has no order"
             else:
                 matches += [match] if match else []
-        found += [(package, match) for match in _without_aliases(matches) if _is_told(match)]
-    found.sort(key=lambda pair: -SEVERITIES.index(_code(pair[1]).rpartition("-")[2]))
-    for package, match in found[:MOST_FINDINGS]:
-        yield _finding(package, match)
+        groups: Mapping[str, list[Match]] = defaultdict(list)
+        for match in filter(_is_told, _without_aliases(matches)):
+            groups[_code(match)].append(match)
+        found += [(package, group) for group in groups.values()]
+    found.sort(key=lambda pair: -SEVERITIES.index(_code(pair[1][0]).rpartition("-")[2]))
+    for package, group in found[:MOST_FINDINGS]:
+        yield _finding(package, group)
     for package, _ in found[MOST_FINDINGS:]:
         more = len(found) - MOST_FINDINGS
-        gaps[package.path] = f"has {more} more known vulnerabilities than are listed"
+        gaps[package.path] = f"there are {more} more vulnerable packages than are listed"
+
+
+def _by_package(
+    advisories: Sequence[Advisory],
+) -> Mapping[tuple[str, str], Sequence[tuple[Advisory, Affected]]]:
+    found: Mapping[tuple[str, str], list[tuple[Advisory, Affected]]] = defaultdict(list)
+    for advisory in advisories:
+        for affected in advisory.affected or ():
+            if affected.package:
+                found[package_key(affected.package)].append((advisory, affected))
+    return found
 
 
 def package_key(package: AffectedPackage) -> tuple[str, str]:
@@ -213,17 +226,32 @@ def _is_told(match: Match) -> bool:
     return bool(match.fixed) or not match.known or match.ids[0].startswith(MALICIOUS)
 
 
-def _finding(package: Package, match: Match) -> RawFinding:
-    first, *others = match.ids
-    named = f"{first} ({others[0]})" if others else first
-    about = f": {match.summary}" if match.summary else ""
+def _finding(package: Package, group: Sequence[Match]) -> RawFinding:
+    """One finding for all matches of a package that have one code."""
+    match, *others = group
+    first, *aliases = match.ids
+    named = f"{first} ({aliases[0]})" if aliases else first
+    about = f"{named}: {match.summary}" if match.summary else named
+    if others:
+        about += f"; also {', '.join(one.ids[0] for one in others[:IDS_SHOWN])}"
+        about += f" and {len(others) - IDS_SHOWN} more" if len(others) > IDS_SHOWN else ""
     what, code = f"{package.name} {package.version}", _code(match)
     if first.startswith(MALICIOUS):
-        message = f"{what} is listed as malicious, {named}{about}"
+        message = f"{what} is listed as malicious, {about}"
         message += "; remove it, and replace the secrets of machines that installed it"
     else:
-        step = f"update to {match.fixed} or later" if match.fixed else "no fixed version is known"
+        count = f"{len(group)} known vulnerabilities" if others else "a known vulnerability"
         still = "still has" if match.known else "has"
-        message = f"{what} {still} a known vulnerability, {named}{about}; {step}"
+        message = f"{what} {still} {count}, {about}; {_step(package, group)}"
     line = package.line()
     return RawFinding(code, package.path, line, message, key=f"{package.name} {first}")
+
+
+def _step(package: Package, group: Sequence[Match]) -> str:
+    """The update that fixes the most: the last of the versions that fix one each."""
+    fixes = [match.fixed for match in group if match.fixed]
+    if not fixes:
+        return "no fixed version is known"
+    last = max(fixes, key=lambda version: version_key(package.ecosystem, version))
+    some = f", which fixes {len(fixes)} of them" if len(fixes) < len(group) else ""
+    return f"update to {last} or later{some}"
