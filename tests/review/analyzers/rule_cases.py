@@ -290,11 +290,11 @@ ADVISORIES = {
 
 
 def advisories() -> dict[str, str]:
-    """Advisories of versions before 2 in OSV's form, by file name."""
+    """Advisories of version 1 in OSV's form, by file name."""
     found = {}
     for name, said in ADVISORIES.items():
         about = said if said.startswith("MAL-") else f"GHSA-{name}"
-        events = [{"introduced": "0"}, {"fixed": "2"}]
+        events = [{"introduced": "1"}, {"fixed": "2"}]
         affected = {
             "package": {"ecosystem": "PyPI", "name": name},
             "ranges": [{"type": "ECOSYSTEM", "events": events}],

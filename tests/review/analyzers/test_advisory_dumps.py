@@ -24,7 +24,8 @@ from orchestrator.tuning.rubric_file import read_rubric
 from tests.checks.test_advisories import advisory
 from tests.review.review_kit import Repo, change, options
 
-WEAK = json.dumps(advisory("a", database_specific={"severity": "HIGH"}))
+EVENTS = (("introduced", "1.0"), ("fixed", "2.0.0"))
+WEAK = json.dumps(advisory("a", *EVENTS, database_specific={"severity": "HIGH"}))
 WANTED = {("PyPI", "a")}
 RULE = "security.vulnerable-dependency-high"
 
