@@ -9,6 +9,18 @@ commits. The projects are split: rules are written while looking at some, measur
 A FOLDER is a git directory. A fix is a commit without merge that names a CVE or an advisory, or
 says in its subject that it mends a security defect, and changes at most 8 files and 250 lines of
 code that is neither test nor sample. An ordinary commit changes such code and mentions no security.
+
+Measured on projects that nobody looked at while the rules were written (at most 12 fixes and 30
+ordinary commits of each; goals: 40%, 5%, 1%), with the rules as they were before and are now:
+
+    projects               fixes taken back   fixes            ordinary commits
+    46 mostly in Python    25.6 to 32.2%      2.3 to 3.7%      1.4% of 1350 to 1.3% of 450
+    27 in other languages  14.2 to 18.0%      0.5 to 1.4%      0.6 to 1.1% of 810
+
+There were 301 and 211 fixes. Of those in the projects that were looked at, 36.8 to 49.4% of 253 and
+16.2 to 25.5% of 278 are noticed when taken back. Nobody read the selection: some of what it calls a
+fix adds a feature, corrects a comment or mends a pattern that takes too long, which another
+analyzer judges.
 """
 
 import argparse

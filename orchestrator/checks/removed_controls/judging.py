@@ -199,13 +199,17 @@ class Losses:
         if not control.words.isdisjoint(words.LEGACY):
             return None
         parts = split_words(control.words) - words.VALUES
+        if not file.path.endswith(".py"):
+            parts &= words.AUTHORITY
+        concerns = (
+            not parts.isdisjoint(words.SECURITY)
+            or "'..'" in control.words
+            or words.OWNERS.search(control.text[:LOOKED_AT])
+            or words.PREDICATE.search(control.text)
+        )
         if words.EMPTINESS.search(control.text) and parts.isdisjoint(words.SECURITY):
             return None
-        if (
-            self._concerns(control, parts)
-            and self.uses_value(file, control)
-            and not self.is_rewritten(control)
-        ):
+        if concerns and self.uses_value(file, control) and not self.is_rewritten(control):
             return "condition-weakened", "The condition no longer asks for this", 0.6
         return None
 
@@ -336,7 +340,8 @@ class Losses:
     def middleware(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """What runs before the handler of a route that is there still."""
         written = control.text
-        if not words.ACCESS.search(written) or words.NO_ACCESS.search(written):
+        passed = written.startswith("{") or "=>" in written or "function" in written
+        if passed or not words.ACCESS.search(written) or words.NO_ACCESS.search(written):
             return None
         same = [c for c in file.head.controls if c.kind == "call" and control.follows in c.text]
         if not same or any(words.ACCESS.search(c.text) for c in same):

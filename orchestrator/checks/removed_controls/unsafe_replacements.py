@@ -157,7 +157,7 @@ def _replaced(was: str, now: str, suffix: str) -> tuple[Replacement, int, str] |
     return None
 
 
-_BOUNDED = re.compile(r"\{\d*,\d+\}")
+_BOUNDED = re.compile(r"\{\d*,\d{2,}\}")
 _ENDLESS = re.compile(r"[*+](?![*+=])")
 
 
@@ -218,6 +218,7 @@ _EXPOSES = frozenset(
 _NEGATES = frozenset({"disable", "disabled", "ignore", "no", "without"})
 _MOST = frozenset({"depth", "limit", "max", "maximum", "quota"})
 _LEAST = frozenset({"cost", "iterations", "rounds"})
+LARGE = 1000  # from where more than before is called too much
 SPAN = 60  # characters before a value in which it is named
 
 
@@ -250,4 +251,4 @@ def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:
     before, after = int(old), int(new)
     if named & _LEAST:
         return 0 < 2 * after <= before
-    return bool(named & _MOST) and before > 0 and (after <= 0 or after >= 4 * before)
+    return bool(named & _MOST) and before > 0 and (after <= 0 or after >= max(LARGE, 4 * before))

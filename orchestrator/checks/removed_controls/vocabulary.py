@@ -337,6 +337,13 @@ EXCLUDING = frozenset(
 )
 """Parts of the name of a list that keeps out what is on it."""
 
+AUTHORITY = frozenset(
+    {"admin", "allowed", "auth", "authenticated", "authorized", "csrf", "forbidden", "owner"}
+    | {"permission", "permissions", "permitted", "privileged", "role", "roles", "signature"}
+    | {"staff", "superuser", "trusted", "untrusted", "verified", "xsrf"}
+)
+"""Parts of names in a condition that say in any language who may do what."""
+
 DENYING = frozenset(
     {"banned", "blacklist", "blocklist", "dangerous", "denied", "deny", "denylist", "disallow"}
     | {"disallowed", "forbid", "forbidden", "illegal", "insecure", "prohibited", "redact"}

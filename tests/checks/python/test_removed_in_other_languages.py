@@ -1,7 +1,7 @@
 """Controls that a change takes out of JavaScript, Go, Java, PHP and Ruby, and what only looks so."""
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -161,7 +161,11 @@ def test_a_change_that_takes_out_no_control(codes: Codes, path: str, was: str, n
     assert codes(check, {path: was}, {path: now}) == []
 
 
-def test_a_condition_nested_beyond_the_parser_is_a_gap_or_read(compare: Callable[..., Any]) -> None:
-    was = js(f"if ({' || '.join(['item'] * 20_000)}) return 1;", "return show(item);")
-    reply = compare(check, {"a.js": was}, {"a.js": was.replace("show", "hide")})
-    assert reply.findings == []
+def test_a_changed_line_that_a_program_packed_is_a_gap(tmp_path: Path) -> None:
+    for side, number in (("base", 1), ("head", 2)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "all.js").write_text(f"f({number});" * 5000)
+    file = {"path": "all.js", "old_path": "all.js", "status": "modified"}
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    reply = check.run({**roots, "files": [{**file, "removed": [1], "added": [1]}]})
+    assert reply.gaps == {"all.js": "a changed line is longer than 20000 characters"}

@@ -98,13 +98,14 @@ WEAKER = [
     ("a.js", "cookie.secure = true;", "true", "false"),
     ("a.js", "csrf({ disableCsrf: false });", "false", "true"),
     ("A.java", "long MAX_ENTITY_SIZE = 2097152L;", "2097152", "-1"),
-    ("a.php", "$maxDepth = 64;", "64", "512"),
+    ("a.php", "$maxDepth = 64;", "64", "4096"),
     ("a.rb", "ITERATIONS = 600_000", "600_000", "10_000"),
 ]
 AS_STRONG = [
     ("a.js", "cookie.visible = true;", "true", "false"),
     ("a.js", "form.required = true;", "true", "false"),
     ("a.js", "const maxItems = 10;", "10", "12"),
+    ("a.rb", "validates_length_of :name, :maximum => 30", "30", "255"),
     ("a.js", "const width = 10;", "10", "-1"),
     ("a.go", "cfg := Config{InsecureSkipVerify: true}", "true", "false"),
 ]
@@ -127,5 +128,5 @@ def test_a_flag_or_a_number_that_protects_nothing_or_more(
 
 
 def test_a_long_line_of_words_of_a_query_is_read_in_bounded_time(codes: Codes) -> None:
-    was, now = 'a = "%s"\n', "a = '" + "SET " * 12_000 + "'\n"
+    was, now = 'a = "%s"\n', "a = '" + "SET " * 4_000 + "'\n"
     assert codes(check, {"a.js": was}, {"a.js": now}) == []
