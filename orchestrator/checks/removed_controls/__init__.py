@@ -18,6 +18,7 @@ from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time
 
 LONGEST_LINE = 20_000  # characters: what is longer was packed by a program, and takes minutes
+_PACKED = f"a changed line is longer than {LONGEST_LINE} characters"
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -66,6 +67,10 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | 
     if suffix not in {".py", *GRAMMARS} or not path_kinds(text.path).isdisjoint(_NOT_IN):
         return None
     hunks = list(text.hunks())
+    if suffix != ".py" and _is_packed(text.head, (hunk.head for hunk in hunks)):
+        if _is_packed(text.base, (hunk.base for hunk in hunks)):
+            return None  # built from sources, in base already: nothing that a person wrote
+        raise Gap(_PACKED)
     head = _read(suffix, text.head, (hunk.head for hunk in hunks))
     try:
         base = _read(suffix, text.base, (hunk.base for hunk in hunks))
@@ -74,14 +79,15 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | 
     return ChangedFile(old_path or text.path, text, base, head)
 
 
-def _read(suffix: str, lines: list[str], ranges: Iterable[range]) -> Version:
+def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Version:
     """The controls of one version."""
+    ranges = list(hunks)
     touched = _touched(ranges)
     try:
         if suffix == ".py":
             return read_python(parse_text("\n".join(lines)), lines, touched)
-        if any(n in touched for n, line in enumerate(lines, 1) if len(line) > LONGEST_LINE):
-            raise Gap(f"a changed line is longer than {LONGEST_LINE} characters")
+        if _is_packed(lines, ranges):
+            raise Gap(_PACKED)
         return read_other(GRAMMARS[suffix], lines, touched)
     except NotParsedError as error:
         raise Gap(str(error)) from None
@@ -89,6 +95,12 @@ def _read(suffix: str, lines: list[str], ranges: Iterable[range]) -> Version:
         raise Gap("does not parse: nested too deeply") from None
     except ValueError as error:
         raise Gap(f"does not parse: line 1: {error}") from None
+
+
+def _is_packed(lines: list[str], ranges: Iterable[range]) -> bool:
+    """Whether a line that differs, or one next to it, was put together by a program."""
+    touched = _touched(ranges)
+    return any(n in touched for n, line in enumerate(lines, 1) if len(line) > LONGEST_LINE)
 
 
 def _touched(ranges: Iterable[range]) -> frozenset[int]:

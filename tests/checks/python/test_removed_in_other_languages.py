@@ -161,11 +161,20 @@ def test_a_change_that_takes_out_no_control(codes: Codes, path: str, was: str, n
     assert codes(check, {path: was}, {path: now}) == []
 
 
-def test_a_changed_line_that_a_program_packed_is_a_gap(tmp_path: Path) -> None:
-    for side, number in (("base", 1), ("head", 2)):
+@pytest.mark.parametrize(
+    ("was", "gaps"),
+    [
+        ("f(1);\n", {"all.js": "a changed line is longer than 20000 characters"}),
+        ("f(1);" * 5000, {}),  # built from sources, in base already
+    ],
+)
+def test_a_changed_line_that_a_program_packed_is_a_gap_where_it_is_new(
+    tmp_path: Path, was: str, gaps: dict[str, str]
+) -> None:
+    for side, text in (("base", was), ("head", "f(2);" * 5000)):
         (tmp_path / side).mkdir()
-        (tmp_path / side / "all.js").write_text(f"f({number});" * 5000)
+        (tmp_path / side / "all.js").write_text(text)
     file = {"path": "all.js", "old_path": "all.js", "status": "modified"}
     roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
     reply = check.run({**roots, "files": [{**file, "removed": [1], "added": [1]}]})
-    assert reply.gaps == {"all.js": "a changed line is longer than 20000 characters"}
+    assert reply.gaps == gaps
