@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, ValidationError, convert, to_builtins
 
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.verdict_files import read_verdict
@@ -103,7 +103,10 @@ async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
         row = await store.find(run.run_id, VERDICT)
         if row is None:
             continue
-        verdict = convert(json.loads(row.body), Verdict)
+        try:
+            verdict = convert(json.loads(row.body), Verdict)
+        except ValidationError:
+            continue  # of another version of this program, which has other fields
         if verdict.change.head != head:
             return verdict
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from msgspec import convert
+from msgspec import ValidationError, convert
 
 from orchestrator.app import state_directory
 from orchestrator.app.audit.audit_trail import note_subject
@@ -131,7 +131,12 @@ def _has_pending_call(rows: Sequence[Row]) -> bool:
 
 
 def _parse_verdict(row: Row | None) -> Verdict | None:
-    return convert(json.loads(row.body), Verdict) if row else None
+    try:
+        return convert(json.loads(row.body), Verdict) if row else None
+    except ValidationError as error:
+        raise InputError(
+            f"the run's verdict is of another version of Diffcourt, use that one: {error}"
+        ) from None
 
 
 def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:

@@ -6,12 +6,14 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from orchestrator.app import previous_reviews, stored_runs
 from orchestrator.app.previous_reviews import name_change
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.assemble_verdict import digest_of
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.review_kit import Repo
@@ -48,6 +50,26 @@ def test_the_first_review_has_no_previous_one_and_a_second_of_the_same_head_neit
     assert second.previous is None
     assert states(first) == [(RULE, "")]
     assert second.digest == first.digest
+
+
+def test_a_verdict_of_another_version_is_no_previous_one_and_one_line_says_so(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OtherVersion(Verdict, frozen=True):
+        """As a version that has one more field reads it, in which every verdict is unknown."""
+
+        more: int
+
+    review(repo)
+    repo.commit({"README.md": "# A project, once more\n"})
+    with monkeypatch.context() as other:
+        other.setattr(previous_reviews, "Verdict", OtherVersion)
+        other.setattr(stored_runs, "Verdict", OtherVersion)
+        second = review(repo)
+        with pytest.raises(InputError, match="of another version of Diffcourt, use that one"):
+            stored_runs.load_verdict(repo.path, "latest")
+    assert second.previous is None
+    assert second.status == "complete"
 
 
 def test_a_push_says_what_is_open_new_and_fixed_and_a_later_one_what_is_back(repo: Repo) -> None:
