@@ -12,6 +12,9 @@ STATE_DIRECTORY = "state"
 WAIVERS = "waivers.yaml"
 """The file of accepted findings in a repository's directory."""
 
+TEMPLATE_DIALECTS = "config/templates"
+"""The files of what is known of each dialect of templates."""
+
 DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 

@@ -13,7 +13,6 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.json import encode
 
-from orchestrator.app.advisory_dump import search_dump
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.code_review.analyzers.comparison_checks import SECONDS, as_job
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
@@ -108,6 +107,9 @@ def _is_read(file: ChangedFile) -> bool:
 
 def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> dict[str, Any]:
     """Copy the advisories of some packages; returns the copy's SHA-256, and what was not read."""
+    # It brings the checks of dependencies, which few reviews need in this process.
+    from orchestrator.app.advisory_dump import search_dump  # noqa: PLC0415
+
     try:
         if not wanted:
             place.stat()

@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert
 
-from orchestrator.data_directories import data_root
+from orchestrator.data_directories import TEMPLATE_DIALECTS, data_root
 
-DIRECTORY = "config/templates"
 PAGES = ("*.html", "*.htm", "*.xhtml")
 """Names that several dialects share."""
 
@@ -107,7 +106,7 @@ def load_dialects() -> Dialects:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents: dict[str, dict[str, Any]] = {
         file.stem: yaml.load(file.read_text("utf-8"), loader)  # noqa: S506 - both are safe ones
-        for file in sorted((data_root() / DIRECTORY).glob("*.yaml"))
+        for file in sorted((data_root() / TEMPLATE_DIALECTS).glob("*.yaml"))
     }
     found = {}
     for name, content in documents.items():

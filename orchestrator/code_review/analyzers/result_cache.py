@@ -19,9 +19,8 @@ from msgspec.json import Decoder
 
 from orchestrator import __version__
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.templates.dialects import DIRECTORY
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
-from orchestrator.data_directories import data_root
+from orchestrator.data_directories import TEMPLATE_DIALECTS, data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
@@ -46,7 +45,7 @@ def build_digest() -> str:
     """
     package = Path(__file__).parents[2]
     files = [path for name in _OWN_CODE for path in sorted((package / name).rglob("*.py"))]
-    files += sorted((data_root() / DIRECTORY).glob("*.yaml"))
+    files += sorted((data_root() / TEMPLATE_DIALECTS).glob("*.yaml"))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])
 
