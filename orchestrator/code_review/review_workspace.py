@@ -6,7 +6,7 @@ Everything here can be made again from the change alone, so nothing of it is jou
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -116,6 +116,18 @@ class ReviewWorkspace:
         """The lines of a file of head; empty where it is not there or cannot be written out."""
         side, _ = await self.side("head", [path])
         return self.read(side, path)
+
+    def copy_report(self, path: str) -> str:
+        """Copy a file that the review was given to where a worker, which is confined, may read it.
+
+        Returns:
+            The path of the copy. A file that cannot be read keeps its path, and its check says so.
+        """
+        copy = self.root / Path(path).name
+        with suppress(OSError):
+            copy.write_bytes(Path(path).read_bytes())
+            return str(copy)
+        return path
 
     def read(self, side: Side, path: str) -> list[str]:
         """The lines of an exported file; empty when it does not stand there."""

@@ -1,7 +1,6 @@
 """The check of manifests and lock files, with the advisories that the review was given."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -45,17 +44,10 @@ class DependencyCheck(ComparisonCheck):
         self._advisories = advisories
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
-        """The advisories, copied into the review's own directory, to which a worker is confined."""
-        if self._advisories is None:
+        """The advisories."""
+        given = self._advisories
+        if given is None:
             return {}
-        return {
-            "advisories": await anyio.to_thread.run_sync(self._copy, Path(self._advisories.path)),
-            "advisory_gaps": dict(self._advisories.gaps),
-        }
-
-    def _copy(self, file: Path) -> str:
-        if not file.name:
-            return ""
-        copy = self._workspace.root / file.name
-        copy.write_bytes(file.read_bytes())
-        return str(copy)
+        copy = self._workspace.copy_report
+        path = await anyio.to_thread.run_sync(copy, given.path) if given.path else ""
+        return {"advisories": path, "advisory_gaps": dict(given.gaps)}

@@ -1,8 +1,6 @@
 """Results of analyzers that a team runs itself, from the reports that the review was given."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -72,11 +70,9 @@ class ImportedResults(ComparisonCheck):
 
     def _copy_reports(self) -> list[ImportedReport]:
         """Copy the reports into the review's own directory, to which a worker is confined."""
-        return [report if report.error else self._copy(report) for report in self._reports]
-
-    def _copy(self, report: ImportedReport) -> ImportedReport:
-        copy = self._workspace.root / Path(report.path).name
-        with suppress(OSError):
-            copy.write_bytes(Path(report.path).read_bytes())
-            return replace(report, path=str(copy))
-        return report
+        return [
+            report
+            if report.error
+            else replace(report, path=self._workspace.copy_report(report.path))
+            for report in self._reports
+        ]

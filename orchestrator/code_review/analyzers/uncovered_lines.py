@@ -1,8 +1,6 @@
 """Changed lines that no test runs, as coverage reports show; without a report no check runs."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -67,15 +65,7 @@ class UncoveredLines(ComparisonCheck):
         return {"reports": [to_builtins(report) for report in reports], "head_time": head_time}
 
     def _copy_reports(self) -> list[CoverageReport]:
-        """Copy the reports into the review's own directory, to which a worker is confined.
-
-        One that cannot be read keeps its path, and the check reports it as a gap.
-        """
-        return [self._copy(report) for report in self._reports]
-
-    def _copy(self, report: CoverageReport) -> CoverageReport:
-        copy = self._workspace.root / Path(report.path).name
-        with suppress(OSError):
-            copy.write_bytes(Path(report.path).read_bytes())
-            return replace(report, path=str(copy))
-        return report
+        return [
+            replace(report, path=self._workspace.copy_report(report.path))
+            for report in self._reports
+        ]
