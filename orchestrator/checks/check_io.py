@@ -56,6 +56,23 @@ class FlowStep(Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
+class Edit(Struct, frozen=True, forbid_unknown_fields=True):
+    """Text of a finding's file that a fix replaces.
+
+    Attributes:
+        start_line, start_column: 1-based, in characters; the first one that is replaced.
+        end_line, end_column: 1-based; the first character after it. Equal to the start: ``text``
+            is inserted there.
+        text: what stands there instead.
+    """
+
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
 class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """One finding as a check or an external program reports it.
 
@@ -73,6 +90,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         removed_path, removed_line: the line of base whose removal causes the finding; 0: none does.
         reported: the rule of an imported report; None: the rule table has it.
         steps: the way of a value, the source first; ``detail`` has it as text.
+        edits: what would mend it, in its file; empty: the reporter knows nothing.
     """
 
     code: str
@@ -90,6 +108,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     removed_line: int = 0
     reported: ReportedRule | None = None
     steps: tuple[FlowStep, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

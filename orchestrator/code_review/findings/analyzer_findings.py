@@ -202,4 +202,5 @@ def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in it
             FlowStep(step.path, step.line, text)
             for step, text in zip(raw.steps, steps, strict=False)
         ),
+        edits=raw.edits,
     )

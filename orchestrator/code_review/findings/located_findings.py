@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert, field, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.checks.check_io import FlowStep
+from orchestrator.checks.check_io import Edit, FlowStep
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Cause
@@ -30,6 +30,8 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         cause_quote: the text of that line.
         guideline: the line of the repository's guidance that it rests on.
         steps: the way of a value from its source, as the tracer followed it.
+        edits: what would mend it, in its file, as an analyzer proposes it.
+        patch: a unified diff against head that would mend it, as an agent proposes it.
     """
 
     fingerprint: str
@@ -51,6 +53,8 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     cause_quote: str = ""
     guideline: Guideline | None = None
     steps: tuple[FlowStep, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    patch: str = ""
 
 
 class Carried(Struct, frozen=True):

@@ -13,6 +13,7 @@ from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
+from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
 from orchestrator.code_review.verdict.opinions import Objection, Reported
 from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
@@ -122,6 +123,7 @@ class Finding(Strict, frozen=True, kw_only=True):
     ] = None
     evidence: Evidence
     fix_suggestion: str = ""
+    fix: Annotated[Fix | None, Meta(description="a patch for it; null: there is none")] = None
     reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
     state: Literal["open", "waived", "rejected"] = "open"
     waiver: Annotated[str, Meta(description="why a person accepted it, or that this has ended")] = (
