@@ -5,17 +5,20 @@ configuration of the change there, no file name is taken for an option or breaks
 suppression comments can be removed from the copy. Its findings are mapped back to the real paths.
 """
 
+import codecs
 import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from orchestrator.checks.check_io import Gap, RawFinding
+from orchestrator.checks.check_io import Edit, Gap, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.program_execution import (
     LIMITS,
@@ -27,6 +30,9 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
+Position = tuple[int, int]
+"""Line and column, 1-based, in characters."""
+
 
 class FileCopies(Struct, frozen=True):
     """Copies of files under review, or of parts of them.
@@ -35,12 +41,15 @@ class FileCopies(Struct, frozen=True):
         directory: holds the copies and nothing else.
         paths: name of a copy below ``directory`` → path in the side.
         gaps: path → why there is no copy of it.
+        line_ends: name of a copy → what ends its lines, where each of its positions is the same in
+            the file.
         lines: name of a copy → its lines, read once: a large one may have thousands of findings.
     """
 
     directory: Path
     paths: Mapping[str, str]
     gaps: Mapping[str, str]
+    line_ends: Mapping[str, str] = {}
     lines: dict[str, list[str]] = field(default_factory=dict)
 
     def name_of(self, reported: str) -> str:
@@ -60,6 +69,67 @@ class FileCopies(Struct, frozen=True):
             text = (self.directory / name).read_text("utf-8", "replace")  # any newline becomes \\n
             self.lines[name] = text.split("\n")
         return "\n".join(self.lines[name][max(0, first - 1) : last])
+
+    def edits(
+        self, name: str, replacements: Iterable[tuple[Position, Position, str]]
+    ) -> tuple[Edit, ...]:
+        """What a program would replace in a copy, as edits of the file that hold what differs.
+
+        Args:
+            replacements: first position, the one after the last, and the new text.
+
+        Returns:
+            None of them where the copy is not the whole file as it is, or where two overlap.
+        """
+        end_of_line = self.line_ends.get(name)
+        if end_of_line is None:
+            return ()
+        edits: list[Edit] = []
+        for start, end, text in sorted(replacements):
+            lines = self.text(name, start[0], end[0]).split("\n")
+            lines[-1] = lines[-1][: end[1] - 1]
+            old, new = "\n".join(lines)[start[1] - 1 :], text.replace("\r\n", "\n")
+            if old != new:
+                edit = _smallest_edit(start, old, new)
+                edits.append(replace(edit, text=edit.text.replace("\n", end_of_line)))
+        places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
+        apart = all(one[1] <= two[0] and one != two for one, two in pairwise(places))
+        return tuple(edits) if apart else ()
+
+
+def _smallest_edit(start: Position, old: str, new: str) -> Edit:
+    """The edit that replaces ``old``, which begins at ``start``, without what stays the same."""
+    before = _same(old, new)
+    after = _same(old[before:][::-1], new[before:][::-1])
+    gone = old[before : len(old) - after]
+    first = _advance(start, old[:before])
+    return Edit(*first, *_advance(first, gone), new[before : len(new) - after])
+
+
+def _same(one: str, two: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))
+
+
+def _advance(start: Position, text: str) -> Position:
+    line, column = start
+    last = text.rpartition("\n")[2]
+    return line + text.count("\n"), len(last) + (1 if "\n" in text else column)
+
+
+def _line_end(data: bytes) -> str | None:
+    """What ends the lines of a file; None where lines or columns are a matter of opinion."""
+    returns = data.count(b"\r")
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None
+    if data.startswith(codecs.BOM_UTF8) or returns != data.count(b"\r\n"):
+        return None
+    if not returns:
+        return "\n"
+    return "\r\n" if returns == data.count(b"\n") else None
 
 
 class ProgramReport(Struct, frozen=True):
@@ -162,10 +232,12 @@ class ProgramAnalyzer(ABC):
         directory = directory.resolve()  # programs report paths without symbolic links
         names: dict[str, str] = {}
         gaps: dict[str, str] = {}
+        line_ends: dict[str, str] = {}
         with SafeDirectory(root) as side, SafeDirectory(directory) as copies:
             for path in paths:
                 try:
-                    parts = list(self.parts(path, side.read(path)))
+                    whole = side.read(path)
+                    parts = list(self.parts(path, whole))
                 except OSError as error:
                     gaps[path] = f"{self.name} could not read it: {error.strerror}"
                     continue
@@ -178,4 +250,6 @@ class ProgramAnalyzer(ABC):
                         name = self.copy_name(len(names), path)
                         copies.write(name, data)
                         names[name] = path
-        return FileCopies(directory, names, gaps)
+                        if part == whole and (line_end := _line_end(whole)):
+                            line_ends[name] = line_end
+        return FileCopies(directory, names, gaps, line_ends)

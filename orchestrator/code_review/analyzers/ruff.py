@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.checks.check_io import Gap, RawFinding
+from orchestrator.checks.check_io import Edit, Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
@@ -38,6 +38,27 @@ _INTENDED = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORE
 _MIN_REEXPORTS = 5  # so many unused imports in one module are there for its users
 _SECRET_WORDS = re.compile(
     r"passw|passphrase|pwd|secret|token|credential|signature|sign\(|hmac|auth", re.IGNORECASE
+)
+_SUPPRESSED = re.compile(r"#\s*ruff\s*;")  # what `prepare` makes of such a comment
+# Fixes that ruff calls unsafe, and why they are none: what changes is the defect itself. Those of
+# SIM220 to SIM223 make a mistake permanent, PIE794 drops the value that counts, and RUF033 changes
+# how a class is called, so they are left out.
+_SOUND_FIXES = frozenset(
+    {
+        "ASYNC105",  # a coroutine that nothing awaits never runs
+        "B006",  # `None` for the default, which the body replaces with a new object
+        "F601",  # proposed only where the key has the same value both times
+        "F841",  # what has an effect stays; unsafe only because a comment may go
+        "PLE1519",  # the decorator that the name asks for
+        "PLE1520",
+        "PLW0133",  # an exception that is made and not raised
+        "PLW1507",  # a copy of `os.environ` that writes to the environment is none
+        "RUF024",  # an object of its own for each key
+        "RUF026",  # what the keyword was meant to say
+        "RUF030",  # the printed text, as the message that an assertion shows
+        "RUF032",  # the number that is written, and not the nearest one in binary
+        "RUF064",  # the mode that is written, read as octal
+    }
 )
 _SECURITY = re.compile(r"S\d+")
 _DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
@@ -146,7 +167,25 @@ class Ruff(ProgramAnalyzer):
             message=one_line(message).removesuffix("."),
             # The security rules know calls by their names and see no data flow.
             confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
+            edits=_edits(result, copies, name),
         )
+
+
+def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:
+    """Ruff's own fix, where it is sound."""
+    fix = result["fix"]
+    if not fix or (fix["applicability"] != "safe" and result["code"] not in _SOUND_FIXES):
+        return ()
+    if any(_SUPPRESSED.search(edit["content"]) for edit in fix["edits"]):
+        return ()
+    places = ((edit["location"], edit["end_location"], edit["content"]) for edit in fix["edits"])
+    return copies.edits(
+        name,
+        [
+            ((start["row"], start["column"]), (end["row"], end["column"]), text)
+            for start, end, text in places
+        ],
+    )
 
 
 def _is_utf8(data: bytes) -> bool:

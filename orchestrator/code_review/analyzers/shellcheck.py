@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.check_io import Edit, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
@@ -84,11 +84,33 @@ class ShellCheck(ProgramAnalyzer):
         return ProgramReport([f for f in found if f.path not in gaps], gaps)
 
     def _finding(self, comment: Mapping[str, Any], copies: FileCopies) -> RawFinding:
+        name = copies.name_of(comment["file"])
         return RawFinding(
             code=f"SC{comment['code']}",
-            path=copies.path_of(comment["file"]),
+            path=copies.paths[name],
             line=comment["line"],
             end_line=comment["endLine"],
             column=comment["column"],
             message=one_line(comment["message"]).removesuffix("."),
+            edits=_edits(comment, copies, name),
         )
+
+
+def _edits(comment: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:
+    """ShellCheck's own fix; in the format ``json1`` a tab is one column.
+
+    ``precedence`` and ``insertionPoint`` order what is inserted at one place, of which ``edits``
+    takes none.
+    """
+    replacements = comment["fix"]["replacements"] if comment["fix"] else ()
+    return copies.edits(
+        name,
+        [
+            (
+                (each["line"], each["column"]),
+                (each["endLine"], each["endColumn"]),
+                each["replacement"],
+            )
+            for each in replacements
+        ],
+    )

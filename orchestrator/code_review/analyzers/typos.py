@@ -1,11 +1,11 @@
 """Typos: known misspellings in prose and in comments, but not in names of code."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.check_io import Edit, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
@@ -104,7 +104,7 @@ class Typos(ProgramAnalyzer):
 
     def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
         place = result["locations"][0]["physicalLocation"]
-        path = copies.path_of(place["artifactLocation"]["uri"])
+        name = copies.name_of(place["artifactLocation"]["uri"])
         message = result["message"]["markdown"]
         word = message.split("`")[1]
         if len(word) < _MIN_WORD or not (word.isascii() and word.islower()):
@@ -113,13 +113,30 @@ class Typos(ProgramAnalyzer):
             return None  # requeueing, cueing, ageing: both spellings are in use
         return RawFinding(
             code="misspelling",
-            path=path,
+            path=copies.paths[name],
             line=place["region"]["startLine"],
             column=place["region"].get("startColumn", 0),
             message=message,
             key=word,
             confidence=0.9,
+            edits=_edits(result.get("fixes", ()), copies, name),
         )
+
+
+def _edits(fixes: Sequence[Mapping[str, Any]], copies: FileCopies, name: str) -> tuple[Edit, ...]:
+    """The correction, where there is one only."""
+    changed = [
+        each
+        for fix in fixes
+        for change in fix["artifactChanges"]
+        for each in change["replacements"]
+    ]
+    if len(changed) != 1:
+        return ()
+    region = changed[0]["deletedRegion"]
+    start, end = region["startColumn"], region["endColumn"]
+    line, text = region["startLine"], changed[0]["insertedContent"]["text"]
+    return copies.edits(name, [((line, start), (line, end), text)])
 
 
 def _sentences(lines: list[str]) -> Iterator[str]:
@@ -134,7 +151,10 @@ def _sentences(lines: list[str]) -> Iterator[str]:
 
 
 def _comments(lines: list[str], suffix: str) -> Iterator[str]:
-    """Lines that are comments as a whole, and strings in triple quotes; other lines are empty."""
+    """Lines that are comments as a whole, and strings in triple quotes; other lines are empty.
+
+    Columns stay: what opens a comment or a string becomes white space.
+    """
     comment, quote = _COMMENT[_COMMENT_STYLES[suffix]], ""
     for line in lines:
         opened = _TRIPLE.match(line) if suffix in {".py", ".pyi"} and not quote else None
@@ -142,9 +162,9 @@ def _comments(lines: list[str], suffix: str) -> Iterator[str]:
             text = line
             quote = "" if quote in line else quote
         elif opened is not None:
-            text = line[opened.end() :]
+            text = " " * opened.end() + line[opened.end() :]
             quote = "" if opened[1] in text else opened[1]
         else:
             plain = comment.fullmatch(line)
-            text = plain[1] if plain else ""
+            text = " " * plain.start(1) + plain[1] if plain else ""
         yield text
