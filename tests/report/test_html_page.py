@@ -14,7 +14,13 @@ from orchestrator.app.finding_excerpts import ExcerptLine, read_excerpts
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.checks.check_io import FlowStep
-from orchestrator.code_review.verdict.model import AgentReport, CriterionScore, Score, Verdict
+from orchestrator.code_review.verdict.model import (
+    AgentReport,
+    CriterionScore,
+    Score,
+    Skipped,
+    Verdict,
+)
 from orchestrator.report.formats import Sources, render_format
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import finding, verdict
@@ -139,6 +145,24 @@ def test_thousands_of_findings_make_a_page_of_bounded_size() -> None:
     assert len(page) < 12_000_000
 
 
+def luminance(color: str) -> float:
+    """That of WCAG 2, of ``#rgb`` or ``#rrggbb``."""
+    digits = color[1:] if len(color) == 7 else "".join(2 * one for one in color[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_code_of_every_kind_can_be_read_on_every_line(scheme: int) -> None:
+    roots = re.findall(r":root \{(.*?)\}", render(verdict()), re.DOTALL)
+    colors = dict(re.findall(r"--([\w-]+): (#\w+);", roots[scheme]))
+    for front in ("ink", "soft", "k", "s", "c", "n", "f"):
+        for back in ("card", "added", "removed", "cited"):
+            low, high = sorted(luminance(colors[name]) for name in (front, back))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (front, back)
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium; apt-get install chromium")
 def test_a_browser_runs_our_script_and_nothing_of_the_verdict(tmp_path: Path) -> None:
     assert CHROMIUM is not None
@@ -152,3 +176,13 @@ def test_a_browser_runs_our_script_and_nothing_of_the_verdict(tmp_path: Path) ->
     assert '<html lang="en" class="script">' in done.stdout
     assert "1 of 1 findings" in done.stdout
     assert "<title>pwned" not in done.stdout
+
+
+def test_an_incomplete_review_is_said_at_the_top_and_its_gaps_are_joined_by_reason() -> None:
+    gaps = [Skipped(path="a.py", why="no parse", tool=tool, gap=True) for tool in ("ruff", "taint")]
+    page = render(verdict(status="incomplete", skipped=(*gaps,)))
+    header, _, rest = page.partition("</header>")
+    assert "<b>Review incomplete</b>: 2 gaps." in header
+    assert rest.count("not reviewed by") == 1
+    assert "not reviewed by ruff, taint: no parse" in rest
+    assert "Review incomplete" not in render(verdict())

@@ -63,6 +63,17 @@ def gaps(verdict: Verdict) -> list[Skipped]:
     return [entry for entry in verdict.skipped if entry.gap]
 
 
+def joined_gaps(verdict: Verdict) -> list[Skipped]:
+    """The gaps, those of one file for one reason as one entry, under all their tools."""
+    tools: dict[tuple[str, str], list[str]] = {}
+    for entry in gaps(verdict):
+        tools.setdefault((entry.path, entry.why), []).append(entry.tool)
+    return [
+        Skipped(path=path, why=why, tool=", ".join(filter(None, names)), gap=True)
+        for (path, why), names in tools.items()
+    ]
+
+
 def headline(verdict: Verdict) -> str:
     """``needs_changes, review incomplete: 2 high, 1 low``, on one line."""
     found = count_by_severity(verdict.findings) or "no findings"

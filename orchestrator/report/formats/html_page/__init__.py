@@ -24,7 +24,9 @@ def render_html(verdict: Verdict, sources: Sources) -> str:
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    ran = f"Run {verdict.run_id}, Diffcourt {verdict.provenance.version}, digest {verdict.digest}"
+    ran = f"Run {verdict.run_id}, Diffcourt {verdict.provenance.version}"
+    if verdict.digest:
+        ran += f", digest {verdict.digest}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

@@ -1,5 +1,6 @@
 """Findings as articles of the page: words, code, the way of a value, and who stands behind it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -13,6 +14,10 @@ from orchestrator.report.terminal_escaping import escape_unprintable
 
 MOST = 5_000
 """Findings that a page shows."""
+LISTED_FROM = 4
+"""Findings from which on a list of them stands above."""
+MOST_OPEN = 20
+"""Findings up to which that list is open at first."""
 
 
 def text(raw: str) -> str:
@@ -27,7 +32,7 @@ def render_findings(verdict: Verdict, excerpts: Mapping[str, Sequence[ExcerptLin
     if not findings:
         parts.append("<p>No open findings.</p>")
     else:
-        parts.append(_render_filters(findings))
+        parts += [_render_filters(findings), _render_index(findings[:MOST])]
         parts += [_render_article(one, excerpts.get(one.id, ())) for one in findings[:MOST]]
         if len(findings) > MOST:
             parts.append(f"<p>{len(findings) - MOST:,} more are in the verdict.</p>")
@@ -39,10 +44,12 @@ def render_findings(verdict: Verdict, excerpts: Mapping[str, Sequence[ExcerptLin
 
 
 def _render_filters(findings: Sequence[Finding]) -> str:
-    severities = [name for name in SEVERITIES if any(one.severity == name for one in findings)]
+    counts = Counter(one.severity for one in findings)
     buttons = "".join(
-        f'<button type="button" data-severity="{name}" aria-pressed="false">{name}</button>'
-        for name in severities
+        f'<button type="button" data-severity="{name}" aria-pressed="false">'
+        f"{name} {counts[name]:,}</button>"
+        for name in SEVERITIES
+        if counts[name]
     )
     categories = sorted({one.category for one in findings})
     options = "".join(f'<option value="{text(one)}">{text(one)}</option>' for one in categories)
@@ -51,10 +58,27 @@ def _render_filters(findings: Sequence[Finding]) -> str:
     return (
         '<div class="bar" role="search" aria-label="Filter the findings">'
         '<input id="search" type="search" aria-label="Words to look for" '
-        'placeholder="Filter: file, rule, words (press /)">'
+        'placeholder="Filter: file, rule, words (/)">'
         f'<select id="category" aria-label="Category"><option value="">all categories</option>'
         f"{options}</select>{buttons}{fresh if compared else ''}"
         '<span id="shown" class="small soft" role="status"></span></div>'
+    )
+
+
+def _render_index(findings: Sequence[Finding]) -> str:
+    """A line for each finding, with a link to it; nothing where few can be seen at a glance."""
+    if len(findings) < LISTED_FROM:
+        return ""
+    items = "".join(
+        f'<li><span class="pill {one.severity}">{one.severity}</span>'
+        f'<a href="#{text(one.id)}">{text(one.title)}</a>'
+        f'<span class="place">{text(format_location(one))}</span></li>'
+        for one in findings
+    )
+    opened = " open" if len(findings) <= MOST_OPEN else ""
+    return (
+        f"<details{opened}><summary>All {len(findings):,}, a line each</summary>"
+        f'<ol class="index" aria-label="All findings">{items}</ol></details>'
     )
 
 

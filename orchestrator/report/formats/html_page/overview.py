@@ -6,7 +6,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats.html_page.findings import text
-from orchestrator.report.formats.open_findings import describe_skip
+from orchestrator.report.formats.open_findings import describe_skip, gaps, joined_gaps
 from orchestrator.report.text_layout import count_noun, format_duration
 from orchestrator.report.verdict_text import describe_since_previous
 
@@ -40,6 +40,13 @@ def render_header(verdict: Verdict) -> str:
         f'<h1><span class="{verdict.verdict}">{_TITLES[verdict.verdict]}</span></h1>',
         f'<p class="lead">{text(count_by_severity(verdict.findings) or "No findings")}</p>',
     ]
+    if incomplete:
+        count = len(gaps(verdict))
+        why = f": {count_noun(count, 'gap')}" if count else ""
+        parts.append(
+            f'<p class="note"><b>Review incomplete</b>{why}. '
+            '<a href="#read">What was not reviewed</a></p>'
+        )
     if verdict.lead_summary:
         parts.append(f'<p class="lead">{text(verdict.lead_summary)}</p>')
     if verdict.reasons:
@@ -58,11 +65,40 @@ def render_header(verdict: Verdict) -> str:
 
 def render_coverage(verdict: Verdict) -> str:
     """How deep each file was read, and what was not."""
+    rows = [
+        (text(entry.path), entry.depth, text(", ".join((*entry.by, *entry.read_by))))
+        for entry in verdict.checked[:MOST_FILES]
+    ]
+    not_reviewed = "".join(
+        f'<li><span class="place">{text(entry.path)}</span> {text(describe_skip(entry))}</li>'
+        for entry in joined_gaps(verdict)
+    )
+    left_out = [
+        (text(entry.path), text(describe_skip(entry))) for entry in verdict.skipped if not entry.gap
+    ]
+    excluded = _table("Left out", ("File", "Why"), left_out)
+    return (
+        '<section aria-labelledby="read"><h2 id="read">What was read</h2>'
+        + _render_depth(verdict)
+        + (f'<div class="note"><b>Not reviewed</b><ul>{not_reviewed}</ul></div>'
+           if not_reviewed else "")
+        + _fold(f"{count_noun(len(verdict.checked), 'file')} by depth",
+                _table("Depth of files", ("File", "Depth", "Read by"), rows))
+        + _fold(f"{len(left_out):,} left out, and no gap", excluded)
+        + "</section>"
+    )  # fmt: skip
+
+
+def _render_depth(verdict: Verdict) -> str:
+    """A bar of the files by depth, and the same in words; nothing where there is no file."""
     depth = verdict.depth
-    total = max(depth.code + depth.text + depth.none, 1)
-    widths = [100 * part / total for part in (depth.code, depth.text, depth.none)]
+    counts = {"code": depth.code, "text": depth.text, "none": depth.none}
+    total = sum(counts.values())
+    if not total:
+        return ""
     bars, at = [], 0.0
-    for width, kind in zip(widths, ("code", "text", "none"), strict=True):
+    for kind, count in counts.items():
+        width = 100 * count / total
         bars.append(
             f'<rect class="{kind}-depth" x="{at:.2f}%" width="{width:.2f}%" height="100%"/>'
         )
@@ -71,28 +107,9 @@ def render_coverage(verdict: Verdict) -> str:
         f"{depth.code:,} of {count_noun(total, 'file')} read as code, {depth.text:,} as text only, "
         f"{depth.none:,} not read"
     )
-    rows = [
-        (text(entry.path), entry.depth, text(", ".join((*entry.by, *entry.read_by))))
-        for entry in verdict.checked[:MOST_FILES]
-    ]
-    gaps = "".join(
-        f'<li><span class="place">{text(entry.path)}</span> {text(describe_skip(entry))}</li>'
-        for entry in verdict.skipped
-        if entry.gap
-    )
-    left_out = [
-        (text(entry.path), text(describe_skip(entry))) for entry in verdict.skipped if not entry.gap
-    ]
-    excluded = _table("Left out", ("File", "Why"), left_out)
     return (
-        '<section aria-labelledby="read"><h2 id="read">What was read</h2>'
         f'<svg role="img" aria-label="{words}">{"".join(bars)}</svg><p class="small">{words}.</p>'
-        + (f'<div class="note"><b>Not reviewed</b><ul>{gaps}</ul></div>' if gaps else "")
-        + _fold(f"{count_noun(len(verdict.checked), 'file')} by depth",
-                _table("Depth of files", ("File", "Depth", "Read by"), rows))
-        + _fold(f"{len(left_out):,} left out, and no gap", excluded)
-        + "</section>"
-    )  # fmt: skip
+    )
 
 
 def render_checks(verdict: Verdict) -> str:
@@ -180,7 +197,14 @@ def _fold(summary: str, body: str) -> str:
 
 def _table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose cells are HTML already; nothing without rows."""
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-name="{name}">{cell}</td>' for name, cell in zip(head, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
     if not body:
         return ""
     names = "".join(f'<th scope="col">{name}</th>' for name in head)

@@ -8,6 +8,9 @@
   const toggles = [...document.querySelectorAll(".bar button[data-severity]")];
   const fresh = document.getElementById("fresh");
   const pressed = (button) => button !== null && button.getAttribute("aria-pressed") === "true";
+  const entries = new Map(
+    [...document.querySelectorAll("ol.index a")].map((link) => [link.hash, link.closest("li")]),
+  );
   let here = -1;
   const visible = () => all.filter((one) => !one.hidden);
   const apply = () => {
@@ -19,6 +22,8 @@
         (category.value !== "" && category.value !== one.dataset.category) ||
         (pressed(fresh) && one.dataset.since === "open") ||
         (words !== "" && !one.textContent.toLowerCase().includes(words));
+      const entry = entries.get(`#${one.id}`);
+      if (entry) entry.hidden = one.hidden;
     }
     here = -1;
     count.textContent = `${visible().length} of ${all.length} findings`;
@@ -37,6 +42,14 @@
       apply();
     });
   }
+  // Only what scrolls is a stop of the Tab key.
+  const boxes = [...document.querySelectorAll(".code")];
+  const setStops = () => {
+    const scrolls = boxes.map((box) => box.scrollWidth > box.clientWidth);
+    boxes.forEach((box, number) => (box.tabIndex = scrolls[number] ? 0 : -1));
+  };
+  addEventListener("resize", setStops);
+  setStops();
   text.addEventListener("input", apply);
   category.addEventListener("change", apply);
   document.addEventListener("keydown", (event) => {

@@ -1,0 +1,138 @@
+"""The page in a real browser: axe finds nothing, at both widths and in both schemes; the keys work."""
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app.finding_excerpts import ExcerptLine
+from orchestrator.checks.check_io import FlowStep
+from orchestrator.code_review.verdict.model import Cause, Verdict
+from orchestrator.report.formats import Sources, render_format
+from tests.report.browser import Page
+from tests.report.test_formats import hostile
+from tests.report.verdict_samples import finding, rich_verdict, verdict
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+AXE = importlib.util.find_spec("axe_core_python")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium; apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    assert CHROMIUM is not None
+    with Page(CHROMIUM, tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def busy() -> Verdict:
+    """Findings with each part that an article can have."""
+    steps = (FlowStep("src/views.py", 3, "input is read"), FlowStep("src/upload.py", 42, "it runs"))
+    base = rich_verdict()
+    more = (
+        finding(6, steps=steps, since_previous="new", detail="It runs."),
+        finding(7, severity="info", since_previous="open", because_of=Cause("src/other.py", 7)),
+    )
+    return verdict(
+        **{name: getattr(base, name) for name in base.__struct_fields__ if name != "findings"},
+        findings=(*base.findings, *more),
+    )
+
+
+def lines() -> list[ExcerptLine]:
+    return [
+        ExcerptLine("same", 40, 40, "# what it does"),
+        ExcerptLine("removed", 41, 0, "class A: pass  # a note"),
+        ExcerptLine("added", 0, 41, "def run(name):  # a note"),
+        ExcerptLine("added", 0, 42, "    return call('x', 1, shell=True)  # a note" + "long " * 40),
+    ]
+
+
+def write(folder: Path, given: Verdict) -> Path:
+    file = folder / "page.html"
+    excerpts = {"F2": lines(), "F6": lines()}
+    file.write_text(render_format("html", given, Sources(excerpts=excerpts)), encoding="utf-8")
+    return file
+
+
+@pytest.mark.skipif(AXE is None, reason="no axe-core-python; pip install axe-core-python")
+@pytest.mark.parametrize(
+    ("make", "looks"),
+    [
+        (busy, [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]),
+        (hostile, [(360, "dark")]),
+        (verdict, [(1280, "light")]),
+    ],
+)
+def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
+    make: Callable[[], Verdict], looks: list[tuple[int, str]], browser: Page, tmp_path: Path
+) -> None:
+    assert AXE is not None
+    assert AXE.origin is not None
+    axe = (Path(AXE.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+    file = write(tmp_path, make())
+    for width, scheme in looks:
+        browser.open(file, width, scheme)
+        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert browser.run(wide) == 0
+        browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
+        browser.run(axe)
+        found = browser.run(
+            "axe.run().then((found) => found.violations.map((one) => "
+            "`${one.id}: ${one.nodes[0].html} ${one.nodes[0].failureSummary}`))"
+        )
+        assert found == [], (width, scheme)
+
+
+FOCUSED = """(() => {
+  const at = document.activeElement;
+  return at.id || at.dataset.severity || at.getAttribute("aria-label") || at.hash || at.tagName;
+})()"""
+
+
+def test_tab_goes_through_the_page_in_order_and_stops_where_something_scrolls(
+    browser: Page, tmp_path: Path
+) -> None:
+    browser.open(write(tmp_path, busy()), 1280, "light")
+    stops = []
+    for _ in range(20):
+        browser.press("Tab")
+        stops.append(browser.run(FOCUSED))
+    assert stops == [
+        "#findings",  # past the outcome
+        "#read",
+        "search",
+        "category",
+        *("critical", "high", "medium", "low", "info"),
+        "fresh",
+        "SUMMARY",
+        *("#F1", "#F6", "#F2", "#F3", "#F4", "#F7"),
+        *("Code of F6: src/upload.py", "Code of F2: src/upload.py"),
+        "SUMMARY",
+    ]
+
+
+def test_keys_move_between_findings_and_filters_hide_the_others(
+    browser: Page, tmp_path: Path
+) -> None:
+    browser.open(write(tmp_path, busy()), 1280, "light")
+    moved = []
+    for key in "jjk":
+        browser.press(key)
+        moved.append(browser.run(FOCUSED))
+    assert moved == ["F1", "F6", "F1"]
+    browser.press("/")
+    assert browser.run(FOCUSED) == "search"
+    for key in "RUNS":
+        browser.press(key)
+    shown = (
+        "[...document.querySelectorAll('%s:not([hidden])')].map((one) => one.id || one.innerText)"
+    )
+    assert browser.run(shown % "article") == ["F6"]
+    assert len(browser.run(shown % "ol.index li")) == 1
+    assert browser.run("document.getElementById('shown').innerText") == "1 of 6 findings"
+    browser.press("Escape")
+    assert browser.run(FOCUSED) == "BODY"
