@@ -15,6 +15,12 @@ from orchestrator.sandbox.namespace_verification import describe_request
 from orchestrator.sandbox.process_confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
 
 INSTALL_HINT = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
+ALLOW_NAMESPACES = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+"""Lets ordinary users create namespaces where AppArmor forbids it, as on Ubuntu 24.04 and later."""
+RUNNERS_HINT = (
+    f"a GitHub runner has it after `sudo apt-get install bubblewrap` and `sudo {ALLOW_NAMESPACES}`,"
+    " a GitLab runner with `privileged = true` in an image with bubblewrap; see docs/sandbox.md"
+)
 TMP_BYTES = 64 << 20
 SHARED_BYTES = 16 << 20
 _DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin")

@@ -31,14 +31,27 @@ END_SECONDS = 10.0
 ERROR_BYTES = 4096
 KEPT_BYTES = 32 << 10
 """Of the beginning of a stream, and of its end."""
-NO_SANDBOX = "tests not run: no sandbox"
+NO_SANDBOX = f"no sandbox: {bubblewrap.RUNNERS_HINT}"
 _ENVIRONMENT = {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108
 _user_numbers = itertools.count(os.getpid() * 31)
 
 
+class TimeUp(SandboxError):
+    """A program was ended since its time was up; ``output`` is what it had printed."""
+
+    def __init__(self, seconds: float, output: ProgramOutput) -> None:
+        self.output = output
+        super().__init__(f"they ran longer than {seconds:g} s")
+
+
 async def run_isolated(
-    argv: Sequence[str], tree: Path, *, reads: Sequence[Path] = (), limits: Limits = Limits()
-) -> int:
+    argv: Sequence[str],
+    tree: Path,
+    *,
+    reads: Sequence[Path] = (),
+    limits: Limits = Limits(),
+    read_only: bool = False,
+) -> ProgramOutput:
     """Run a hostile program in ``tree``; its output is kept with the tool call that runs it.
 
     When this returns, all processes that it started are gone, and nothing changes ``tree`` anymore.
@@ -48,18 +61,21 @@ async def run_isolated(
         tree: a directory of its own, without ``.git`` and not below a link, to read and write.
         reads: absolute paths that it may read besides the system's programs and our installation;
             with any, it may open no Unix socket: a service of the host could make one there.
+        read_only: it may not write ``tree``, and may open no Unix socket either.
 
     Returns:
-        The exit status; 128 and more for the signal that ended it.
+        What it printed, on one stream, and its exit status; 128 and more for the signal that ended
+        it.
 
     Raises:
-        SandboxError: bubblewrap is unavailable or did not isolate it, or the time was up.
+        SandboxError: bubblewrap is unavailable or did not isolate it.
+        TimeUp: it was ended since its time was up.
     """
     bwrap = bubblewrap.find_bwrap()
     if SANDBOX.level != "bubblewrap" or bwrap is None:
         raise SandboxError(NO_SANDBOX)
     cgroup = SANDBOX.new_cgroup()
-    running = _IsolatedRun(bwrap, argv, tree, reads, limits, cgroup)
+    running = _IsolatedRun(bwrap, argv, tree, reads, limits, cgroup, read_only=read_only)
     try:
         await to_thread.run_sync(running.thread.join, abandon_on_cancel=True)
     finally:
@@ -69,7 +85,7 @@ async def run_isolated(
             await to_thread.run_sync(cgroup.close)
             running.close()
         record_program(running.output(argv[0]))
-    return running.exit_status()
+    return running.result(argv[0])
 
 
 class _IsolatedRun:
@@ -83,11 +99,15 @@ class _IsolatedRun:
         reads: Sequence[Path],
         limits: Limits,
         cgroup: Cgroup,
+        *,
+        read_only: bool,
     ) -> None:
-        self._bwrap, self._argv, self._tree = bwrap, argv, tree
-        self._reads, self._limits, self._cgroup = reads, limits, cgroup
+        self._bwrap, self._argv = bwrap, argv
+        self._reads = (*reads, tree) if read_only else tuple(reads)
+        self._writes = () if read_only else (tree,)
+        self._tree, self._limits, self._cgroup = tree, limits, cgroup
         self._stopped, self._stop = os.pipe()
-        self._exit_status, self._error = -1, ""
+        self._exit_status, self._error, self._time_is_up = -1, "", False
         self._stdout, self._stderr = _Printed(), _Printed()
         self.thread = threading.Thread(target=self._run_in_thread, name="isolated run", daemon=True)
         self.thread.start()
@@ -106,25 +126,27 @@ class _IsolatedRun:
         code = None if self._error or self._exit_status < 0 else self._exit_status
         return ProgramOutput(name, code, self._stdout.kept(), self._stderr.kept())
 
-    def exit_status(self) -> int:
-        """The exit status; 128 and more for a signal.
+    def result(self, name: str) -> ProgramOutput:
+        """What it printed, with its exit status; 128 and more for a signal.
 
         Raises:
             SandboxError: the program did not run to its end.
         """
+        if self._time_is_up:
+            raise TimeUp(self._limits.seconds, self.output(name))
         if self._error:
             raise SandboxError(self._error)
-        return self._exit_status
+        return self.output(name)
 
     def _run_in_thread(self) -> None:
         try:
             self._run()
         except (OSError, ValueError, subprocess.SubprocessError, SandboxError) as error:
-            self._error = f"tests not run: {error}"
+            self._error = str(error)
 
     def _run(self) -> None:
         user = user_number(next(_user_numbers)) if kernel_calls.can_change_user() else None
-        if user is not None:
+        if user is not None and self._writes:
             _change_owner(self._tree, user)
         with ExitStack() as ours, ExitStack() as theirs:
             info, info_in = _pipe(ours, theirs)
@@ -167,7 +189,7 @@ class _IsolatedRun:
 
     def _command(self, user: int | None, info: int, block: int, status: int) -> list[str]:
         reads: list[Path | str] = [*installation_directories(), *self._reads]
-        bwrap, *options = bubblewrap.namespace_command(self._bwrap, reads, (self._tree,))
+        bwrap, *options = bubblewrap.namespace_command(self._bwrap, reads, self._writes)
         limits = self._limits
         bounds = {
             resource.RLIMIT_CORE: 0,
@@ -179,7 +201,7 @@ class _IsolatedRun:
         return [
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
             *(sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
-            bubblewrap.namespace_request(reads, (self._tree,)),
+            bubblewrap.namespace_request(reads, self._writes),
             *("" if user is None else str(user), "" if self._reads else "unix"),
             *(str(status), str(self._tree)),
             ",".join(f"{number}={bound}" for number, bound in bounds.items()),
@@ -199,7 +221,8 @@ class _IsolatedRun:
         poll.unregister(self._stopped)
         if not poll.poll(END_SECONDS * 1000):
             raise SandboxError("the processes could not be killed")
-        raise SandboxError(f"they ran longer than {self._limits.seconds:g} s")
+        self._time_is_up = True
+        raise SandboxError("its time was up")
 
 
 class _Printed:

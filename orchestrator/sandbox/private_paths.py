@@ -15,10 +15,7 @@ MAX_ENTRIES = 1_000_000
 
 
 def require_shareable(
-    reads: Iterable[Path],
-    private: Sequence[Path],
-    *,
-    refusal: str = "tests not run: tests.reads names",
+    reads: Iterable[Path], private: Sequence[Path], *, refusal: str = "tests.reads names"
 ) -> None:
     """Check that code of the change may read some paths of this machine.
 

@@ -208,6 +208,15 @@ async def test_a_missing_bwrap_is_the_next_level_or_refused(
     assert report.hint.startswith("apt-get install bubblewrap")
 
 
+async def test_where_namespaces_are_forbidden_the_setting_that_allows_them_is_named(
+    sandbox: Sandbox, shim: Shim
+) -> None:
+    shim("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
+    report = level_descriptions.describe_sandbox()
+    assert (report.level, "uid map" in report.reason) == ("landlock", True)
+    assert "kernel.apparmor_restrict_unprivileged_userns=0" in report.hint
+
+
 @needs_bwrap
 async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
     sandbox: Sandbox, shim: Shim, tmp_path: Path

@@ -240,9 +240,10 @@ async def one(seed: int, root: Path) -> list[str]:
         before = state_of(root / "outside")
         ended: object
         try:
-            ended = await isolated_run.run_isolated(
+            done = await isolated_run.run_isolated(
                 [sys.executable, "-I", "-S", "-c", HOSTILE, told], tree, limits=LIMITS
             )
+            ended = done.code
         except SandboxError as why:
             ended = str(why)
         faults = [f"{attacks}: lives on"] * left(token)

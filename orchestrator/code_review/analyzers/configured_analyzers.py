@@ -35,7 +35,7 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.errors import ConfigError, InputError, SandboxError
-from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import Limits, Permissions
@@ -54,7 +54,10 @@ NOT_ALLOWED = (
     "not run: whoever runs the review has not allowed the analyzers that base configures; allow "
     "them with --run-analyzers or DIFFCOURT_RUN_ANALYZERS=1"
 )
-NO_SANDBOX = "not run: no sandbox; run it yourself, and give its report with --import"
+NO_SANDBOX = (
+    "not run: no sandbox; run it yourself and give its report with --import, or get one: "
+    f"{bubblewrap.RUNNERS_HINT}"
+)
 
 
 class ConfiguredAnalyzer:

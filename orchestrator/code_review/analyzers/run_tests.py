@@ -27,8 +27,9 @@ from orchestrator.sandbox.program_permissions import Limits
 from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_REPORT_BYTES = 8 << 20
+NOT_RUN = "tests not run: "
 NOT_ALLOWED = (
-    "tests not run: whoever runs the review has not allowed this repository's test command; allow "
+    f"{NOT_RUN}whoever runs the review has not allowed this repository's test command; allow "
     "it with --run-tests or DIFFCOURT_RUN_TESTS=1"
 )
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
@@ -93,7 +94,7 @@ class RunTests(ComparisonCheck):
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
-            return _refused(str(error))
+            return _refused(f"{NOT_RUN}{error}")
         before = await self._workspace.contents.paths("base")
         changed = {path for file in change.files for path in (file.path, file.old_path) if path}
         own = find_test_setup_files(changed, tests.command, before)
@@ -120,7 +121,7 @@ class RunTests(ComparisonCheck):
             if runs[0]["code"] != 0:
                 runs.append(await self._run(tests, [await self._part("base", {})], number + 1))
         except SandboxError as error:
-            return {"base_refused": str(error), "base_runs": []}
+            return {"base_refused": f"{NOT_RUN}{error}", "base_runs": []}
         return {"base_refused": "", "base_runs": runs}
 
     async def _part(
@@ -145,11 +146,11 @@ class RunTests(ComparisonCheck):
             await anyio.to_thread.run_sync(partial(_copy, parts, tree, tests.report))
             limits = Limits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
-            code = await run_isolated(tests.command, tree, reads=reads, limits=limits)
+            done = await run_isolated(tests.command, tree, reads=reads, limits=limits)
             keep = self._workspace.root / f"run_tests-{number}.xml"
             error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""
-        return {"code": code, "name": tests.report, "report": report, "error": error}
+        return {"code": done.code, "name": tests.report, "report": report, "error": error}
 
 
 def _refused(why: str) -> Mapping[str, Any]:
