@@ -22,6 +22,8 @@ _HTML = re.compile(
     r"|i|em|strong|svg|template|slot)\b",
     re.IGNORECASE,
 )
+_FEED = re.compile(r"<(?:rss|feed|urlset|sitemapindex|opml)\b")
+_HEAD = 1000  # characters of a file that say what it is
 _PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml"})
 
 
@@ -36,8 +38,9 @@ def _look(source: Source) -> Iterator[RawFinding]:
     if name is None or not _is_page(source):
         raise NotApplicable
     page = read_page(source.text, dialects[name])
-    if dialects[name].substitutes and not _HTML.search(source.text):
-        return  # a message or a part of one, where escaping would be wrong
+    escapes = not dialects[name].substitutes or _HTML.search(source.text)
+    if not escapes or _FEED.search(source.text, 0, _HEAD):
+        return  # a message, a part of one or a feed, where escaping for HTML would be wrong
     yield from find_in_page(page, dialects[name], name, source.path)
 
 

@@ -35,6 +35,12 @@ _SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax
 
 _INCLUDES = re.compile(r"\{%[-+]?\s*(?:extends|include)\s+(['\"])([^'\"]+)\1")
 _PRINTED = frozenset({"raw", "markup", "unquoted", "script-raw", "handler"})
+_ASKS_SAFE = re.compile(
+    r"[<{]%[-+]?\s*(?:el|els)?if\b(?!.{0,500}\bnot\b).{0,500}(?<![^\W_])(?:html_?)?safe(?![^\W_])",
+    re.DOTALL,
+)
+_NAMES_CONTENT = ("class", "v-if", "v-else-if")
+_RICH = re.compile(r"\b(?:prose|markdown|html|svg|rich-?text|wysiwyg)\b", re.IGNORECASE)
 _MAIL = re.compile(r"(?i)(?:^|[/_.-])(?:e?mails?|sms|subject)(?:[/_.-]|$)")
 _LESS_IN_MAIL = frozenset({"raw", "autoescape"})  # no script runs there
 
@@ -129,8 +135,9 @@ class _Judge:
                 if kind:
                     yield kind, tag.start, tag.end, value
         for element in self._page.elements:
+            rich = self._is_rich(element)
             for attribute in element.attributes:
-                yield from self._of_attribute(attribute)
+                yield from self._of_attribute(attribute, rich=rich)
         if self._dialect.form_token:
             yield from self._forms(self._dialect.form_token)
 
@@ -169,11 +176,18 @@ class _Judge:
         if self._dialect.request.fullmatch(_base(value)):
             return "request", value
         if place.where in _IN_SCRIPT and self._runs(place.element):
-            if place.where == "script" and self._dialect.number.search(value):
+            if self._dialect.number.search(value):
                 return "", ""
-            whole = self._is_all_of(place.start, place.end, tag)
-            return ("markup" if whole and place.where == "script" else "script-raw"), value
-        return ("markup" if self._dialect.markup.search(value) else "raw"), value
+            whole = self._is_all_of(place.start, place.end, tag) and place.where == "script"
+            made = whole or self._dialect.serialized.search(value)
+            return ("markup" if made else "script-raw"), value
+        finished = self._dialect.markup.search(value) or _is_argument(value)
+        return ("markup" if finished or self._is_asked(tag) else "raw"), value
+
+    def _is_asked(self, tag: Tag) -> bool:
+        """Whether the tag before it is a condition that asks whether the value is safe."""
+        at = bisect_left(self._page.tags, tag.start, key=lambda each: each.start) - 1
+        return at >= 0 and _ASKS_SAFE.match(self._page.tags[at].source) is not None
 
     def _kind_by_place(self, value: str, tag: Tag, place: Place) -> str:
         """The kind of defect that an escaped value is where it stands; empty for none."""
@@ -225,7 +239,7 @@ class _Judge:
         name = self._page.text[element.start + 1 : element.start + 1 + len(element.name)]
         return name != element.name or ":" in name
 
-    def _of_attribute(self, attribute: Attribute) -> Iterator[Found]:
+    def _of_attribute(self, attribute: Attribute, *, rich: bool) -> Iterator[Found]:
         dialect = self._dialect
         name, value = attribute.name, self._text(attribute)
         if dialect.attributes.fullmatch(name):
@@ -233,13 +247,19 @@ class _Judge:
             harmless = dialect.harmless.search(value) or self._is_constant(value)
             if value and not harmless:
                 asked = dialect.request.fullmatch(value)
-                kind = "markup" if dialect.markup.search(value) else "raw"
+                finished = dialect.markup.search(value) or value in self._made_names
+                kind = "markup" if finished or rich else "raw"
                 end = attribute.end + len(attribute.quote)
                 yield "request" if asked else kind, attribute.at, end, value
             return
         bound = dialect.bound.fullmatch(name)
         if bound and bound["name"] in _ADDRESSES and dialect.request.fullmatch(value.strip()):
             yield "address", attribute.at, attribute.end + len(attribute.quote), value.strip()
+
+    def _is_rich(self, element: Element) -> bool:
+        """Whether an element is by its condition or class one for markup."""
+        named = map(element.find, _NAMES_CONTENT)
+        return any(each is not None and _RICH.search(self._text(each)) for each in named)
 
     def _unescaped_blocks(self) -> Iterator[tuple[Tag, int, str]]:
         """What turns escaping off, up to where, and the first value within that can do harm."""
@@ -317,16 +337,23 @@ class _Judge:
         base = _base(value)
         if self._dialect.constant.fullmatch(base):
             return True
-        return base in self._names
+        return base in self._safe_names
 
     @cached_property
-    def _names(self) -> frozenset[str]:
-        """The names that this page itself gives values which do no harm, and no others."""
+    def _safe_names(self) -> frozenset[str]:
+        return self._assigned(self._dialect.assigned_safe)
+
+    @cached_property
+    def _made_names(self) -> frozenset[str]:
+        return self._assigned(self._dialect.assigned_markup)
+
+    def _assigned(self, way: re.Pattern[str]) -> frozenset[str]:
+        """The names that this page itself gives values of a kind, and no others."""
         all_values, safe_values = Counter[str](), Counter[str]()
         for found in self._dialect.assigned.finditer(self._page.text, 0, _ASSIGNED_IN):
             name = next(filter(None, found.groups()))
             all_values[name] += 1
-            if self._dialect.assigned_safe.match(self._page.text, found.end()):
+            if way.match(self._page.text, found.end()):
                 safe_values[name] += 1
         return frozenset(name for name, count in all_values.items() if safe_values[name] == count)
 
@@ -334,6 +361,11 @@ class _Judge:
 def _base(value: str) -> str:
     """A value without its filters; a bar that is doubled is an operator."""
     return re.split(r"(?<!\|)\|(?!\|)", value, maxsplit=1)[0].strip()
+
+
+def _is_argument(value: str) -> bool:
+    """Whether what is marked as safe is a part of a call, which another template may escape."""
+    return sum(map(value.count, "([{")) > sum(map(value.count, ")]}"))
 
 
 def _in_string(before: str) -> bool:

@@ -98,6 +98,46 @@ def test_what_does_no_harm_is_quiet(tmp_path: Path, name: str, text: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("a.html", f"{BASE}<p>{{% if 'safe' in m.tags %}}{{{{ m.text|safe }}}}", "jinja-markup"),
+        ("a.html", f"{BASE}<p>{{{{ alert({{text: m.text|safe, big: true}}) }}}}", "jinja-markup"),
+        ("a.html", f"{BASE}<p>{{{{ post.body_parsed|safe }}}}", "jinja-markup"),
+        ("a.html", f"{BASE}<script>f({{{{ config_json|safe }}}})</script>", "jinja-markup"),
+        ("a.erb", "<p><%= raw comment.markeddown_text %></p>", "erb-markup"),
+        ("a.erb", "<p><%= raw Stats.cached_figure(:users) %></p>", "erb-markup"),
+        ("a.vue", "<template><p v-html='parseText(line)'></p></template>", "vue-markup"),
+        ("a.vue", "<template><p class='prose' v-html='post.text'></p></template>", "vue-markup"),
+        (
+            "a.vue",
+            "<template><p v-html='text' /></template>\n"
+            "<script>\nconst text = computed(() => sprintf(trans('a'), 1))\n</script>",
+            "vue-markup",
+        ),
+    ],
+)
+def test_markup_made_elsewhere_counts_less(tmp_path: Path, name: str, text: str, code: str) -> None:
+    assert codes(tmp_path, name, text) == [code]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.erb", "<p><%= raw '<b>new</b>' if item.unread? %></p>"),
+        ("a.erb", "<p><%= raw note.made.strftime('%d&nbsp;%m') %></p>"),
+        ("a.erb", "<p><%= KINDS.map { |k| k.to_s }.join('<br>').html_safe %></p>"),
+        ("a.html", f"{BASE}{{% set a = 'x' if b else 'y' %}}<p onclick=\"f('{{{{ a }}}}')\">"),
+        ("a.html.twig", "<script>go('{{ path('show', {id: a})|raw }}')</script>"),
+        ("a.html.twig", "{% set a = form_widget(form.name) %}<p>{{ a|raw }}</p>"),
+        ("a.html", f"{BASE}<script>f('{{{{ page_limit|safe }}}}')</script>"),
+        ("feed.blade.php", "<?xml version='1.0'?>\n<feed><p>{!! $item->summary !!}</p></feed>"),
+    ],
+)
+def test_literals_numbers_and_feeds_are_quiet(tmp_path: Path, name: str, text: str) -> None:
+    assert codes(tmp_path, name, text) == []
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("nginx.conf.j2", "server_name {{ name|safe }};\n<p>"),
@@ -167,6 +207,8 @@ HOSTILE = {
     "script": BASE + "<p><script>" + "{{ a|safe }} " * 60_000 + "</script>",
     "url": BASE + "<a href='" + "{{ request.args.a }} " * 60_000 + "'>",
     "conditions": BASE + "<script>let a = '{{ " + "if " * 300_000 + "}}'</script>",
+    "asked": BASE + "<p>" + "{% if a " + "if " * 300_000 + "%}{{ a|safe }}",
+    "v-html": BASE + "<p class=a " + "v-html='x' " * 60_000 + ">",
     "includes": "<p>" + '{% include "a" with ' * 100_000,
     "forms": BASE + "{% load a %}" + "<form method=post>" * 50_000,
 }
