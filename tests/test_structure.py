@@ -21,6 +21,7 @@ MAY_OPEN_PATHS = {
     "app/advisory_dump.py": "a dump that a person or the configuration in base names",
     "app/ci_files.py": "CI files that a person asks for, in their checkout",
     "posting/github.py": "the event file of the CI runner",
+    "posting/comment_events.py": "the event file of the CI runner",
     "app/verdict_files.py": "a verdict that the user names",
     "cli/verdict_outputs.py": "files that the CI runner names",
     "code_review/tools/program_output_files.py": "lists the outputs in the run's own directory",

@@ -20,7 +20,7 @@ class CiSystem(Struct, frozen=True):
     """A CI system.
 
     Attributes:
-        review, comments: templates; of several for one file, their text is joined.
+        review, comments, commands: templates; of several for one file, their text is joined.
         marks: files or directories by which it is known; the first that is there decides.
         next_step: what a person does after the files are written.
         comments_step: what they do in addition where comments are posted.
@@ -32,6 +32,7 @@ class CiSystem(Struct, frozen=True):
     marks: tuple[str, ...]
     next_step: str
     comments_step: str = ""
+    commands: Mapping[str, str] = {}
 
 
 CI_SYSTEMS: Mapping[str, CiSystem] = {
@@ -57,6 +58,7 @@ CI_SYSTEMS: Mapping[str, CiSystem] = {
         {"github-comments.yml": ".github/workflows/diffcourt-comments.yml"},
         (".github",),
         "commit the files to the default branch, and open a pull request",
+        commands={"github-commands.yml": ".github/workflows/diffcourt-commands.yml"},
     ),
     "pre-commit": CiSystem(
         "pre-commit",
@@ -87,20 +89,34 @@ def installed_from() -> str | None:
     return f"git+{found['url']}@{commit}" if commit else None
 
 
-def make_ci_files(ci: str, *, comments: bool, source: str | None) -> dict[str, str]:
+def make_ci_files(
+    ci: str, *, comments: bool, source: str | None, commands: bool = False
+) -> dict[str, str]:
     """The files of a CI system: path in the repository → content.
 
     Args:
         comments: with what posts comments.
         source: where to install from, as ``git+URL@COMMIT``; None: a placeholder to replace.
+        commands: with what carries out commands in comments.
 
     Raises:
-        InputError: the source is of another form, or the system cannot post comments.
+        InputError: the source is of another form, or the system cannot post comments, or not
+            carry out commands.
     """
     system = CI_SYSTEMS[ci]
     if comments and not system.comments:
         raise InputError(f"{system.title} reviews before a request is there; use --comments no")
-    wanted = {**system.review, **(system.comments if comments else {})}
+    if commands and not system.commands:
+        raise InputError(
+            f"commands in comments are not there for {system.title}; use --commands no"
+        )
+    if commands and not comments:
+        raise InputError("commands are about findings in comments; use --comments yes with them")
+    wanted = {
+        **system.review,
+        **(system.comments if comments else {}),
+        **(system.commands if commands else {}),
+    }
     files: dict[str, str] = {}
     for template, path in wanted.items():
         text = (data_root() / "config" / "ci" / template).read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from msgspec import Struct
 from orchestrator.app.state_directory import repo_root
 from orchestrator.catalog.verdict_policy import Waiver, WaiverFile
 from orchestrator.catalog.yaml_validation import read_yaml
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import OVERLAY, WAIVERS
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.sandbox.safe_paths import SafeDirectory
@@ -49,6 +49,15 @@ def waiver_of_finding(
         raise InputError(f"{finding_id} is waived already: {finding.waiver}")
     if finding.severity == "critical" and not by:
         raise InputError(f"{finding_id} is critical, so a person must accept it: give --by NAME")
+    return make_finding_waiver(finding, why, by, until)
+
+
+def make_finding_waiver(finding: Finding, why: str, by: str, until: str = "") -> NewWaiver:
+    """A waiver of a finding by its fingerprint and path.
+
+    Raises:
+        InputError: the last day is no date, or over.
+    """
     waiver = make_waiver(why, by, until, fingerprint=finding.fingerprint, paths=(finding.path,))
     return NewWaiver(waiver, f"{finding.severity}: {finding.title} [{finding.rule}]")
 
@@ -101,7 +110,7 @@ def add_waiver(repo: Path | None, new: NewWaiver) -> str:
             )
             if same and (other.until is None or other.until == waiver.until):
                 raise InputError(f"{NAME} has that waiver already: {other.why}")
-        entry = _render(new)
+        entry = render_waiver(new)
         text = before.decode() if before.strip() else _HEAD
         after = (text if text.endswith("\n") else f"{text}\n") + entry
         try:
@@ -116,7 +125,7 @@ def add_waiver(repo: Path | None, new: NewWaiver) -> str:
     return entry
 
 
-def _render(new: NewWaiver) -> str:
+def render_waiver(new: NewWaiver) -> str:
     """An entry of the file; a JSON string is a YAML string."""
     waiver = new.waiver
     named = {"rule": waiver.rule, "fingerprint": waiver.fingerprint}

@@ -28,6 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "verdict.json --to github",
         "verdict.json --to gitlab --project group/shop --request 12",
     ),
+    "diffcourt comment-command": ("--to github", "--to github --verdict verdict.json"),
     "diffcourt audit": ("verify latest --verdict verdict.json", "show latest"),
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),

@@ -30,6 +30,7 @@ COMMANDS = {
     "override": ("override", "record a person's decision against a verdict"),
     "export": ("export", "write a verdict in the formats of other programs"),
     "post": ("post", "post a verdict to a pull or merge request"),
+    "comment-command": ("comment_command", "carry out a command in a comment on a pull request"),
     "audit": ("audit", "verify a run's journal, or list who did what in it"),
     "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
     "label": ("label", "label runs or items by hand, for rubric tuning"),

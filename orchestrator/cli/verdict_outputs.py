@@ -138,15 +138,24 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
 
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
         _append(summary, "GITHUB_STEP_SUMMARY", render_format("markdown", verdict, Sources()))
+    values = {
+        "verdict": verdict.verdict,
+        "status": verdict.status,
+        "exit-code": str(verdict.exit_code),
+        "findings": str(sum(finding.state == "open" for finding in verdict.findings)),
+        "run-id": verdict.run_id,
+    }
+    append_outputs(values, environment)
+
+
+def append_outputs(values: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Append to the outputs of a step of GitHub Actions; elsewhere nothing is done.
+
+    Raises:
+        OutputError: their file cannot be written.
+    """
     if outputs := environment.get("GITHUB_OUTPUT"):
-        values = {
-            "verdict": verdict.verdict,
-            "status": verdict.status,
-            "exit-code": str(verdict.exit_code),
-            "findings": str(sum(finding.state == "open" for finding in verdict.findings)),
-            "run-id": escape_line(verdict.run_id),
-        }
-        lines = [f"{name}={value}\n" for name, value in values.items()]
+        lines = [f"{name}={escape_line(value)}\n" for name, value in values.items()]
         _append(outputs, "GITHUB_OUTPUT", "".join(lines))
 
 

@@ -65,16 +65,32 @@ class Thread(Struct, frozen=True):
     is_resolved: bool
 
 
+class Dismissal(Struct, frozen=True):
+    """A finding that a person with write permission has dismissed in a pull request.
+
+    Attributes:
+        identity: of the finding.
+        by: the person's name, which the forge says.
+        reason: one line.
+    """
+
+    identity: str
+    by: str
+    reason: str
+
+
 class Posted(Struct, frozen=True):
     """What of ours a pull request has, told from others' by its author and its marker.
 
     Attributes:
         summary_id: of the summary comment; empty where there is none.
+        dismissals: commands of people that a comment of ours accepted.
     """
 
     summary_id: str = ""
     summary: str = ""
     threads: Sequence[Thread] = ()
+    dismissals: Sequence[Dismissal] = ()
 
 
 class Forge(Protocol):

@@ -4,7 +4,7 @@ Sources: https://docs.github.com/rest and https://docs.github.com/graphql
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,11 +13,18 @@ from msgspec import Struct
 
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
+from orchestrator.posting.comment_commands import (
+    WrongCommand,
+    accepted_dismissal,
+    is_command,
+    parse_command,
+)
 from orchestrator.posting.diff_lines import lines_of_patch
 from orchestrator.posting.forge import (
     Check,
     Comment,
     Conclusion,
+    Dismissal,
     ForgeError,
     HeadMoved,
     Posted,
@@ -36,10 +43,12 @@ except ImportError:
 
 T = TypeVar("T")
 
+DEFAULT_URL = "https://api.github.com"
 CHECK = "Diffcourt"
 """Name of the check run."""
 SECONDS_BETWEEN_WRITES = 0.75
 """GitHub allows 80 creations a minute."""
+MISSING = 404
 UNPROCESSABLE = 422
 LARGEST_EVENT = 8 << 20
 """Bytes of an event file."""
@@ -53,6 +62,8 @@ _CONCLUSIONS: Mapping[Conclusion, str] = {
     # It keeps a required check from passing, and does not look like a failed one.
     "incomplete": "action_required",
 }
+MAY_WRITE = frozenset({"admin", "maintain", "write"})
+_LOGIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 _PULL_REQUEST = re.compile(r"refs/pull/(\d+)/\w+")
 
 _THREADS = """
@@ -64,12 +75,12 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
     }
   } }
 }"""
-_COMMENTS = """
+COMMENTS = """
 query($owner: String!, $name: String!, $number: Int!, $after: String) {
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
     page: comments(first: 100, after: $after) {
       pageInfo { hasNextPage endCursor }
-      nodes { databaseId body viewerDidAuthor }
+      nodes { url body viewerDidAuthor lastEditedAt author { __typename login } }
     }
   } }
 }"""
@@ -82,10 +93,8 @@ def open_forge(target: Target) -> "GitHub":
         InputError: the token, the project or the number is missing.
     """
     token = target.token("GITHUB_TOKEN")
-    project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
-        raise InputError(f"--project: {project} is not OWNER/NAME")
-    url = target.url or target.environment.get("GITHUB_API_URL") or "https://api.github.com"
+    project = project_of(target)
+    url = target.url or target.environment.get("GITHUB_API_URL") or DEFAULT_URL
     number = target.request
     if not number and (found := _PULL_REQUEST.fullmatch(target.environment.get("GITHUB_REF", ""))):
         number = int(found[1])
@@ -94,6 +103,18 @@ def open_forge(target: Target) -> "GitHub":
     if run := _read_workflow_run(target.environment.get("GITHUB_EVENT_PATH", "")):
         return GitHub(token, url, project, _find_request(connect(token, url), project, run))
     raise InputError("give --request N; neither GITHUB_REF nor the event names a pull request")
+
+
+def project_of(target: Target) -> str:
+    """The repository of a target, as ``OWNER/NAME``.
+
+    Raises:
+        InputError: it is missing, or of another form.
+    """
+    project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
+        raise InputError(f"--project: {project} is not OWNER/NAME")
+    return project
 
 
 class _Owner(Struct, frozen=True):
@@ -141,7 +162,7 @@ def _find_request(client: "github.Github", project: str, run: WorkflowRun) -> in
             f"no open pull request has the head {run.head_sha[:12]}; nothing was posted"
         )
 
-    return _call("find the pull request", find)
+    return call_github("find the pull request", find)
 
 
 def connect(token: str, url: str, seconds_between_writes: float | None = None) -> "github.Github":
@@ -187,6 +208,7 @@ class GitHub:
         self._client = connect(token, url, seconds_between_writes)
         self._project, self._number = project, number
         self._repo = self._client.get_repo(project)
+        self._permissions: dict[str, str | None] = {}
 
     def read_pull_request(self) -> PullRequest:
         """Head, state and the lines of all files of the diff."""
@@ -199,17 +221,19 @@ class GitHub:
             }
             return PullRequest(pull.head.sha, pull.state == "open", lines)
 
-        return _call("read the pull request", read)
+        return call_github("read the pull request", read)
 
     def read_posted(self) -> Posted:
         """The summary comment and the review threads of this token's user."""
 
         def read() -> Posted:
+            comments = list(self._pages(COMMENTS))
             summaries = [
                 node
-                for node in self._pages(_COMMENTS)
+                for node in comments
                 if node["viewerDidAuthor"] and node["body"].rstrip().endswith(SUMMARY_MARKER)
             ]
+            dismissals = tuple(self._dismissals(comments))
             threads = [
                 Thread(node["id"], identity, bool(node["isResolved"]))
                 for node in self._pages(_THREADS)
@@ -217,10 +241,45 @@ class GitHub:
                 if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))
             ]
             if not summaries:
-                return Posted(threads=threads)
-            return Posted(str(summaries[0]["databaseId"]), summaries[0]["body"], threads)
+                return Posted(threads=threads, dismissals=dismissals)
+            first = summaries[0]
+            return Posted(str(_number_of(first)), first["body"], threads, dismissals)
 
-        return _call("read the comments", read)
+        return call_github("read the comments", read)
+
+    def may_write(self, login: str) -> bool:
+        """Whether a person has write permission to the repository, asked of the API.
+
+        Raises:
+            ForgeError: GitHub does not say.
+        """
+        if not _LOGIN.fullmatch(login):
+            return False
+        if login not in self._permissions:
+            self._permissions[login] = call_github(
+                f"say what {login} may do",
+                lambda: unless_missing(lambda: self._repo.get_collaborator_permission(login)),
+            )
+        return self._permissions[login] in MAY_WRITE
+
+    def _dismissals(self, comments: Iterable[Mapping[str, Any]]) -> Iterator[Dismissal]:
+        """The dismissals that a comment of ours accepted, as their authors wrote them.
+
+        Our comment only says which: others may make our user post text of theirs.
+        """
+        accepted = {
+            accepted_dismissal(node["body"]) for node in comments if node["viewerDidAuthor"]
+        } - {0}
+        for node in comments:
+            if _number_of(node) not in accepted or not _is_untouched(node):
+                continue
+            try:
+                command = parse_command(node["body"])
+            except WrongCommand:
+                continue
+            login = node["author"]["login"]
+            if command.name == "dismiss" and self.may_write(login):
+                yield Dismissal(command.identity, login, command.reason)
 
     def _pages(self, query: str) -> Iterator[dict[str, Any]]:
         """The nodes of all pages of a connection named ``page``."""
@@ -249,7 +308,7 @@ class GitHub:
                 CHECK, head, status="completed", conclusion=conclusion, output=output
             )
 
-        _call("write the check run (the token needs checks: write)", write)
+        call_github("write the check run (the token needs checks: write)", write)
 
     def write_summary(self, body: str, summary_id: str) -> None:
         """Write the summary as a comment of the conversation."""
@@ -261,7 +320,7 @@ class GitHub:
             else:
                 pull.create_issue_comment(body)
 
-        _call("write the summary (the token needs pull-requests: write)", write)
+        call_github("write the summary (the token needs pull-requests: write)", write)
 
     def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
         """Post the comments as one review; where a line is refused, those of the other lines.
@@ -285,7 +344,7 @@ class GitHub:
                 comments=[_review_comment(comment) for comment in comments],
             )
 
-        _call("write the comments (the token needs pull-requests: write)", write)
+        call_github("write the comments (the token needs pull-requests: write)", write)
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Resolve review threads, one call each."""
@@ -296,7 +355,19 @@ class GitHub:
             )
 
         for thread in threads:
-            _call("resolve a thread", write(thread))
+            call_github("resolve a thread", write(thread))
+
+
+def _number_of(node: Mapping[str, Any]) -> int:
+    """The id of a comment by its address: as ``databaseId`` it may be more than GraphQL counts."""
+    return int(node["url"].rpartition("#issuecomment-")[2])
+
+
+def _is_untouched(node: Mapping[str, Any]) -> bool:
+    """Whether a comment is a person's command that nobody has edited: others may, in their name."""
+    author = node["author"]
+    is_person = author is not None and author["__typename"] == "User"
+    return is_person and node["lastEditedAt"] is None and is_command(node["body"])
 
 
 def _review_comment(comment: Comment) -> Any:
@@ -317,7 +388,17 @@ def _is_refused_line(error: ForgeError) -> bool:
     return isinstance(cause, github.GithubException) and cause.status == UNPROCESSABLE
 
 
-def _call(what: str, call: Callable[[], T]) -> T:
+def unless_missing(call: Callable[[], T]) -> T | None:
+    """The result of a call; None where GitHub has no such thing, or shows none to this token."""
+    try:
+        return call()
+    except github.GithubException as error:
+        if error.status != MISSING:
+            raise
+        return None
+
+
+def call_github(what: str, call: Callable[[], T]) -> T:
     """Make a call; what goes wrong is one line.
 
     Raises:
@@ -329,6 +410,6 @@ def _call(what: str, call: Callable[[], T]) -> T:
         data = error.data if isinstance(error.data, dict) else {}
         why = str(data.get("message") or "no reason given")[:200]
         raise ForgeError(f"GitHub did not {what}: {error.status} {why}") from error
-    except (OSError, AssertionError, KeyError, TypeError) as error:
+    except (OSError, AssertionError, KeyError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"[:200]
         raise ForgeError(f"GitHub did not {what}: {why}") from error

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.posting.dismissals import apply_dismissals
 from orchestrator.posting.forge import Check, Comment, Conclusion, Posted, PullRequest, Thread
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown import describe_finding, render_markdown
@@ -30,7 +31,7 @@ class Plan(Struct, frozen=True):
     Attributes:
         summary: None: no summary comment is written.
         comments: not posted yet.
-        resolve: threads of ours whose finding is fixed, waived or rejected.
+        resolve: threads of ours whose finding is fixed, waived, dismissed or rejected.
     """
 
     check: Check
@@ -59,12 +60,14 @@ def plan_posting(
     """
     if not trust_override:
         verdict = replace(verdict, override=None)
+    reported = counted_findings(verdict)
+    verdict = apply_dismissals(verdict, posted.dismissals)
     findings = counted_findings(verdict)
-    quiet = not findings and verdict.status == "complete" and not posted.summary_id
+    quiet = not reported and verdict.status == "complete" and not posted.summary_id
     summary = None if quiet and not always_comment else render_summary(verdict)
     open_now = {finding.identity for finding in findings}
     return Plan(
-        check=describe_check(verdict),
+        check=describe_check(verdict, dismissed=len(reported) - len(findings)),
         summary=summary,
         comments=_new_comments(findings, request.lines, posted, inline),
         resolve=[
@@ -147,8 +150,12 @@ def render_summary(verdict: Verdict) -> str:
     return f"{render_markdown(verdict, Sources())}\n{SUMMARY_MARKER}"
 
 
-def describe_check(verdict: Verdict) -> Check:
-    """The state at the commit; incomplete is never a success."""
+def describe_check(verdict: Verdict, *, dismissed: int = 0) -> Check:
+    """The state at the commit; incomplete is never a success, nor is what people let pass.
+
+    Args:
+        dismissed: number of findings that people have dismissed.
+    """
     if override := verdict.override:
         title = escape_line(f"{override.by} decides {override.verdict}: {override.reason}")
         decided: Conclusion = "failure" if override.verdict == "block" else "neutral"
@@ -156,9 +163,9 @@ def describe_check(verdict: Verdict) -> Check:
     conclusion: Conclusion = "failure" if verdict.exit_code else "success"
     if verdict.status == "incomplete":
         conclusion = "incomplete"
-    elif conclusion == "success" and verdict.verdict != "merge":
+    elif conclusion == "success" and (dismissed or verdict.verdict != "merge"):
         conclusion = "neutral"
-    title = escape_line(headline(verdict))
+    title = escape_line(headline(verdict)) + (f", {dismissed} dismissed" if dismissed else "")
     if verdict.status == "incomplete":
         read = describe_depth(verdict) or "see what was not reviewed"
         title = escape_line(f"incomplete: {read}")

@@ -73,7 +73,7 @@ def render_rules_page(
     for category, group in groupby(ordered, key=lambda rule: rule.category):
         entries = list(group)
         parts.append(f"## {category} ({len(entries)})\n")
-        parts += [_render_rule(rule) for rule in entries]
+        parts += [render_rule(rule) for rule in entries]
     return "\n".join(parts)
 
 
@@ -96,7 +96,8 @@ def _render_readers(readers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
     return LANGUAGES + "\n".join(rows) + f"\n\nRead as text only: {text_only}.\n"
 
 
-def _render_rule(rule: Rule) -> str:
+def render_rule(rule: Rule) -> str:
+    """A rule as a section of the page; ends in a newline."""
     facts = [
         f"**{rule.severity}**",
         *(f"CWE-{number}" for number in rule.cwe),

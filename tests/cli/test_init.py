@@ -29,7 +29,9 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 def test_the_command_knows_every_system() -> None:
     assert set(NAMES) == set(CI_SYSTEMS)
     templates = {
-        name for system in CI_SYSTEMS.values() for name in [*system.review, *system.comments]
+        name
+        for system in CI_SYSTEMS.values()
+        for name in [*system.review, *system.comments, *system.commands]
     }
     assert templates == set(os.listdir(data_root() / "config" / "ci"))
 
@@ -62,12 +64,26 @@ def test_the_files_of_a_system_are_written_once_and_name_where_to_install_from(
     assert main([*words, "--force"]) == 0
 
 
+def test_commands_in_comments_are_written_where_they_are_asked_for(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["init", "--ci", "github", "--comments", "yes", "--commands", "yes", "--from", SOURCE]
+    assert main(words) == 0
+    name = ".github/workflows/diffcourt-commands.yml"
+    assert f"Wrote {name}\n" in capsys.readouterr().out
+    text = (repo.path / name).read_text()
+    assert text.count(f"diffcourt@{COMMIT}") == 3
+    assert "example.org" not in text
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         (["--comments", "no"], "there is no terminal to ask on; give --ci"),
         (["--ci", "github"], "there is no terminal to ask on; give --comments"),
         (["--ci", "pre-commit", "--comments", "yes"], "use --comments no"),
+        (["--ci", "gitlab", "--comments", "yes", "--commands", "yes"], "use --commands no"),
+        (["--ci", "github", "--comments", "no", "--commands", "yes"], "use --comments yes"),
         (["--ci", "github", "--comments", "no", "--from", "here"], "here is not git+URL@COMMIT"),
         (["--ci", "github", "--comments", "no", "--from", 'x"y@z'], "is not git+URL@COMMIT"),
     ],
@@ -102,7 +118,7 @@ def test_a_checkout_says_which_system_it_uses(mark: str, ci: str | None, tmp_pat
 def test_zizmor_finds_nothing_in_our_workflows(tmp_path: Path) -> None:
     workflows = tmp_path / ".github" / "workflows"
     workflows.mkdir(parents=True)
-    for path, text in make_ci_files("github", comments=True, source=SOURCE).items():
+    for path, text in make_ci_files("github", comments=True, commands=True, source=SOURCE).items():
         (tmp_path / path).write_text(text)
     for name in ("action.yml", ".github/workflows/review.yml"):
         (tmp_path / name).write_text((ROOT / name).read_text())

@@ -73,7 +73,8 @@ class Handler(BaseHTTPRequestHandler):
         except Refusal as refusal:
             self.send(refusal.status, refusal.headers, {"message": refusal.message})
             return
-        self.send(200, *self.page(path, query, document))
+        created = self.command == "POST" and path != "/graphql"
+        self.send(201 if created else 200, *self.page(path, query, document))
 
     def refuse(self, path: str, query: dict[str, str], body: Any) -> None:
         """Refuse the call where the test says so."""

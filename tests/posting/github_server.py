@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.posting.forge_server import PAGE, ForgeServer, Refusal
 
+FIRST_COMMENT = 5_000_000_000
 ME, OTHER = "diffcourt[bot]", "mallory"
 
 
@@ -13,6 +14,9 @@ class GitHubServer(ForgeServer):
 
     Attributes:
         bad_lines: lines at which a comment is refused with 422.
+        permissions: login → what the person may do; others are unknown.
+        runs: of the workflow that reviews.
+        reruns: ids of the runs that were started again.
     """
 
     def __init__(self) -> None:
@@ -30,6 +34,9 @@ class GitHubServer(ForgeServer):
         self.threads: list[dict[str, Any]] = []
         self.checks: list[dict[str, Any]] = []
         self.bad_lines: set[int] = set()
+        self.permissions = {"alice": "write", "bob": "admin", OTHER: "read"}
+        self.runs: list[dict[str, Any]] = []
+        self.reruns: list[int] = []
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         """Answer the calls of posting."""
@@ -40,6 +47,8 @@ class GitHubServer(ForgeServer):
             return self.check_run(method, below, query, body)
         if "/issues/" in below:
             return self.conversation(below, body)
+        if below.startswith(("/actions/", "/collaborators/")):
+            return self.rights_and_runs(below, query)
         if below == "/pulls/12/reviews":
             return self.review(body)
         if below == "/pulls/12/files":
@@ -69,18 +78,48 @@ class GitHubServer(ForgeServer):
         ]
         return {"total_count": len(listed), "check_runs": listed}
 
+    def rights_and_runs(self, path: str, query: dict[str, str]) -> Any:
+        """What somebody may do, the runs of a head, or a run that is started again."""
+        if found := re.fullmatch(r"/collaborators/(.+)/permission", path):
+            if found[1] not in self.permissions:
+                raise Refusal(404, {}, "is not a user")
+            return {"permission": self.permissions[found[1]]}
+        if path == "/actions/workflows/diffcourt.yml/runs":
+            assert query["event"] == "pull_request"
+            listed = [run for run in self.runs if run["head_sha"] == query["head_sha"]]
+            return {"total_count": len(listed), "workflow_runs": listed}
+        if found := re.fullmatch(r"/actions/runs/(\d+)(/rerun)?", path):
+            if found[2]:
+                self.reruns.append(int(found[1]))
+            url = f"{self.url}/repos/acme/shop{path}"
+            return {"id": int(found[1]), "url": url, "rerun_url": f"{url}/rerun"}
+        raise Refusal(404, {}, f"no route {path}")
+
     def conversation(self, path: str, body: Any) -> Any:
         """Add, read or change a comment of the conversation."""
         if path == "/issues/12/comments":
             return self.comment(body["body"], ME)
-        comment = self.comments[int(path.rpartition("/")[2]) - 1]
-        comment.update(body or {})
-        return {**comment, "url": f"{self.url}/repos/acme/shop{path}"}
+        number = int(path.rpartition("/")[2])
+        found = [comment for comment in self.comments if comment["id"] == number]
+        if not found:
+            raise Refusal(404, {}, "Not Found")
+        found[0].update(body or {})
+        author = found[0]["author"]
+        kind = "Bot" if author.endswith("[bot]") else "User"
+        return {
+            **found[0],
+            "url": f"{self.url}/repos/acme/shop{path}",
+            "issue_url": f"{self.url}/repos/acme/shop/issues/{found[0]['issue']}",
+            "user": {"login": author, "type": kind},
+        }
 
-    def comment(self, body: str, author: str) -> dict[str, Any]:
-        """Add a comment to the conversation."""
-        self.comments.append({"id": len(self.comments) + 1, "body": body, "author": author})
-        return self.comments[-1]
+    def comment(self, body: str, author: str, *, issue: int = 12) -> dict[str, Any]:
+        """Add a comment to the conversation; its id is more than 32 bits hold."""
+        at = "2027-03-14T09:26:53Z"
+        added = {"id": FIRST_COMMENT + len(self.comments), "body": body, "author": author}
+        added |= {"created_at": at, "updated_at": at, "issue": issue}
+        self.comments.append(added)
+        return added
 
     def review(self, body: Any) -> Any:
         """Add a review's comments, all or none."""
@@ -111,8 +150,11 @@ class GitHubServer(ForgeServer):
             ]  # fmt: skip
         else:
             nodes = [
-                {"databaseId": one["id"], "body": one["body"],
-                 "viewerDidAuthor": one["author"] == ME}
+                {"url": f"https://forge.example/acme/shop/pull/12#issuecomment-{one['id']}",
+                 "body": one["body"], "viewerDidAuthor": one["author"] == ME,
+                 "lastEditedAt": None if one["created_at"] == one["updated_at"] else "now",
+                 "author": {"login": one["author"].removesuffix("[bot]"),
+                            "__typename": "Bot" if one["author"].endswith("[bot]") else "User"}}
                 for one in self.comments
             ]  # fmt: skip
         start = int(variables["after"] or 0)

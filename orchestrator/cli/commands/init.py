@@ -32,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether findings are posted as comments: yes or no",
     )
     parser.add_argument(
+        "--commands",
+        choices=("yes", "no"),
+        metavar="YES|NO",
+        help="whether commands in comments are carried out, as /diffcourt dismiss: yes or no; "
+        "default: no, unless it is asked",
+    )
+    parser.add_argument(
         "--from",
         dest="source",
         metavar="git+URL@COMMIT",
@@ -66,8 +73,11 @@ def run(args: argparse.Namespace) -> int:
         answer = "no"
     if answer is None:
         answer = _ask("Post findings as comments?", ("yes", "no"), "no", "--comments")
+    commands = args.commands or "no"
+    if args.commands is None and args.comments is None and answer == "yes" and system.commands:
+        commands = _ask("Carry out commands in comments?", ("yes", "no"), "no", "--commands")
     source = args.source or installed_from()
-    files = make_ci_files(ci, comments=answer == "yes", source=source)
+    files = make_ci_files(ci, comments=answer == "yes", source=source, commands=commands == "yes")
     write_ci_files(top, files, force=args.force)
     lines = [f"Wrote {name}" for name in files]
     if source is None:

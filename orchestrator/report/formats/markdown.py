@@ -71,13 +71,14 @@ def _describe_reliance(verdict: Verdict) -> str:
 
 
 def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
-    """A finding with its place, reason and advice.
+    """A finding with its place, rule, identity, reason and advice.
 
     Args:
         quoted: with the lines that it cites.
     """
     where = code(format_location(finding))
-    lines = [f"**{finding.severity}: {plain(finding.title)}** {where} ({code(finding.rule)})"]
+    names = f"{code(finding.rule)} {code(finding.identity)}"
+    lines = [f"**{finding.severity}: {plain(finding.title)}** {where} ({names})"]
     marks: list[str] = (
         [finding.since_previous] if finding.since_previous in {"new", "reopened"} else []
     )

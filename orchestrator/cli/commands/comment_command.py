@@ -1,0 +1,113 @@
+"""``diffcourt comment-command``: carry out a command in a comment on a pull request."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import name_of
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrator.code_review.verdict.model import Verdict
+    from orchestrator.posting.answer_command import Handled
+
+FORGES = ("github",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Carry out /diffcourt review, /diffcourt explain ID or /diffcourt dismiss ID reason, "
+        "which somebody with write permission wrote as a comment on a pull request.\n\n"
+        "What needs the verdict of the head is done by a second call with --verdict; the step's "
+        "outputs say so: command, request, head and run-id. No model is called and nothing of the "
+        "change is run. The token comes from GITHUB_TOKEN."
+    )
+    parser.add_argument(
+        "--to", choices=FORGES, required=True, metavar="FORGE", help=" or ".join(FORGES)
+    )
+    parser.add_argument(
+        "--event",
+        type=name_of("an event file"),
+        metavar="FILE",
+        help="the event of the new comment; default: that of GITHUB_EVENT_PATH",
+    )
+    parser.add_argument(
+        "--verdict",
+        type=name_of("a verdict"),
+        metavar="FILE",
+        help="the verdict of the request's head, to answer with; it need not be there",
+    )
+    parser.add_argument(
+        "--workflow",
+        default="diffcourt.yml",
+        metavar="NAME",
+        help="file name of the workflow that reviews; default: diffcourt.yml",
+    )
+    parser.add_argument(
+        "--project",
+        type=name_of("a project"),
+        metavar="OWNER/NAME",
+        help="default: that of the CI's variables",
+    )
+    parser.add_argument(
+        "--url",
+        type=name_of("an address"),
+        metavar="URL",
+        help="address of the forge's API; default: that of the CI's variables",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the command, print what was done, and set the outputs of the step."""
+    from pathlib import Path
+
+    from orchestrator.app.catalog_listing import shipped_rules
+    from orchestrator.posting.answer_command import Answering, finish_command, start_command
+    from orchestrator.posting.comment_events import read_comment_event
+    from orchestrator.posting.github_commands import open_commands
+    from orchestrator.posting.posted_text import make_cleaner
+    from orchestrator.posting.targets import Target
+
+    name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")
+    if not name:
+        raise InputError("give --event FILE, or set GITHUB_EVENT_PATH")
+    event = read_comment_event(name)
+    target = Target(args.project or "", event.issue.number, args.url or "", os.environ)
+    answering = Answering(open_commands(target, args.workflow), make_cleaner(os.environ))
+    if args.verdict is None:
+        handled = start_command(event, answering)
+    else:
+        verdict = _read_verdict(Path(args.verdict))
+        answering = Answering(answering.forge, answering.clean, shipped_rules())
+        handled = finish_command(event, answering, verdict)
+    _set_outputs(handled, event.issue.number)
+    emit(f"{handled.line}\n", sys.stdout)
+    return EXIT_OK
+
+
+def _read_verdict(path: Path) -> Verdict | None:
+    """The verdict, None where the review left none.
+
+    Raises:
+        InputError: it cannot be read, or is no verdict of this version.
+    """
+    from orchestrator.app.verdict_files import read_verdict
+
+    return read_verdict(path) if path.exists() else None
+
+
+def _set_outputs(handled: Handled, request: int) -> None:
+    """Append to the outputs of a step of GitHub Actions, where there is one."""
+    from orchestrator.cli.verdict_outputs import append_outputs
+
+    values = {"command": handled.command, "request": str(request), "head": handled.head}
+    if handled.run_id:
+        values["run-id"] = str(handled.run_id)
+    append_outputs(values, os.environ)

@@ -1,0 +1,252 @@
+"""Carry out a command that a person wrote as a comment on a pull request, once.
+
+No model takes part, and nothing of the change is checked out or run. Only somebody with write
+permission, which the forge is asked for, is heard; everybody else gets no answer at all.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from orchestrator.app.waiver_files import NAME, make_finding_waiver, render_waiver
+from orchestrator.code_review.rule_table import Rule
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.posting.comment_commands import (
+    USAGE,
+    WORD,
+    Command,
+    CommandName,
+    WrongCommand,
+    answer_marker,
+    is_command,
+    parse_command,
+)
+from orchestrator.posting.comment_events import CommentEvent
+from orchestrator.posting.explanations import MOST_CHARACTERS, explain_finding, name_finding
+from orchestrator.report.formats.markdown_text import code, code_block, plain
+from orchestrator.report.terminal_escaping import escape_line
+
+LISTED = 10
+"""Open findings that are named where a command names none of them."""
+
+
+class ForgeComment(Struct, frozen=True):
+    """A comment as the forge has it.
+
+    Attributes:
+        author: the login; empty where the account is gone.
+        is_person: the author is a person's account, not a program's.
+        is_here: the comment is one of this request.
+    """
+
+    body: str
+    author: str
+    is_person: bool
+    is_edited: bool
+    is_here: bool
+
+
+class RequestState(Struct, frozen=True):
+    """The pull request as it is now."""
+
+    head: str
+    is_open: bool
+
+
+class ReviewRun(Struct, frozen=True):
+    """A run of the job that reviews.
+
+    Attributes:
+        is_over: it may be run again.
+    """
+
+    id: int
+    is_over: bool
+
+
+class CommandForge(Protocol):
+    """What commands need of one pull request of a forge; each method may raise ``ForgeError``."""
+
+    def read_comment(self, comment_id: int) -> ForgeComment | None:
+        """A comment as it is now; None where it is gone."""
+
+    def may_write(self, login: str) -> bool:
+        """Whether a person has write permission."""
+
+    def read_state(self) -> RequestState | None:
+        """Head and state; None where the number is of no request."""
+
+    def is_answered(self, comment_id: int) -> bool:
+        """Whether a comment of ours answers this one."""
+
+    def find_review(self, head: str) -> ReviewRun | None:
+        """The newest review of a head."""
+
+    def run_again(self, run: ReviewRun) -> None:
+        """Run a review again, with the permissions that it had."""
+
+    def write_answer(self, body: str) -> None:
+        """Write a comment."""
+
+
+class Handled(Struct, frozen=True):
+    """What became of a comment.
+
+    Attributes:
+        command: what is left to do, or was done; ``nothing`` for everything that is refused.
+        line: for the job's log.
+        head: the commit that it is about.
+        run_id: of the review whose verdict the answer needs; 0: it needs none.
+    """
+
+    command: Literal[CommandName, "nothing"]
+    line: str
+    head: str = ""
+    run_id: int = 0
+
+
+class Answering(Struct, frozen=True):
+    """What answers are made with.
+
+    Attributes:
+        clean: replaces secrets in a text; every answer passes it.
+        rules: the rules that can be explained, by id.
+    """
+
+    forge: CommandForge
+    clean: Callable[[str], str]
+    rules: Mapping[str, Rule] = {}
+
+
+class _Request(Struct, frozen=True):
+    """A comment that is to be answered."""
+
+    comment_id: int
+    author: str
+    body: str
+    head: str
+
+
+def start_command(event: CommentEvent, answering: Answering) -> Handled:
+    """Carry out a command that needs no verdict, or say which review's verdict it needs.
+
+    Raises:
+        ForgeError: the forge did not say what had to be asked, or refused a call.
+    """
+    request = _read_request(event, answering.forge)
+    if isinstance(request, Handled):
+        return request
+    try:
+        command = parse_command(request.body)
+    except WrongCommand as error:
+        _answer(answering, request, f"{error}. {USAGE}")
+        return Handled("nothing", f"answered how commands are written: {error}")
+    run = answering.forge.find_review(request.head)
+    if run is None:
+        text = f"There is no review of {code(request.head[:12])} yet."
+        _answer(answering, request, text)
+        return Handled("nothing", f"there is no review of {request.head[:12]}")
+    if command.name != "review":
+        return Handled(command.name, f"{command.name} needs the verdict", request.head, run.id)
+    if not run.is_over:
+        text = "A review of this head is running, or waits for a person to approve its run."
+        _answer(answering, request, text)
+        return Handled("nothing", "a review is running")
+    answering.forge.run_again(run)
+    _answer(answering, request, f"The review of {code(request.head[:12])} runs again.")
+    return Handled("review", f"run {run.id} runs again", request.head)
+
+
+def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict | None) -> Handled:
+    """Answer a command that needs the verdict of the head; everything is asked for again.
+
+    Args:
+        verdict: it may be forged; None: the review left none.
+
+    Raises:
+        ForgeError: the forge did not say what had to be asked, or refused a call.
+    """
+    request = _read_request(event, answering.forge)
+    if isinstance(request, Handled):
+        return request
+    try:
+        command = parse_command(request.body)
+    except WrongCommand as error:
+        return Handled("nothing", str(error))
+    if verdict is None or verdict.change.head != request.head:
+        text = f"There is no verdict of {code(request.head[:12])}; ask for one: `{WORD} review`"
+        _answer(answering, request, text)
+        return Handled("nothing", f"there is no verdict of {request.head[:12]}")
+    asked = command.identity
+    found = [one for one in verdict.findings if asked in {one.identity, one.fingerprint}]
+    if len(found) != 1 or (command.name == "dismiss" and found[0].state != "open"):
+        _answer(answering, request, _describe_unknown(command, found, verdict))
+        return Handled("nothing", f"there is no open finding {command.identity}")
+    if command.name == "explain":
+        _answer(answering, request, explain_finding(found[0], answering.rules))
+    elif command.name == "dismiss":
+        text = _describe_dismissal(found[0], request.author, command.reason)
+        _answer(answering, request, text, dismissed=True)
+    line = f"{command.name}: {found[0].rule} at {found[0].path}, asked by {request.author}"
+    return Handled(command.name, escape_line(line), request.head)
+
+
+def _read_request(event: CommentEvent, forge: CommandForge) -> _Request | Handled:
+    """The comment as the forge has it, where it is a command that may be carried out."""
+    number, comment_id = event.issue.number, event.comment.id
+    if event.action != "created" or event.issue.pull_request is None:
+        return Handled("nothing", "only new comments on a pull request are commands")
+    if not is_command(event.comment.body or ""):
+        return Handled("nothing", "the comment is no command")
+    comment = forge.read_comment(comment_id)
+    if comment is None or not comment.is_here:
+        return Handled("nothing", f"request {number} has no comment {comment_id}")
+    if comment.is_edited or comment.body != event.comment.body:
+        return Handled("nothing", "the comment was edited; write a new one")
+    if not (comment.is_person and forge.may_write(comment.author)):
+        line = f"{comment.author} has no write permission; nothing was done"
+        return Handled("nothing", escape_line(line))
+    state = forge.read_state()
+    if state is None or not state.is_open:
+        return Handled("nothing", f"there is no open pull request {number}")
+    if forge.is_answered(comment_id):
+        return Handled("nothing", "the comment is answered already")
+    return _Request(comment_id, comment.author, comment.body, state.head)
+
+
+def _answer(answering: Answering, request: _Request, text: str, *, dismissed: bool = False) -> None:
+    """Write an answer; its last line says of what."""
+    text = answering.clean(text)
+    if len(text) > MOST_CHARACTERS:
+        text = "The answer is too long for a comment; the verdict's file has the finding."
+    mark = answer_marker(request.comment_id, dismissed=dismissed)
+    answering.forge.write_answer(f"{text}\n\n{mark}")
+
+
+def _describe_unknown(command: Command, found: list[Finding], verdict: Verdict) -> str:
+    """Why a command's finding cannot be answered, and what there is."""
+    if found:
+        return f"{code(command.identity)} is not open any more, or not the only one of its ID."
+    lines = [f"The review has no finding {code(command.identity)}. Open findings:", ""]
+    open_ones = [finding for finding in verdict.findings if finding.state == "open"]
+    lines += [f"- {name_finding(finding)}" for finding in open_ones[:LISTED]] or ["- none"]
+    if len(open_ones) > LISTED:
+        lines.append(f"- and {len(open_ones) - LISTED:,} more")
+    return "\n".join(lines)
+
+
+def _describe_dismissal(finding: Finding, by: str, reason: str) -> str:
+    entry = render_waiver(make_finding_waiver(finding, reason, by))
+    how = (
+        "It counts no more in this pull request, also after a push. Delete or edit the command "
+        f"to take it back. For good, add this to {code(NAME)} in the base branch:"
+    )
+    return "\n\n".join(
+        [
+            f"Dismissed by {code(by)}: {name_finding(finding)}",
+            f"> {plain(reason)}",
+            how,
+            code_block(["waivers:", *entry.splitlines()], "yaml"),
+        ]
+    )

@@ -1,0 +1,97 @@
+"""Commands that people write as comments on a pull request, and the marks of their answers.
+
+A command counts by who wrote it, which the forge says. Its text and everything else of it is data.
+"""
+
+import re
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from orchestrator.errors import InputError
+from orchestrator.posting.posting_plan import MARKER
+
+WORD = "/diffcourt"
+USAGE = (
+    f"`{WORD} review` reviews the head again · `{WORD} explain ID` explains a finding · "
+    f"`{WORD} dismiss ID reason` dismisses one in this pull request. "
+    "ID stands behind the finding's rule."
+)
+MOST_REASON = 500
+"""Characters of a reason."""
+
+CommandName = Literal["review", "explain", "dismiss"]
+
+_ID = re.compile(r"`?([0-9a-f]{16,64})`?")
+_MARKS = re.compile(rf"{re.escape(MARKER)}(answer|dismissed) ([1-9][0-9]{{0,18}}) -->\s*\Z")
+
+
+class Command(Struct, frozen=True):
+    """What a person asks for.
+
+    Attributes:
+        identity: of the finding; empty for a review.
+        reason: of a dismissal, on one line.
+    """
+
+    name: CommandName
+    identity: str = ""
+    reason: str = ""
+
+
+class WrongCommand(InputError):
+    """A comment begins like a command and is none; the message says what is wrong."""
+
+
+def is_command(body: str) -> bool:
+    """Whether a comment is meant as a command."""
+    return body.split(maxsplit=1)[:1] == [WORD] and body.startswith(WORD)
+
+
+def parse_command(body: str) -> Command:
+    """Parse a comment; the lines after the first one belong to a reason only.
+
+    Raises:
+        WrongCommand: it is no known command, or has not what that needs.
+    """
+    first, _, more = body.partition("\n")
+    _, *words = first.split()
+    name = next((one for one in get_args(CommandName) if words[:1] == [one]), None)
+    if name is None:
+        raise WrongCommand("there is no such command")
+    if name == "review":
+        if words[1:]:
+            raise WrongCommand("review takes nothing more")
+        return Command(name)
+    found = _ID.fullmatch(words[1]) if words[1:] else None
+    if found is None:
+        raise WrongCommand(f"{name} needs the ID of a finding")
+    if name == "explain":
+        if words[2:]:
+            raise WrongCommand("explain takes nothing after the ID")
+        return Command(name, found[1])
+    reason = " ".join([*words[2:], *more.split()])
+    if not 0 < len(reason) <= MOST_REASON:
+        raise WrongCommand(f"dismiss needs a reason of at most {MOST_REASON} characters")
+    return Command(name, found[1], reason)
+
+
+def answer_marker(comment_id: int, *, dismissed: bool) -> str:
+    """The hidden line by which the answer to a comment is found again.
+
+    Args:
+        dismissed: the command was a dismissal, and is accepted.
+    """
+    return f"{MARKER}{'dismissed' if dismissed else 'answer'} {comment_id} -->"
+
+
+def answered_comment(body: str) -> int:
+    """The id of the comment that a comment of ours answers; 0 where it answers none."""
+    found = _MARKS.search(body)
+    return int(found[2]) if found else 0
+
+
+def accepted_dismissal(body: str) -> int:
+    """The id of the dismissal that a comment of ours accepts; 0 where it accepts none."""
+    found = _MARKS.search(body)
+    return int(found[2]) if found and found[1] == "dismissed" else 0

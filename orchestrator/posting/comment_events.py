@@ -1,0 +1,56 @@
+"""The event file of a new comment on GitHub: hostile, so what counts is asked of the API."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from orchestrator.errors import InputError
+
+LARGEST = 8 << 20
+"""Bytes of an event file."""
+
+Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class EventComment(Struct, frozen=True):
+    """The comment as the event has it."""
+
+    id: Number
+    body: str | None = None
+
+
+class EventIssue(Struct, frozen=True):
+    """The issue or pull request that was commented on."""
+
+    number: Number
+    pull_request: Any = None
+
+
+class CommentEvent(Struct, frozen=True):
+    """The event ``issue_comment``, as far as it is used."""
+
+    action: str
+    comment: EventComment
+    issue: EventIssue
+
+
+def read_comment_event(name: str) -> CommentEvent:
+    """Read an event file.
+
+    Raises:
+        InputError: it cannot be read, is too large, or is of another event.
+    """
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"cannot read the event file {name}: {why}") from None
+    if len(data) > LARGEST:
+        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, which no event is")
+    try:
+        return msgspec.json.decode(data, type=CommentEvent)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name} is no event issue_comment of GitHub") from None

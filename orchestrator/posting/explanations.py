@@ -1,0 +1,49 @@
+"""A finding explained in a comment: what it is, what it rests on, and its rule."""
+
+from collections.abc import Iterator, Mapping
+
+from orchestrator.code_review.rule_table import Rule
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.report.findings_text import format_location
+from orchestrator.report.formats.markdown import MOST_CHARACTERS, describe_finding
+from orchestrator.report.formats.markdown_text import code, plain
+from orchestrator.report.rules_page import render_rule
+
+__all__ = ["MOST_CHARACTERS", "explain_finding", "name_finding"]
+
+
+def name_finding(finding: Finding) -> str:
+    """A finding on one line."""
+    where = code(format_location(finding))
+    return f"**{finding.severity}: {plain(finding.title)}** {where} {code(finding.identity)}"
+
+
+def explain_finding(finding: Finding, rules: Mapping[str, Rule]) -> str:
+    """The finding with its evidence and fix, and the section of its rule.
+
+    Args:
+        rules: those that come with the program, by id; others have no section.
+    """
+    parts = [describe_finding(finding), "\n".join(f"- {line}" for line in _evidence(finding))]
+    if rule := rules.get(finding.rule):
+        parts.append(render_rule(rule).rstrip())
+    return "\n\n".join(parts)
+
+
+def _evidence(finding: Finding) -> Iterator[str]:
+    """What the finding rests on, and what speaks against it."""
+    by = plain(", ".join(finding.reported_by)) or "nobody"
+    yield f"{finding.standing}, confidence {finding.confidence:.2f}, reported by {by}"
+    if finding.confirmed_by:
+        yield f"confirmed by {plain(', '.join(finding.confirmed_by))}"
+    if finding.state != "open":
+        yield plain(f"{finding.state}: {finding.waiver}".removesuffix(": "))
+    if cause := finding.because_of:
+        yield f"because of {code(f'{cause.path}:{cause.line}')} {code(finding.cause_quote)}"
+    if rests := finding.guideline:
+        yield f"rests on {code(f'{rests.path}:{rests.line}')}: {plain(rests.quote)}"
+    if finding.evidence.tool_calls:
+        yield f"shown by the calls {plain(', '.join(finding.evidence.tool_calls))}"
+    for objection in finding.objections:
+        kept = f" (kept: {objection.why_not})" if objection.why_not else ""
+        yield plain(f"{objection.by} disputes it: {objection.reason}{kept}")
