@@ -35,7 +35,7 @@ class Policy(Struct, frozen=True):
         environment: ``ci`` or ``local``: which column of the tool policy and of the guards applies.
         author_tier: the trust tier of the change's author in ``config/guards.yaml``; empty: the
             tier that the file names as its default.
-        run_tests: whoever runs the review allows the test command of the settings.
+        run_tests: whoever runs the review allows the test command of the settings, and snippets.
         run_analyzers: whoever runs the review allows the analyzers of the settings.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.

@@ -146,8 +146,11 @@ class _IsolatedRun:
 
     def _run(self) -> None:
         user = user_number(next(_user_numbers)) if kernel_calls.can_change_user() else None
-        if user is not None and self._writes:
-            _change_owner(self._tree, user)
+        if user is not None:
+            if self._writes:
+                _change_owner(self._tree, user)
+            else:
+                _let_others_read(self._tree)
         with ExitStack() as ours, ExitStack() as theirs:
             info, info_in = _pipe(ours, theirs)
             status, status_in = _pipe(ours, theirs)
@@ -283,3 +286,16 @@ def _change_owner(tree: Path, user: int) -> None:
         os.chown(directory, user, user)
         for name in files:
             os.chown(os.path.join(directory, name), user, user, follow_symlinks=False)
+
+
+def _let_others_read(tree: Path) -> None:
+    """Let other users read files of ours, in a directory of ours that others cannot enter.
+
+    Under a strict umask the user that will run in the tree could not.
+    """
+    for directory, _, files in os.walk(tree):
+        for path in (directory, *(os.path.join(directory, name) for name in files)):
+            mode = os.lstat(path).st_mode & 0o777
+            wanted = mode | (0o055 if path == directory else 0o044)
+            if mode != wanted:
+                os.chmod(path, wanted)

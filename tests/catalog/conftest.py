@@ -8,7 +8,9 @@ from orchestrator.catalog.catalog import Catalog, find_problems, load_catalog
 from orchestrator.catalog.data_file_layers import Layer, make_overlay, read_shipped_layer
 from orchestrator.code_review.tools.registry import TOOLS
 
-NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})
+NAVIGATION = frozenset(
+    {"read_file", "glob", "search", "git_diff", "git_log", "git_blame", "run_snippet"}
+)
 CONTRACTS = {name: {"type": "object", "title": name} for name in ("plan", "report", "score")}
 
 

@@ -46,7 +46,12 @@ def test_maps_merge_and_lists_are_replaced(with_files):
     assert catalog.settings.bounds.minutes == 5
     assert catalog.settings.bounds.iterations == 3
     assert catalog.settings.specialists == ("qa",)
-    assert catalog.tool_policy.per_tool("per_run") == {"*": 100, "read_file": 7, "search": 200}
+    assert catalog.tool_policy.per_tool("per_run") == {
+        "*": 100,
+        "read_file": 7,
+        "search": 200,
+        "run_snippet": 40,
+    }
     assert catalog.tool_policy.per_tool("per_minute")["read_file"] == 200
 
 

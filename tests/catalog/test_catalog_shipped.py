@@ -91,8 +91,18 @@ def test_no_environment_allows_more_than_reading(catalog):
 
 def test_settings_reach_the_engine_in_its_units(catalog):
     assert catalog.settings.run_bounds.seconds == 15 * 60
-    assert catalog.tool_policy.per_tool("per_run") == {"*": 100, "read_file": 300, "search": 200}
-    assert catalog.tool_policy.per_tool("per_minute") == {"*": 100, "read_file": 200, "search": 120}
+    assert catalog.tool_policy.per_tool("per_run") == {
+        "*": 100,
+        "read_file": 300,
+        "search": 200,
+        "run_snippet": 40,
+    }
+    assert catalog.tool_policy.per_tool("per_minute") == {
+        "*": 100,
+        "read_file": 200,
+        "search": 120,
+        "run_snippet": 20,
+    }
 
 
 def test_the_rubric_measures_now_and_declares_what_is_judged(catalog):

@@ -115,6 +115,7 @@ async def review(
     choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model,
     base: str = "HEAD~1",
     previous: Verdict | None = None,
+    run_tests: bool = False,
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, base, "HEAD")
@@ -127,7 +128,7 @@ async def review(
     async with open_journal(run_id, store, clock, holder="test", redact=redact) as journal:
         layers = await read_layers(found)
         policy = read_policy(layers, environment=environment, author_tier=tier)
-        policy = replace(policy, settings=adjust(policy.settings))
+        policy = replace(policy, settings=adjust(policy.settings), run_tests=run_tests)
         opened = OpenModel(model or OfflineModel(), choose_model)
         async with (
             workers() as pool,

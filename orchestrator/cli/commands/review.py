@@ -167,7 +167,8 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
         "--run-tests",
         action="store_true",
         default=None,
-        help="let base's test command run code of the change; default: only in CI",
+        help="let base's test command and agents' snippets run code of the change; default: "
+        "only in CI",
     )
     how.add_argument(
         "--run-analyzers",

@@ -18,7 +18,10 @@ from orchestrator.code_review.agent_report_contracts import (
 )
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
 from orchestrator.code_review.findings.citations import Sources, locate_finding, read_lines
-from orchestrator.code_review.findings.evidence_from_journal import reported_fingerprints
+from orchestrator.code_review.findings.evidence_from_journal import (
+    citable_answer,
+    reported_fingerprints,
+)
 from orchestrator.code_review.findings.located_findings import Rejection, Target
 from orchestrator.code_review.findings.responses_to_findings import (
     BOTH_STAY,
@@ -30,7 +33,6 @@ from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.engine.types import Json
-from orchestrator.engine.untrusted_text import unframe
 
 SHOWN_AROUND = 3
 """Lines shown before and behind those that a finding cites."""
@@ -116,7 +118,7 @@ class ReportCorrections(Struct, frozen=True):
     def _answers(self, tool: str) -> Iterator[str]:
         for call in calls_under(self.journal, ""):
             if call.tool == tool and call.ok:
-                yield unframe(call.content, self.nonce)
+                yield citable_answer(call, self.nonce)
 
     async def _keep_what_held(
         self, agent: str, report: dict[str, Any], earlier: dict[str, Any], known: Collection[str]

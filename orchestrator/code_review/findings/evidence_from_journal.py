@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import NOTHING_TO_COMPARE
 from orchestrator.code_review.findings.located_findings import AnalysisResult
+from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET, citable_part
 from orchestrator.code_review.verdict.decision import ToolHealth
 from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.journal import Journal
@@ -106,7 +107,15 @@ def answers(journal: Journal, nonce: str, tasks: Collection[Key], tool: str) -> 
     for task in tasks:
         for call in calls_under(journal, task):
             if call.tool == tool and call.ok:
-                yield unframe(call.content, nonce)
+                yield citable_answer(call, nonce)
+
+
+def citable_answer(call: ToolCallRecord, nonce: str) -> str:
+    """What a call answered, as far as it can be evidence."""
+    answer = unframe(call.content, nonce)
+    if call.tool == RUN_SNIPPET:
+        return citable_part(answer, str(call.arguments.get("code", "")))
+    return answer
 
 
 def latest(entries: Iterable[Work]) -> dict[str, Work]:

@@ -68,6 +68,7 @@ from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.limited_tools import with_limits
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
+from orchestrator.code_review.tools.run_snippet import RunSnippet
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.engine.ports import Tool
 
@@ -423,7 +424,7 @@ ANALYZERS: Mapping[str, Entry] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
 
 OTHERS: Mapping[str, str] = {
     tool.name: tool.description
-    for tool in (ChangeSummary.spec, ProposePlan.spec, HttpGet.spec, *NAVIGATION)
+    for tool in (ChangeSummary.spec, ProposePlan.spec, HttpGet.spec, RunSnippet.spec, *NAVIGATION)
 }
 
 TOOLS: Mapping[str, str] = {
@@ -450,6 +451,8 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ChangeSummary(workspace),
         ProposePlan(workspace, inputs.specialists, inputs.focus, inputs.required_checks),
     ]
+    if inputs.run_tests:
+        tools.append(RunSnippet(workspace))
     if policy.http.hosts:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]

@@ -32,7 +32,7 @@ class ToolInputs(Struct, frozen=True):
         analyzers: those that base configures, by name.
         run_analyzers: whoever runs the review allows them.
         tests: how the change's tests are run; None: they are not run.
-        run_tests: whoever runs the review allows it.
+        run_tests: whoever runs the review allows it, and snippets of agents.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.
         checkout: the repository's directory; None: there is none.

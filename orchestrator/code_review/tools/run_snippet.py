@@ -1,0 +1,113 @@
+"""The tool that runs a few lines of Python, so that an agent can show what code does.
+
+A snippet is untrusted: a model wrote it, with the change before its eyes, and it may import the
+change's modules. So it runs in namespaces of its own as tests do, where whoever runs the review
+lets this repository's code run, and it may not even write the tree.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.errors import InputError, SandboxError
+from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
+from orchestrator.sandbox.program_permissions import Limits
+
+RUN_SNIPPET = "run_snippet"
+MAX_CODE = 4 << 10
+"""Bytes of a snippet."""
+MAX_OUTPUT = 4 << 10
+"""Bytes of what it prints that are shown."""
+LIMITS = Limits(seconds=5.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
+_STATUS = re.compile(r"exit status \d+")
+SECONDS = 120.0
+"""Of a call: the first one writes head's tree out."""
+RUNNER = """\
+import ast, sys
+tree, text = sys.argv[1:]
+sys.argv[1:] = []
+sys.path[:0] = [tree, tree + "/src"]
+names = {"__name__": "__main__"}
+for node in ast.parse(text, "<snippet>").body:
+    if isinstance(node, ast.Expr):
+        value = eval(compile(ast.Expression(node.value), "<snippet>", "eval"), names)
+        if value is not None:
+            print(ast.unparse(node), "->", repr(value))
+    else:
+        exec(compile(ast.Module([node], []), "<snippet>", "exec"), names)
+"""
+"""Runs statement by statement and prints each expression with its value."""
+
+
+class RunSnippet:
+    """Runs a snippet in namespaces of its own, over a tree of head that it cannot write."""
+
+    spec = ToolSpec(
+        RUN_SNIPPET,
+        "Run a few lines of Python over head's files, to show what code does with an input. "
+        "Each expression is printed with its value, so int('5') prints int('5') -> 5. The "
+        "standard library and the change's own modules can be imported, other packages cannot. No "
+        f"network, nothing to write but /tmp, {LIMITS.seconds:g} seconds, {MAX_OUTPUT} bytes of "
+        "output. What it prints can be quoted as evidence, but not what its own code says.",
+        {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "minLength": 1, "maxLength": MAX_CODE},
+                "description": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "what it is to show",
+                },
+            },
+            "required": ["code"],
+            "additionalProperties": False,
+        },
+        timeout=SECONDS,
+    )
+
+    def __init__(self, workspace: ReviewWorkspace) -> None:
+        self._workspace = workspace
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Run it; what it prints and how it ends is the answer, whatever it is.
+
+        Raises:
+            InputError: it is too long, or no text that Python reads.
+            SandboxError: there are no namespaces to run it in.
+        """
+        code = arguments["code"]
+        try:
+            size = len(code.encode())
+        except UnicodeEncodeError:
+            raise InputError("the code is not valid Unicode") from None
+        if size > MAX_CODE or "\0" in code:
+            raise InputError(f"the code has {size} bytes or a NUL; at most {MAX_CODE}, without NUL")
+        listed = await self._workspace.contents.paths("head")
+        regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
+        head, _ = await self._workspace.side("head", regular)
+        tree = head.root.resolve()
+        argv = [sys.executable, "-I", "-S", "-B", "-u", "-X", "utf8", "-c", RUNNER, str(tree), code]
+        try:
+            done = await run_isolated(argv, tree, limits=LIMITS, read_only=True)
+            how = f"exit status {done.code}"
+        except TimeUp as late:
+            done, how = late.output, f"ended after {LIMITS.seconds:g} s, since its time was up"
+        except SandboxError as error:
+            raise SandboxError(f"snippet not run: {error}") from None
+        return Observation(f"{how}\n{_shown(done.stdout)}")
+
+
+def _shown(printed: bytes) -> str:
+    """The beginning of what a snippet printed."""
+    text = printed[:MAX_OUTPUT].decode("utf-8", "replace").rstrip("\n")
+    return f"{text}\n[cut after {MAX_OUTPUT} bytes]" if len(printed) > MAX_OUTPUT else text
+
+
+def citable_part(answer: str, code: str) -> str:
+    """An answer without its status and the snippet's own lines, which prove nothing."""
+    lines = answer.split("\n")
+    kept = (line for line in lines if line.strip() not in code and not _STATUS.fullmatch(line))
+    return "\n".join(kept)

@@ -1,0 +1,229 @@
+"""The tool ``run_snippet``: what it shows, what a hostile snippet can do, and who is given it."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools import run_snippet
+from orchestrator.code_review.tools.run_snippet import LIMITS, MAX_CODE, MAX_OUTPUT, RunSnippet
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Request, Response, ToolResult
+from orchestrator.engine.untrusted_text import unframe
+from orchestrator.errors import InputError, SandboxError
+from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox.isolated_run import NO_SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
+from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
+from tests.review.review_kit import change, review, workspace_of
+from tests.review.team_kit import TEAM, claim, plan, report, script
+from tests.review.test_responses import CODE, response
+
+pytestmark = pytest.mark.anyio
+FIND = bubblewrap.find_bwrap  # before the suite runs without
+needs_bwrap = pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
+CONTEXT = CallContext("key", "qa", 60.0)
+SHOWN = "int(b'-5', 16) -> -5"
+TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]
+
+
+@pytest.fixture
+def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Bubblewrap, without which the rest of the suite runs."""
+    SANDBOX.close()
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
+    yield
+    SANDBOX.close()
+
+
+async def printed(workspace: ReviewWorkspace, code: str) -> str:
+    return (await RunSnippet(workspace).run({"code": code}, CONTEXT)).content
+
+
+HEAD = {
+    "pay.py": "def pay(text):\n    return int(text, 16)\n",
+    "src/shop/cart.py": "from pay import pay\n\nTOTAL = pay(b'-5')\n",
+}
+
+
+@needs_bwrap
+async def test_it_prints_expressions_errors_and_what_heads_modules_do(
+    namespaces: None, tmp_path: Path
+) -> None:
+    before = os.umask(0o077)  # our files are for us alone, and a snippet runs as somebody else
+    try:
+        await _print_all(tmp_path)
+    finally:
+        os.umask(before)
+
+
+async def _print_all(tmp_path: Path) -> None:
+    async with workspace_of(change(tmp_path, {"pay.py": "pay = None\n"}, HEAD)) as workspace:
+        assert await printed(workspace, "int(b'-5', 16)") == f"exit status 0\n{SHOWN}"
+        code = "from shop.cart import TOTAL\ndef f(x):\n    return x * TOTAL\nf(2)\nNone"
+        assert await printed(workspace, code) == "exit status 0\nf(2) -> -10"
+        failed = await printed(workspace, "print('begun')\nint('x')")
+        assert failed.startswith("exit status 1\nbegun\nTraceback")
+        assert failed.endswith("ValueError: invalid literal for int() with base 10: 'x'")
+        assert "SyntaxError" in await printed(workspace, "def")
+        for code, why in (
+            ("é" * MAX_CODE, "8192 bytes"),
+            ("'\0'", "NUL"),
+            ("'\ud800'", "not valid Unicode"),
+        ):
+            with pytest.raises(InputError, match=why):
+                await printed(workspace, code)
+
+
+HOSTILE = """
+import os, socket, sys
+outside, port, tree = {outside!r}, {port}, sys.path[0]
+def attempt(name, what):
+    try:
+        what()
+    except OSError:
+        return
+    print("got", name)
+attempt("network", lambda: socket.create_connection(("127.0.0.1", port), 1))
+attempt("elsewhere", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("192.0.2.1", 9)))
+attempt("unix", lambda: socket.socket(socket.AF_UNIX))
+attempt("file", lambda: open(outside).read())
+attempt("write", lambda: open(tree + "/pay.py", "a"))
+attempt("new", lambda: open(tree + "/new.py", "w"))
+attempt("remove", lambda: os.unlink(tree + "/pay.py"))
+attempt("mode", lambda: os.chmod(tree + "/pay.py", 0o777))
+attempt("outside", lambda: open(outside + ".new", "w"))
+attempt("git", lambda: os.stat(tree + "/.git"))
+attempt("home", lambda: os.listdir({home!r}))
+attempt("disk", lambda: open("/tmp/big", "wb").write(bytes(80 << 20)))
+print(sorted(os.environ.keys() - {{"LC_CTYPE"}}), os.environ["HOME"], os.getcwd() == tree)
+"""
+BOMB = """
+import os, time
+made = 0
+try:
+    while made < 5000:
+        if os.fork() == 0:
+            time.sleep(60)
+        made += 1
+except OSError:
+    print("refused after", made)
+"""
+
+
+@needs_bwrap
+async def test_a_hostile_snippet_reaches_changes_and_outlives_nothing(
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text(TOKEN)
+    monkeypatch.setenv("SOME_TOKEN", TOKEN)
+    async with workspace_of(change(tmp_path / "repo", {}, HEAD)) as workspace:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            home = os.environ["HOME"]
+            said = await printed(
+                workspace, HOSTILE.format(outside=str(outside), port=port, home=home)
+            )
+        names = ["HOME", "LC_ALL", "PATH", "TMPDIR"]
+        assert said == f"exit status 0\n{names} /tmp True"
+        began = time.monotonic()
+        bombed = await printed(workspace, BOMB)
+        assert 0 < int(bombed.rpartition(" ")[2]) < 40
+        monkeypatch.setattr(run_snippet, "LIMITS", replace(LIMITS, seconds=2.0))
+        late = await printed(workspace, "print('here')\nwhile True: pass")
+        assert late == "ended after 2 s, since its time was up\nhere"
+        flood = await printed(workspace, "while True: print('x' * 9999)")
+        assert len(flood) < MAX_OUTPUT + 100
+        assert flood.endswith(f"[cut after {MAX_OUTPUT} bytes]")
+        big = await printed(workspace, "bytearray(2 << 30)")
+        assert big.endswith("MemoryError")
+        assert time.monotonic() - began < 60
+        assert await printed(workspace, "import os\nsorted(os.listdir())") == (
+            "exit status 0\nsorted(os.listdir()) -> ['README.md', 'pay.py', 'src']"
+        )
+    assert not outside.with_name("outside.new").exists()
+    assert not processes_with("refused after")
+
+
+def processes_with(argument: str) -> list[Path]:
+    """Processes of this machine with an argument that holds some text."""
+
+    def read(place: Path) -> str:
+        try:
+            return place.read_text(errors="replace")
+        except OSError:
+            return ""
+
+    return [place for place in Path("/proc").glob("[0-9]*/cmdline") if argument in read(place)]
+
+
+async def test_without_namespaces_the_answer_says_how_to_get_them(tmp_path: Path) -> None:
+    async with workspace_of(change(tmp_path, {}, HEAD)) as workspace:
+        with pytest.raises(SandboxError) as raised:
+            await printed(workspace, "1")
+    assert str(raised.value) == f"snippet not run: {NO_SANDBOX}"
+
+
+@needs_bwrap
+async def test_what_a_snippet_shows_is_evidence_and_what_its_code_says_is_not(
+    namespaces: None, tmp_path: Path
+) -> None:
+    """A colleague confirms one claim by a value, and another by a sentence of its own."""
+    code = f"int(b'-5', 16)\nprint('The name is dangerous')\n'{TOKEN}'[:4] + '{TOKEN[4:]}'"
+    cited = {"source": "tool", "name": "run_snippet"}
+    seen: list[str] = []
+
+    def confirms(request: Request) -> Response:
+        blocks = [block for message in request.messages for block in message.blocks]
+        answers = [block.content for block in blocks if isinstance(block, ToolResult)]
+        seen[:] = [unframe(answers[-1], request.nonce)]
+        assert answers[-1].startswith(f"<untrusted {request.nonce}>")
+        return report(responses=[
+            response("F1", "confirm", evidence=[{**cited, "quote": SHOWN}]),
+            response("F2", "confirm", evidence=[{**cited, "quote": "The name is dangerous"}]),
+        ])  # fmt: skip
+
+    lines = script(lead=[plan(*TEAM), plan("security")])
+    lines["qa"][-1] = report(findings=[
+        claim(severity="critical", title="A"),
+        claim(severity="critical", title="B", start_line=4, end_line=4, quote="SIZE = 4"),
+    ])  # fmt: skip
+    lines["security"] += [tool_call_reply(("run_snippet", {"code": code})), confirms, confirms]
+    model = ScriptedModel(lines)
+    repo = change(tmp_path, {}, {"app.py": CODE})
+    verdict = await review(repo, model, run_tests=True, secrets=[TOKEN])
+    model.finish()
+    assert [(one.title, one.standing) for one in verdict.findings] == [
+        ("A", "confirmed"),
+        ("B", "unconfirmed"),
+    ]
+    assert verdict.verdict == "block"
+    assert SHOWN in seen[0]
+    assert "[redacted]" in seen[0]
+    assert TOKEN not in seen[0]
+
+
+async def test_it_is_offered_only_where_this_repositorys_code_may_run_and_never_called_offline(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": CODE})
+    for allowed in (False, True):
+        model = ScriptedModel(script(lead=[plan(*TEAM)]))
+        await review(repo, model, run_tests=allowed)
+        model.finish()
+        offered = {
+            request.agent
+            for request in model.requests
+            if any(tool.name == "run_snippet" for tool in request.tools)
+        }
+        assert offered == ({"security", "qa"} if allowed else set())
+    called: set[str] = set()
+    await review(repo, run_tests=True, observer=lambda event: called.add(event.tool))  # offline
+    assert "secrets" in called
+    assert "run_snippet" not in called
