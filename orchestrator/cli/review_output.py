@@ -6,13 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.output import emit, use_color, width_of
-from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_job_files
+from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_all, write_job_files
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -111,9 +112,11 @@ def deliver(
         verdict.verdict, verdict.status, fail_on, verdict.findings, only_new=args.only_new
     )
     verdict = replace(verdict, exit_code=code)
-    outputs.write(verdict, args.repo)
-    _print_report(args, outputs, verdict)
-    write_job_files(verdict, os.environ)
+    write_all(
+        partial(outputs.write, verdict, args.repo),
+        partial(_print_report, args, outputs, verdict),
+        partial(write_job_files, verdict, os.environ),
+    )
     return code
 
 

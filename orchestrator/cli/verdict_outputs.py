@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -117,15 +118,28 @@ class Outputs:
             from orchestrator.app.finding_excerpts import read_excerpts
 
             sources = replace(sources, excerpts=read_excerpts(repo, verdict))
-        errors: list[OutputError] = []
-        for name, target in self._outputs:
-            try:
-                text = render_format(name, verdict, sources)
-                target.write(text, commands=FORMATS[name].holds_commands)
-            except OutputError as error:
-                errors.append(error)
-        if errors:
-            raise OutputError("; ".join(map(str, errors)))
+
+        def write_one(name: str, target: OutputTarget) -> None:
+            text = render_format(name, verdict, sources)
+            target.write(text, commands=FORMATS[name].holds_commands)
+
+        write_all(*(partial(write_one, *output) for output in self._outputs))
+
+
+def write_all(*writes: Callable[[], None]) -> None:
+    """Make each call, also after one that failed.
+
+    Raises:
+        OutputError: what the failed ones say.
+    """
+    errors: list[str] = []
+    for write in writes:
+        try:
+            write()
+        except OutputError as error:
+            errors.append(str(error))
+    if errors:
+        raise OutputError("; ".join(errors))
 
 
 def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
@@ -136,8 +150,6 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
     """
     from orchestrator.report.formats import Sources, render_format
 
-    if summary := environment.get("GITHUB_STEP_SUMMARY"):
-        _append(summary, "GITHUB_STEP_SUMMARY", render_format("markdown", verdict, Sources()))
     values = {
         "verdict": verdict.verdict,
         "status": verdict.status,
@@ -145,7 +157,13 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
         "findings": str(sum(finding.state == "open" for finding in verdict.findings)),
         "run-id": verdict.run_id,
     }
-    append_outputs(values, environment)
+
+    def append_summary() -> None:
+        if summary := environment.get("GITHUB_STEP_SUMMARY"):
+            text = render_format("markdown", verdict, Sources())
+            _append(summary, "GITHUB_STEP_SUMMARY", text)
+
+    write_all(append_summary, partial(append_outputs, values, environment))
 
 
 def append_outputs(values: Mapping[str, str], environment: Mapping[str, str]) -> None:

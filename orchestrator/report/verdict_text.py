@@ -34,6 +34,9 @@ ROOM_FOR_FINDINGS = 45
 ITEMS = (8, 4, 2, 1)
 """Entries of each other list, the most that leave this room."""
 
+LEAST_TITLE = 30
+"""Cells that a title has, however long its finding's path."""
+
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -124,13 +127,17 @@ def _is_clean(verdict: Verdict) -> bool:
 
 
 def _render_short(page: Page, verdict: Verdict) -> list[str]:
-    """The outcome, the open findings in one line each, and how to see more."""
+    """The outcome, the open findings in one line each, and the outcome once more.
+
+    A title gives way to the width; place, severity and id are whole.
+    """
     lines = _render_outcome(page, verdict)
     for finding in findings_text.sort_open_findings(verdict):
-        text = f"{finding.severity}: {finding.title} [{finding.id}]"
-        place = findings_text.format_location(finding)
-        lines += page.wrap(escape_line(text), first=f"{place}: ", limit=1)
-    return lines + page.wrap(page.more, first="More: ")
+        start = f"{findings_text.format_location(finding)}: {finding.severity}: "
+        end = " " + escape_line(f"[{finding.id}]")
+        room = max(page.width - cell_len(start + end), LEAST_TITLE)
+        lines.append(f"{start}{truncate(escape_line(finding.title), room)}{end}")
+    return lines + _render_closing(page, verdict)
 
 
 def _render_clean(page: Page, verdict: Verdict) -> list[str]:

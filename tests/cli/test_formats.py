@@ -1,6 +1,7 @@
 """``--format``, ``--short``, ``diffcourt export`` and the files of a GitHub step."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_short_is_a_line_for_each_finding(repo: Repo, capsys: pytest.CaptureFixt
     assert first.startswith("NEEDS CHANGES")
     assert findings
     assert all(line.startswith("app.py:") for line in findings)
-    assert last.startswith("More: diffcourt show ")
+    assert re.fullmatch(r"NEEDS CHANGES  1 medium · exit 1 · diffcourt show \S+", last)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,8 @@ def test_short_is_a_line_for_each_finding(repo: Repo, capsys: pytest.CaptureFixt
         (("--format", "junit", "--format", "sarif=-"), "two formats go to standard output"),
         (("--json", "v", "--format", "sarif=./v"), "two formats go to "),
         (("--format", "sarif=no/such/v"), "--format sarif: cannot write no/such/v"),
+        (("--format", "sarif=."), "--format sarif: cannot write .: Is a directory"),
+        (("--json", "/proc/v"), "--json: cannot write /proc/v: No such file or directory"),
         (("--format", "sarif", "--estimate"), "--estimate has no verdict to write"),
     ],
 )
@@ -92,14 +95,25 @@ def test_a_wrong_format_is_one_line_before_any_work(
     assert not (repo.path / ".diffcourt").exists()
 
 
-def test_one_format_that_cannot_be_written_keeps_no_other_from_it(
-    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_written_keeps_nothing_else_from_it(
+    repo: Repo,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    out = tmp_path / "verdict.json"
+    out, outputs = tmp_path / "verdict.json", tmp_path / "outputs"
+    outputs.touch()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "missing"))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
     words = ["--format", "sarif=/dev/full", "--format", f"json={out}"]
     assert main([*REVIEW, *words]) == 3
-    assert "cannot write /dev/full: No space left" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert "cannot write /dev/full: No space left on device; cannot write " in line
+    assert line.endswith("missing of GITHUB_STEP_SUMMARY: No such file or directory")
     assert json.loads(out.read_text())["verdict"] == "needs_changes"
+    assert printed.out.startswith("NEEDS CHANGES")
+    assert "verdict=needs_changes\n" in outputs.read_text()
 
 
 @pytest.mark.parametrize(

@@ -571,3 +571,12 @@ def test_what_the_cache_saved_stands_beside_the_tokens_and_what_was_not_counted_
     assert "\x1b" not in text
     dear = replace(used, saved_usd=-0.01)
     assert "saved" not in render_verdict(replace(rich_verdict(), usage=dear))
+
+
+def test_a_short_report_names_place_and_id_of_a_finding_however_long_its_path() -> None:
+    path = "src/" + "deeper/" * 20 + "a.py"
+    given = verdict(verdict="needs_changes", exit_code=1, findings=(finding(1, path=path),))
+    first, line, last = render_verdict(given, detail="short").splitlines()
+    assert first.startswith("NEEDS CHANGES")
+    assert line == f"{path}:42: high: `subprocess` call with `she... [F1]"
+    assert last == "NEEDS CHANGES  1 high · exit 1 · diffcourt show 20260314-092653-k3f9"
