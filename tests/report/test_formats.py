@@ -210,3 +210,27 @@ def test_markdown_counts_the_findings_that_do_not_fit() -> None:
     assert len(text) < 60_000
     shown = text.count("**high: ")
     assert f"{200 - shown} further findings in the verdict." in text
+
+
+def test_no_length_of_a_path_or_text_keeps_markdown_from_fitting_or_a_finding_out_of_it() -> None:
+    path = "d\udcff/" * 1_000
+    skipped = [Skipped(path=f"{path}{n}", why=HOSTILE * 99, gap=True) for n in range(30)]
+    checks = [RequiredCheck(f"c{n}", "failed", HOSTILE * 99) for n in range(30)]
+    long = finding(1, severity="critical", path=path, title="@" * 9_999, detail="#\n" * 9_999)
+    waived = [
+        finding(n, state="waived", path=path, title=HOSTILE * 99, waiver="@" * 9_999)
+        for n in range(3, 30)
+    ]
+    given = verdict(
+        status="incomplete",
+        findings=(long, finding(2, title="A short one"), *waived),
+        skipped=(*skipped,),
+        required_checks=(*checks,),
+        lead_summary="@" * 9_999,
+        reasons=("`" * 9_999,),
+    )
+    text = render("markdown", given)
+    assert len(text) < 60_000
+    assert "**critical: &#64;" in text
+    assert "**high: A short one** `src/upload.py:42`" in text
+    assert len(re.findall(r"^- and \d+ more$", text, re.MULTILINE)) == 3

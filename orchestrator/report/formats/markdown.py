@@ -7,17 +7,25 @@ from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity, format_location
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown_text import code, code_block, plain
-from orchestrator.report.formats.open_findings import counted_findings, describe_skip, gaps
+from orchestrator.report.formats.open_findings import counted_findings, describe_skip, joined_gaps
 from orchestrator.report.terminal_escaping import escape_code_lines
-from orchestrator.report.text_layout import count_noun
+from orchestrator.report.text_layout import count_noun, truncate
 from orchestrator.report.verdict_text import describe_since_previous
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment and 1 MiB on a job's page."""
 LISTED = 20
 """Entries of a list other than that of the findings."""
+MOST_LIST = 6_000
+"""Characters of such a list."""
 QUOTED = 12
 """Lines of a quotation."""
+WIDEST = 300
+"""Cells of a path, a title, a quoted line or an entry of a list."""
+LONGEST = 1_000
+"""Cells of any other text on one line."""
+DETAIL = 4_000
+"""Characters of a finding's reason. All bounds together leave room for the findings."""
 
 
 def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -> str:
@@ -32,9 +40,9 @@ def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -
     findings = counted_findings(verdict)
     shown = 0
     for text in map(describe_finding, findings):
+        if len(text) + 2 > room:
+            continue
         room -= len(text) + 2
-        if room < 0:
-            break
         parts.append(text)
         shown += 1
     if shown < len(findings):
@@ -49,17 +57,17 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
     parts = [f"### Diffcourt: {outcome}", f"{status} · {found} · {_describe_reliance(verdict)}"]
     if override := verdict.override:
         who = f"Overridden to {override.verdict} by {override.by} at {override.at}"
-        parts.append(plain(f"{who}, for this head only: {override.reason}"))
+        parts.append(_prose(f"{who}, for this head only: {override.reason}"))
     if verdict.reasons:
-        parts.append(plain(f"Why: {'; '.join(verdict.reasons)}."))
+        parts.append(_prose(f"Why: {'; '.join(verdict.reasons)}."))
     if depth := review_gaps_text.describe_depth(verdict):
-        parts.append(plain(f"Read: {depth}."))
+        parts.append(_prose(f"Read: {depth}."))
     if since := describe_since_previous(verdict):
-        parts.append(plain(f"Since {since}."))
+        parts.append(_prose(f"Since {since}."))
     if verdict.lead_summary:
-        parts.append(f"> {plain(verdict.lead_summary)}")
+        parts.append(f"> {_prose(verdict.lead_summary)}")
     questions = review_gaps_text.questions_to_author(verdict)
-    return parts + _list("Questions to the author", map(plain, questions))
+    return parts + _list("Questions to the author", map(_prose, questions))
 
 
 def _describe_reliance(verdict: Verdict) -> str:
@@ -76,9 +84,9 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     Args:
         quoted: with the lines that it cites.
     """
-    where = code(format_location(finding))
+    title, place = _prose(finding.title, WIDEST), _place(finding)
     names = f"{code(finding.rule)} {code(finding.identity)}"
-    lines = [f"**{finding.severity}: {plain(finding.title)}** {where} ({names})"]
+    lines = [f"**{finding.severity}: {title}** {place} ({names})"]
     marks: list[str] = (
         [finding.since_previous] if finding.since_previous in {"new", "reopened"} else []
     )
@@ -88,19 +96,22 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
         marks.append("carried over")
     lines[0] += "".join(f", {mark}" for mark in marks)
     if finding.detail:
-        lines.append("  \n".join(map(plain, finding.detail.splitlines())))
+        lines.append("  \n".join(map(plain, finding.detail[:DETAIL].splitlines())))
     quote = escape_code_lines(finding.evidence.quote)[:QUOTED]
     if quoted and any(quote):
-        lines.append(code_block(quote))
+        lines.append(code_block([truncate(line, WIDEST) for line in quote]))
     if finding.fix_suggestion:
-        lines.append(f"Fix: {plain(finding.fix_suggestion)}")
+        lines.append(f"Fix: {_prose(finding.fix_suggestion)}")
     return "\n\n".join(lines)
 
 
 def _describe_gaps(verdict: Verdict) -> list[str]:
-    entries = (f"{code(gap.path)}: {plain(describe_skip(gap))}" for gap in gaps(verdict))
+    entries = (
+        f"{code(truncate(gap.path, WIDEST))}: {_prose(describe_skip(gap), WIDEST)}"
+        for gap in joined_gaps(verdict)
+    )
     failed = (
-        f"{code(check.name)}: {plain(check.detail or check.status)}"
+        f"{code(check.name)}: {_prose(check.detail or check.status, WIDEST)}"
         for check in verdict.required_checks
         if not check.is_satisfied
     )
@@ -109,7 +120,7 @@ def _describe_gaps(verdict: Verdict) -> list[str]:
 
 def _describe_waived(verdict: Verdict) -> list[str]:
     waived = (
-        f"{code(format_location(finding))} {plain(finding.title)}: {plain(finding.waiver)}"
+        f"{_place(finding)} {_prose(finding.title, WIDEST)}: {_prose(finding.waiver, WIDEST)}"
         for finding in verdict.findings
         if finding.state == "waived"
     )
@@ -121,6 +132,21 @@ def _list(heading: str, entries: Iterator[str]) -> list[str]:
     found = list(entries)
     if not found:
         return []
-    more = len(found) - LISTED
-    rest = [f"- and {more:,} more"] if more > 0 else []
-    return [f"#### {heading}", "\n".join([*(f"- {entry}" for entry in found[:LISTED]), *rest])]
+    shown: list[str] = []
+    room = MOST_LIST
+    for entry in found[:LISTED]:
+        room -= len(entry)
+        if shown and room < 0:
+            break
+        shown.append(f"- {entry}")
+    more = len(found) - len(shown)
+    rest = [f"- and {more:,} more"] if more else []
+    return [f"#### {heading}", "\n".join([*shown, *rest])]
+
+
+def _prose(text: str, width: int = LONGEST) -> str:
+    return plain(truncate(text, width))
+
+
+def _place(finding: Finding) -> str:
+    return code(truncate(format_location(finding), WIDEST))
