@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture analyzers properties mutants lint docs bench clean
+.PHONY: help review test torture analyzers readers properties mutants lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -26,6 +26,9 @@ torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all o
 
 analyzers: $(VENV)/.installed-dev ## real semgrep, mypy, ESLint and others in whole reviews; ARGS="mypy --tools DIR"
 	@$(BIN)/python -m tests.real_analyzers $(ARGS)
+
+readers: $(VENV)/.installed-dev ## the SARIF Multitool and reviewdog read a review's formats; ARGS="--tools DIR"
+	@$(BIN)/python -m tests.format_readers $(ARGS)
 
 properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)

@@ -96,10 +96,7 @@ def test_a_wrong_format_is_one_line_before_any_work(
 
 
 def test_what_cannot_be_written_keeps_nothing_else_from_it(
-    repo: Repo,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, outputs = tmp_path / "verdict.json", tmp_path / "outputs"
     outputs.touch()

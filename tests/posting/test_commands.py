@@ -251,7 +251,7 @@ def test_explain_answers_with_evidence_fix_and_rule_and_no_markup_of_others(
     ("changed", "said"),
     [
         ({"fingerprint": "f" * 16}, f"has no finding `{ID}`. Open findings:"),
-        ({"detail": "x" * 70_000}, "too long for a comment"),
+        ({"reported_by": ("x" * 70_000,)}, "too long for a comment"),
     ],
 )
 def test_what_cannot_be_shown_is_said(

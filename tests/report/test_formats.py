@@ -127,7 +127,7 @@ def test_sarif_has_the_steps_of_a_data_flow_and_what_is_new() -> None:
         "src/a%20b.py",
         "src/upload.py",
     ]
-    assert shown[1]["message"]["text"] == r"\[it\] runs"
+    assert shown[1]["message"]["text"] == r"\[it\] runs."
     assert result["baselineState"] == "new"
 
 
@@ -169,6 +169,7 @@ def test_rdjson_has_lines_only_where_head_has_them() -> None:
         False,
     ]
     assert {entry["severity"] for entry in diagnostics} == {"ERROR", "WARNING", "INFO"}
+    assert "\nBecause of src/other.py:7." in diagnostics[3]["message"]
 
 
 def test_junit_counts_failures_errors_and_skips() -> None:

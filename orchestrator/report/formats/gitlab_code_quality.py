@@ -3,6 +3,7 @@
 Source: https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 """
 
+from collections import Counter
 from typing import Any
 
 from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
@@ -25,9 +26,21 @@ _SEVERITY = {
 
 
 def render_code_quality(verdict: Verdict, _: Sources) -> str:
-    """Open findings, then gaps, each under a fingerprint of its own."""
-    findings = map(_describe_finding, counted_findings(verdict))
-    return as_json([*findings, *map(_describe_gap, gaps(verdict))])
+    """Open findings, then gaps, each under a fingerprint of its own.
+
+    GitLab shows only the first of those that share one.
+    """
+    entries = [
+        *map(_describe_finding, counted_findings(verdict)),
+        *map(_describe_gap, gaps(verdict)),
+    ]
+    seen: Counter[str] = Counter()
+    for entry in entries:
+        name = entry["fingerprint"]
+        seen[name] += 1
+        if seen[name] > 1:
+            entry["fingerprint"] = f"{name}/{seen[name]}"
+    return as_json(entries)
 
 
 def _describe_finding(finding: Finding) -> dict[str, Any]:

@@ -7,7 +7,12 @@ from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity, format_location
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown_text import code, code_block, plain
-from orchestrator.report.formats.open_findings import counted_findings, describe_skip, joined_gaps
+from orchestrator.report.formats.open_findings import (
+    counted_findings,
+    describe_cause,
+    describe_skip,
+    joined_gaps,
+)
 from orchestrator.report.terminal_escaping import escape_code_lines
 from orchestrator.report.text_layout import count_noun, truncate
 from orchestrator.report.verdict_text import describe_since_previous
@@ -95,8 +100,12 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     if finding.carried_over:
         marks.append("carried over")
     lines[0] += "".join(f", {mark}" for mark in marks)
+    if finding.because_of:
+        lines.append(_prose(describe_cause(finding.because_of), WIDEST))
     if finding.detail:
-        lines.append("  \n".join(map(plain, finding.detail[:DETAIL].splitlines())))
+        cut = " ..." if len(finding.detail) > DETAIL else ""
+        detail = f"{finding.detail[:DETAIL]}{cut}"
+        lines.append("  \n".join(map(plain, detail.splitlines())))
     quote = escape_code_lines(finding.evidence.quote)[:QUOTED]
     if quoted and any(quote):
         lines.append(code_block([truncate(line, WIDEST) for line in quote]))

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
+from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.findings_text import count_by_severity, sort_open_findings
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
@@ -40,16 +40,23 @@ def counted_findings(verdict: Verdict) -> list[Finding]:
 
 
 def describe_finding(finding: Finding) -> str:
-    """Title, detail and advice in lines of plain text, with unprintable characters escaped."""
+    """Title, cause, detail and advice as lines of plain text, unprintable characters escaped."""
     parts = [finding.title.rstrip(".") + "."]
     if finding.evidence.side == "base":
         parts.append(f"Removed: line {finding.start_line} of base.")
+    if finding.because_of:
+        parts.append(describe_cause(finding.because_of))
     if finding.detail:
         parts.append(finding.detail)
     if finding.fix_suggestion:
         parts.append(f"Fix: {finding.fix_suggestion}")
     lines = "\n".join(parts).splitlines()
     return "\n".join(escape_unprintable(line.expandtabs(4)) for line in lines)
+
+
+def describe_cause(cause: Cause) -> str:
+    """``Because of src/app.py:7 (removed).``, unescaped."""
+    return f"Because of {cause.path}:{cause.line}{' (removed)' if cause.removed else ''}."
 
 
 def describe_skip(entry: Skipped) -> str:

@@ -32,6 +32,8 @@ MOST_RESULTS = 5_000
 MOST_BYTES = 9_000_000
 """Bytes of the document: code scanning refuses more than ten million after compression."""
 MOST_TAGS = 20
+MOST_DESCRIBED = 1_000
+"""Characters of a rule's description; code scanning takes 1,024."""
 
 _SCORES: Mapping[Severity, str] = {
     "critical": "9.5",
@@ -42,6 +44,7 @@ _SCORES: Mapping[Severity, str] = {
 }
 """What code scanning shows as the severity of a security rule, on the scale of CVSS."""
 _PRECISIONS = ((0.9, "very-high"), (0.7, "high"), (0.4, "medium"), (0.0, "low"))
+_ROOT = "%SRCROOT%"
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _LINK = re.compile(r"(?=[\[\]])")
 
@@ -74,6 +77,7 @@ def _document(verdict: Verdict, sources: Sources, kept: list[Finding], left_out:
         "invocations": [_describe_invocation(verdict, left_out)],
         "automationDetails": {"id": "diffcourt/"},
         "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
         "results": [_describe_result(finding, numbers[finding.rule]) for finding in kept],
         "properties": {"verdict": verdict.verdict, "runId": verdict.run_id},
     }
@@ -98,7 +102,7 @@ def _notify(name: str, text: str, gap: Skipped | None = None) -> dict[str, Any]:
     notification: dict[str, Any] = {
         "level": "warning",
         "descriptor": {"id": f"diffcourt.{name}"},
-        "message": {"text": _message(text)},
+        "message": {"text": _sentence(text)},
     }
     if gap is not None and gap.path != "*":
         notification["locations"] = [{"physicalLocation": _locate(gap.path)}]
@@ -133,8 +137,8 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
     return {
         "id": finding.rule,
         "name": "".join(part.capitalize() for part in _WORD.findall(finding.rule)),
-        "shortDescription": {"text": _sentence(title)},
-        "fullDescription": {"text": _sentence(why or title)},
+        "shortDescription": {"text": _sentence(title[:MOST_DESCRIBED])},
+        "fullDescription": {"text": _sentence((why or title)[:MOST_DESCRIBED])},
         "help": {"text": _message(text), "markdown": _markdown_help(text, rule)},
         "defaultConfiguration": {"level": _level(finding.severity)},
         "properties": properties,
@@ -157,7 +161,7 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": number,
         "level": _level(finding.severity),
-        "message": {"text": _message(describe_finding(finding))},
+        "message": {"text": _sentence(describe_finding(finding))},
         "locations": [location],
         "partialFingerprints": {
             "diffcourt/v1": finding.fingerprint,
@@ -178,7 +182,7 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
         result["relatedLocations"] = [_describe_cause(finding.because_of)]
     if finding.state == "waived":
         result["suppressions"] = [
-            {"kind": "external", "status": "accepted", "justification": _message(finding.waiver)}
+            {"kind": "external", "status": "accepted", "justification": _sentence(finding.waiver)}
         ]
     return result
 
@@ -188,7 +192,7 @@ def _describe_flow(steps: Sequence[FlowStep]) -> dict[str, Any]:
         {
             "location": {
                 "physicalLocation": {**_locate(step.path), "region": {"startLine": step.line}},
-                "message": {"text": _message(escape_line(step.text))},
+                "message": {"text": _sentence(escape_line(step.text))},
             }
         }
         for step in steps
@@ -218,7 +222,7 @@ def _locate_finding(finding: Finding) -> dict[str, Any]:
 
 def _locate(path: str) -> dict[str, Any]:
     """A path of the repository as a relative URI, also where it is not UTF-8."""
-    return {"artifactLocation": {"uri": quote(os.fsencode(path)), "uriBaseId": "%SRCROOT%"}}
+    return {"artifactLocation": {"uri": quote(os.fsencode(path)), "uriBaseId": _ROOT}}
 
 
 def _level(severity: Severity) -> str:
@@ -232,7 +236,8 @@ def _problem_severity(severity: Severity) -> str:
 
 
 def _sentence(text: str) -> str:
-    return _message(text.rstrip(".") + ".")
+    """A message as the standard wants it: its last sentence ends."""
+    return _message(text if text.endswith((".", "!", "?")) else f"{text}.")
 
 
 def _message(text: str) -> str:

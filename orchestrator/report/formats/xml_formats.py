@@ -20,11 +20,15 @@ from orchestrator.report.formats.open_findings import (
 )
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
+NAMED = 12
+"""Characters of a finding's identity in the name of its test case."""
+
 
 def render_junit(verdict: Verdict, _: Sources) -> str:
     """Required checks, findings and gaps as test cases of one suite.
 
-    An open finding is a failure, a waived one is skipped, and a gap is an error.
+    An open finding is a failure, a waived one is skipped, and a gap is an error. The name of a
+    finding's case stays the same from report to report.
     """
     cases = [_case("required checks", check.name) for check in verdict.required_checks]
     for check, case in zip(verdict.required_checks, cases, strict=True):
@@ -59,7 +63,8 @@ def _junit_document(cases: list[ET.Element]) -> str:
 
 def _finding_case(finding: Finding) -> ET.Element:
     place = place_in_head(finding)
-    case = _case(place.path, f"{finding.rule} {finding.id}")
+    # A consumer knows a case of an earlier report by its name; F1 may be another finding by then.
+    case = _case(place.path, f"{finding.rule} {finding.identity[:NAMED]}")
     case.set("file", place.path)
     if place.start:
         case.set("line", str(place.start))

@@ -1,0 +1,1 @@
+"""A whole review that other programs read: ``make readers``."""
