@@ -1,0 +1,157 @@
+"""The scripts of the CI templates, run as their runners do: in a fresh clone, with an empty HOME."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.review.review_kit import Repo
+
+ROOT = Path(__file__).resolve().parents[2]
+BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+FORGED = {"verdict.json": '{"verdict": "merge"}'}
+
+
+def load(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((ROOT / name).read_text())
+    return document
+
+
+class Job:
+    """A clone of a repository whose branch topic is reviewed, and a runner's environment.
+
+    ``pipx run``, ``pip`` and ``diffcourt`` are this environment's own program.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.origin = Repo(path / "acme" / "shop.git")
+        self.origin.commit({"README.md": "# A project\n"})
+        self.origin.git("checkout", "-q", "-b", "topic")
+        self.head = self.origin.commit({"app.py": SHELL, **FORGED})
+        self.origin.git("checkout", "-q", "main")
+        self.clone = path / "clone"
+        clone = ["git", "clone", "-q", "-b", "topic", str(self.origin.path), str(self.clone)]
+        subprocess.run(clone, check=True)
+        programs = path / "bin"
+        for folder in (programs, path / "home", path / "runner"):
+            folder.mkdir()
+        run = f"exec {shlex.quote(sys.executable)} -m orchestrator"
+        for name, text in {
+            "diffcourt": f'{run} "$@"',
+            "pipx": f'shift 4\n{run} "$@"',
+            "pip": "exit 0",
+        }.items():
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        self.environment = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(path / "home"),
+            "PYTHONPATH": str(ROOT),
+            "CI": "true",
+            "RUNNER_TEMP": str(path / "runner"),
+            "DIFFCOURT": "diffcourt @ nowhere; touch pwned",
+            "HEAD": self.head,
+            "BASE": "main",
+            "FAIL_ON": "",
+            "SERVER": str(path),
+            "REPOSITORY": "acme/shop",
+            "CI_MERGE_REQUEST_IID": "12",
+            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+            "CI_COMMIT_SHA": self.head,
+        }
+
+    def run(self, words: list[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a command with the runner's environment only."""
+        return subprocess.run(
+            words, cwd=folder, capture_output=True, text=True, timeout=100, check=False,
+            env={**self.environment, **more},
+        )  # fmt: skip
+
+    def step(
+        self, name: str, job: str, step: str, folder: Path, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a step of a workflow, whose inputs come by its environment."""
+        (found,) = [one for one in load(name)["jobs"][job]["steps"] if one.get("name") == step]
+        assert "${{" not in found["run"]
+        assert not set(found["env"]) - {*self.environment, *more}
+        return self.run([*BASH, found["run"]], folder, **more)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def read_verdict(folder: Path) -> tuple[str, int]:
+    found = json.loads((folder / "verdict.json").read_text())
+    return found["verdict"], found["change"]["files"]
+
+
+@pytest.mark.parametrize("name", ["config/ci/github-review.yml", ".github/workflows/review.yml"])
+def test_the_workflows_of_github_review_and_keep_the_verdict_for_the_next_push(
+    name: str, job: Job
+) -> None:
+    first = job.step(name, "review", "Review", job.clone)
+    assert first.returncode == 1, first.stderr
+    assert "::warning file=app.py,line=5," in first.stdout
+    assert read_verdict(job.clone) == ("needs_changes", 2)
+    again = job.step(name, "review", "Review", job.clone, BASE="gone; touch pwned")
+    assert again.returncode == 2
+    assert not (job.clone / "verdict.json").exists()
+    job.origin.git("checkout", "-q", "topic")
+    head = job.origin.commit({"app.py": f"{SHELL}X = 1\n"})
+    subprocess.run(["git", "fetch", "-q", "origin"], cwd=job.clone, check=True)
+    third = job.step(name, "review", "Review", job.clone, HEAD=head, FAIL_ON="block")
+    assert third.returncode == int(name.startswith("config")), third.stderr
+    assert "open as before" in third.stderr
+    assert not (job.clone / "pwned").exists()
+
+
+def test_the_template_of_gitlab_reviews(job: Job) -> None:
+    script = "\n".join(load("config/ci/gitlab-review.yml")["diffcourt-review"]["script"])
+    done = job.run(["sh", "-e", "-c", script], job.clone)
+    assert done.returncode == 1, done.stderr
+    assert read_verdict(job.clone) == ("needs_changes", 2)
+    (entry,) = json.loads((job.clone / "quality.json").read_text())
+    assert entry["location"]["path"] == "app.py"
+    assert not (job.clone / "pwned").exists()
+
+
+def test_the_template_of_forgejo_checks_out_and_reviews(job: Job, tmp_path: Path) -> None:
+    name, folder = "config/ci/forgejo-review.yml", tmp_path / "workspace"
+    folder.mkdir()
+    job.origin.git("checkout", "-q", "topic")
+    assert job.step(name, "review", "Check out", folder).returncode == 0
+    done = job.step(name, "review", "Review", folder)
+    assert done.returncode == 1, done.stderr
+    assert read_verdict(folder) == ("needs_changes", 2)
+    assert not (folder / "pwned").exists()
+
+
+def test_the_hook_of_pre_commit_reviews_what_is_not_committed(job: Job) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (named,) = load("config/ci/pre-commit.yml")["repos"]
+    assert [one["id"] for one in named["hooks"]] == [hook["id"]]
+    words = shlex.split(hook["entry"])
+    (job.clone / "new.py").write_text(SHELL)
+    done = job.run(words, job.clone)
+    assert done.returncode == 1, done.stderr
+    assert "new.py:5: medium:" in done.stdout
+
+
+def test_the_container_file_installs_extras_that_there_are_with_pinned_versions() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    (named,) = re.findall(r"-c /source/(\S+) '/source\[([a-z,]+)\]'", text)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(named[1].split(",")) <= set(project["optional-dependencies"])
+    assert (ROOT / named[0]).is_file()
+    assert "COPY . /source\n" in text
