@@ -199,6 +199,9 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         infrastructure_files=check_data_files.write(
             check_data_files.INFRASTRUCTURE, policy.layers, workspace.root / "infrastructure"
         ),
+        fix_templates=check_data_files.write(
+            check_data_files.FIXES, policy.layers, workspace.root / "fixes"
+        ),
         coverage=coverage,
         imported=imported,
         advisories=advisories,

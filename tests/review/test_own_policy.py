@@ -27,6 +27,11 @@ criteria:
 WAIVER = "waivers:\n  - {rule: security.nosuch, paths: ['**'], why: w}\n"
 
 
+def fixes(keys: str, grammars: str = "{.py: [python]}") -> dict[str, str]:
+    text = f"grammars: {grammars}\nfixes:\n  - {{{keys}}}\n"
+    return {"config/fixes/x.yaml": text}
+
+
 SINK = "sinks: [{match: a.b, class: sql, args: ['0'], "
 
 
@@ -66,6 +71,25 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
             "x.yaml: js-x matches its good example too; correct",
         ),
         (pattern("shop.raw($A)"), ""),
+        (
+            fixes("rule: security.nosuch, match: f($A), replace: $A"),
+            "config/fixes/x.yaml: there is no rule 'security.nosuch' to fix",
+        ),
+        (
+            fixes("rule: security.eval, match: f($A), replace: $A", "{}"),
+            "config/fixes/x.yaml: not a valid file of fixes: match needs grammars (security.eval)",
+        ),
+        (
+            fixes("rule: security.eval, match: f($A), replace: $A", "{.x: [klingon]}"),
+            "config/fixes/x.yaml: ast-grep rejects the fix of security.eval",
+        ),
+        (
+            fixes("rule: security.eval, replace: x"),
+            "config/fixes/x.yaml: not a valid file of fixes: a template of security.eval needs",
+        ),
+        (fixes("rule: security.eval, regex: '(', replace: x"), "x.yaml: not a valid file of fixes"),
+        (fixes("rule: security.eval, match: {kind: nosuch}, replace: x"), "ast-grep rejects"),
+        (fixes("rule: security.eval, match: f($A), replace: $A"), ""),
     ],
 )
 def test_what_would_do_nothing_is_a_fault(

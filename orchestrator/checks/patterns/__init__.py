@@ -55,7 +55,7 @@ def run(job: dict[str, Any]) -> CheckReply:
 
 
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
-    parts = _parts(source)
+    parts = programs_in(source)
     if not parts:
         raise NotApplicable
     for part in parts:
@@ -63,7 +63,7 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
             yield replace(finding, path=source.path)
 
 
-def _parts(source: Source) -> list[Source]:
+def programs_in(source: Source) -> list[Source]:
     """The programs in a file, each as a file of its own; as a rule it is one itself."""
     if is_component(source.path):
         programs = [

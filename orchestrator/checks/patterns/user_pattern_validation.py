@@ -42,7 +42,7 @@ def check_user_patterns(
                 raise ConfigError(
                     f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
                 )
-            _run(pattern, grammars, shown)
+            check_search(pattern.config, pattern.grammars or grammars, pattern.code, shown)
             _prove(pattern, whole, shown)
 
 
@@ -65,17 +65,29 @@ def _find_extended(
     return found
 
 
-def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
+def check_search(
+    config: Mapping[str, Any], grammars: Collection[str], name: str, shown: str
+) -> None:
+    """See that ast-grep takes what it is to search for, in each grammar.
+
+    Args:
+        config: ``rule`` and ``constraints`` of ast-grep.
+        name: what is searched for, in messages.
+        shown: the file's name in messages.
+
+    Raises:
+        ConfigError: it does not.
+    """
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
 
-    for grammar in sorted(pattern.grammars or grammars):
+    for grammar in sorted(grammars):
         try:
-            SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
+            SgRoot("", grammar).root().find_all(dict(config))  # type: ignore[call-overload]
         except BaseException as error:  # an unknown grammar is a panic, which is no Exception
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             why = " ".join(str(error).partition("Stack backtrace")[0].split())
-            raise ConfigError(f"ast-grep rejects {pattern.code}: {why:.200}", shown) from None
+            raise ConfigError(f"ast-grep rejects {name}: {why:.200}", shown) from None
 
 
 def _prove(pattern: Pattern, language: Language, shown: str) -> None:

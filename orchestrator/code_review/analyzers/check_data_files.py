@@ -1,9 +1,11 @@
 """Data files of checks: validated here, and written where a check's worker can read them.
 
 ``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects,
-``config/infrastructure`` dangerous values of infrastructure files.
+``config/infrastructure`` dangerous values of infrastructure files, ``config/fixes`` templates of
+fixes.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from msgspec import Struct
 from orchestrator.catalog.data_file_layers import Layer, find_files
 from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import parse_yaml
-from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.data_directories import data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
@@ -78,6 +80,26 @@ def _validate_infrastructure(documents: Documents, known: FilesByStem, rules: Ru
                 raise ConfigError(f"no rule names {names}; add one in config/rules/", shown)
 
 
+def _validate_fixes(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
+    from orchestrator.checks.fixes.template_loading import build_templates  # noqa: PLC0415
+    from orchestrator.checks.patterns.user_pattern_validation import check_search  # noqa: PLC0415
+
+    for shown, node in documents:
+        try:
+            templates = build_templates(node.value)
+        except (ValueError, re.error) as error:
+            what = f"not a valid file of fixes: {error}"
+            raise ConfigError(f"{what} (docs/fixes.md)", shown) from None
+        grammars = {name for names in templates.grammars.values() for name in names}
+        for fix in templates.fixes:
+            if fix.rule not in rules.rules and not fix.rule.startswith(IMPORTED):
+                raise ConfigError(
+                    f"there is no rule {fix.rule!r} to fix; see docs/findings.md", shown
+                )
+            if fix.match is not None:
+                check_search(fix.config, grammars, f"the fix of {fix.rule}", shown)
+
+
 _PATTERN_KEYS = ("code", "message", "rule", "example")
 
 
@@ -106,7 +128,8 @@ def _check_keys(node: Node) -> None:
 TAINT = DataKind("config/taint", _validate_taint)
 PATTERNS = DataKind("config/patterns", _validate_patterns)
 INFRASTRUCTURE = DataKind("config/infrastructure", _validate_infrastructure)
-KINDS = (TAINT, PATTERNS, INFRASTRUCTURE)
+FIXES = DataKind("config/fixes", _validate_fixes)
+KINDS = (TAINT, PATTERNS, INFRASTRUCTURE, FIXES)
 
 
 def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:

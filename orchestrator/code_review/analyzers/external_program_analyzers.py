@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, RawFinding
+from orchestrator.checks.fixes.smallest_edit import Position, smallest_edit
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.program_execution import (
     LIMITS,
@@ -29,9 +30,6 @@ from orchestrator.code_review.analyzers.program_execution import (
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.safe_paths import SafeDirectory
-
-Position = tuple[int, int]
-"""Line and column, 1-based, in characters."""
 
 
 class FileCopies(Struct, frozen=True):
@@ -90,32 +88,11 @@ class FileCopies(Struct, frozen=True):
             lines[-1] = lines[-1][: end[1] - 1]
             old, new = "\n".join(lines)[start[1] - 1 :], text.replace("\r\n", "\n")
             if old != new:
-                edit = _smallest_edit(start, old, new)
+                edit = smallest_edit(start, old, new)
                 edits.append(replace(edit, text=edit.text.replace("\n", end_of_line)))
         places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
         apart = all(one[1] <= two[0] and one != two for one, two in pairwise(places))
         return tuple(edits) if apart else ()
-
-
-def _smallest_edit(start: Position, old: str, new: str) -> Edit:
-    """The edit that replaces ``old``, which begins at ``start``, without what stays the same."""
-    before = _same(old, new)
-    after = _same(old[before:][::-1], new[before:][::-1])
-    gone = old[before : len(old) - after]
-    first = _advance(start, old[:before])
-    return Edit(*first, *_advance(first, gone), new[before : len(new) - after])
-
-
-def _same(one: str, two: str) -> int:
-    """How many characters both begin with."""
-    pairs = enumerate(zip(one, two, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))
-
-
-def _advance(start: Position, text: str) -> Position:
-    line, column = start
-    last = text.rpartition("\n")[2]
-    return line + text.count("\n"), len(last) + (1 if "\n" in text else column)
 
 
 def _line_end(data: bytes) -> str | None:

@@ -1,0 +1,66 @@
+"""Where a missing import goes: behind the imports at the top of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from orchestrator.checks.fixes.template_loading import Templates
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_COMMENT = "comment"
+_TEXT = re.compile(r"[rRuUbB]*[\"']")
+
+
+class ImportPlace(Struct, frozen=True):
+    """The 0-based line that missing imports stand before, and these."""
+
+    line: int
+    missing: tuple[str, ...]
+
+
+def find_import_place(root: SgNode, file: Templates, lines: Iterable[str]) -> ImportPlace | None:
+    """Where imports go that a file lacks; None where there is no line for them.
+
+    Args:
+        root: of the file's tree.
+        file: says what imports something.
+        lines: of imports, as they are written in the language.
+    """
+    imports = [node for node in root.children() if node.kind() in file.imports]
+    present = [node.text() for node in imports]
+    missing = tuple(line for line in lines if not any(_brings(text, line) for text in present))
+    before = imports[-1] if imports else _last_of_header(root, file)
+    if before is None:
+        return ImportPlace(0, missing)
+    after = before.next()
+    place = before.range().end
+    # Some grammars count the end of the line as part of the node.
+    line = place.line if place.column == 0 else place.line + 1
+    if missing and after is not None and after.range().start.line < line and after.text().strip():
+        return None
+    return ImportPlace(line, missing)
+
+
+def _brings(text: str, line: str) -> bool:
+    """Whether an import of the file brings what a line would."""
+    keyword, _, name = line.rstrip(";").partition(" ")
+    if not text.startswith(keyword):
+        return False
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w| as )", text) is not None
+
+
+def _last_of_header(root: SgNode, file: Templates) -> SgNode | None:
+    """The last of the comments, the docstring or the like that a file begins with."""
+    last = None
+    for node in root.children():
+        is_text = node.kind() == "expression_statement" and _TEXT.match(node.text())
+        if node.kind() not in {_COMMENT, *file.header} and not is_text:
+            break
+        last = node
+    return last

@@ -1,0 +1,343 @@
+"""Proposes edits for findings, by the templates of their rules (see ``template_loading``)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, convert
+from msgspec.structs import replace
+
+from orchestrator.checks.check_io import Edit, Gap, Source, read
+from orchestrator.checks.fixes.import_places import find_import_place
+from orchestrator.checks.fixes.smallest_edit import smallest_edit
+from orchestrator.checks.fixes.template_loading import (
+    Derivation,
+    Template,
+    Templates,
+    load_templates,
+)
+from orchestrator.checks.patterns import programs_in
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+MOST_PROPOSALS = 3
+MOST_FINDINGS = 100  # of one file
+MOST_BYTES = 1 << 20
+_LONGEST_LINE = 2000
+_VARIABLE = re.compile(r"(,\s*)?\$\$\$([A-Z_][A-Z0-9_]*)(,\s*)?|\$([A-Z_][A-Z0-9_]*)")
+
+Values = Callable[[str], str | None]
+"""Name of a variable -> its text."""
+
+
+class TargetFinding(Struct, frozen=True):
+    """A finding that asks for a fix; lines and columns as in ``RawFinding``."""
+
+    fingerprint: str
+    path: str
+    rule: str
+    line: int
+    end_line: int
+    column: int = 0
+
+
+class _Match(Struct, frozen=True):
+    """A place that a template matches.
+
+    Attributes:
+        start, end: offsets in the file.
+        text: what ``regex`` puts there; None: variables are to be filled in.
+        root: of the tree, where it is that of the whole file.
+    """
+
+    start: int
+    end: int
+    values: Values = lambda name: None
+    text: str | None = None
+    root: Any = None
+
+
+def run(job: Mapping[str, Any]) -> dict[str, list[list[Edit]]]:
+    """Propose edits for findings.
+
+    Args:
+        job: ``{"root": directory, "paths": [path below it], "templates": [paths of data files],
+            "findings": [{"fingerprint", "path", "rule", "line", "end_line", "column"}]}``; findings
+            of other paths are left alone.
+
+    Returns:
+        Fingerprint -> at most three proposals, the best first; each is a list of edits of the
+        finding's file that belong together, in order, of which no two overlap. A finding without
+        any is left out. No file raises an error; what cannot be read or parsed gets no proposal.
+    """
+    wanted: dict[str, list[TargetFinding]] = {path: [] for path in job["paths"]}
+    for finding in convert(job["findings"], list[TargetFinding]):
+        if finding.path in wanted:
+            wanted[finding.path].append(finding)
+    files = [load_templates(file) for file in job["templates"]]
+    proposals: dict[str, list[list[Edit]]] = {}
+    for path, findings in wanted.items():
+        try:
+            proposals.update(_propose(job["root"], path, findings[:MOST_FINDINGS], files))
+        except (Gap, RecursionError, MemoryError):
+            continue
+    return proposals
+
+
+def _propose(
+    root: str, path: str, findings: Sequence[TargetFinding], files: Sequence[Templates]
+) -> Iterator[tuple[str, list[list[Edit]]]]:
+    rules = {finding.rule for finding in findings}
+    known = [(file, fix) for file in files for fix in file.fixes if fix.rule in rules]
+    if not known:
+        return
+    target = _Target(Source(path, read(root, path, MOST_BYTES)))
+    for finding in findings:
+        fitting = ((file, fix) for file, fix in known if fix.rule == finding.rule)
+        found = (edits for file, fix in fitting for edits in target.edits(file, fix, finding))
+        proposals: list[list[Edit]] = []
+        for edits in found:
+            if edits and edits not in proposals:
+                proposals.append(edits)
+            if len(proposals) == MOST_PROPOSALS:
+                break
+        if proposals:
+            yield finding.fingerprint, proposals
+
+
+class _Target:
+    """A file with findings, its programs parsed once."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.text = source, source.text
+        self._roots: dict[tuple[int, tuple[str, ...]], SgNode] = {}
+        self._matches: dict[int, list[_Match]] = {}
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The offset of each line, and of the end."""
+        starts = [0]
+        for line in self.text.split("\n"):
+            starts.append(starts[-1] + len(line) + 1)
+        return starts
+
+    @cached_property
+    def line_end(self) -> str:
+        """What ends its lines."""
+        return "\r\n" if "\r\n" in self.text else "\n"
+
+    def edits(self, file: Templates, fix: Template, finding: TargetFinding) -> Iterator[list[Edit]]:
+        """The edits that a template makes at each of its places in a finding's lines."""
+        if not 1 <= finding.line <= finding.end_line < len(self.starts):
+            return
+        if fix.when and not fix.when.search(self.text):
+            return
+        if fix.unless and fix.unless.search(self.text):
+            return
+        first, last = self.starts[finding.line - 1], self.starts[finding.end_line]
+        if fix.regex:
+            matches = list(self._search(file, fix, first, last))
+        else:
+            if id(fix) not in self._matches:
+                self._matches[id(fix)] = list(self._find(file, fix))
+            matches = self._matches[id(fix)]
+        at = first + max(0, finding.column - 1)
+        near = [match for match in matches if match.start < last and match.end > first]
+        for match in sorted(near, key=lambda m: (not m.start <= at < m.end, abs(at - m.start))):
+            yield self._apply(file, fix, match)
+
+    def _search(self, file: Templates, fix: Template, first: int, last: int) -> Iterator[_Match]:
+        name = self.source.name
+        if not any(fnmatchcase(name, pattern) for pattern in file.files) and (
+            self.source.suffix not in file.grammars
+        ):
+            return
+        lines = self.text[first:last].split("\n")
+        if max(map(len, lines)) > _LONGEST_LINE:
+            return
+        assert fix.regex is not None
+        for found in fix.regex.finditer(self.text[first:last].rstrip("\r\n")):
+            start, end = found.span()
+            yield _Match(first + start, first + end, text=found.expand(fix.replace))
+
+    def _find(self, file: Templates, fix: Template) -> Iterator[_Match]:
+        for number, program in enumerate(programs_in(self.source)):
+            grammars = file.grammars.get(program.suffix)
+            if not grammars:
+                continue
+            key = (number, grammars)
+            if key not in self._roots:
+                self._roots[key] = _parse(program.text, grammars)
+            root = self._roots[key]
+            whole = program.text == self.text
+            for node in root.find_all(dict(fix.config)):  # type: ignore[call-overload]
+                start = self._place(node)
+                if start is not None:
+                    end = start + len(node.text())
+                    yield _Match(start, end, _variables(node), root=root if whole else None)
+
+    def _place(self, node: SgNode) -> int | None:
+        """Where a node of a program stands in the file, which may hold more than the program."""
+        text, at = node.text(), node.range().start
+        if at.line + 1 >= len(self.starts):
+            return None
+        first, last = self.starts[at.line], self.starts[at.line + 1]
+        if self.text.startswith(text, first + at.column):
+            return first + at.column
+        # Of a line with markup, or an instruction before it, the program holds the rest.
+        line = self.text[first:last]
+        return first + line.index(text) if text and line.count(text) == 1 else None
+
+    def _apply(self, file: Templates, fix: Template, match: _Match) -> list[Edit]:
+        line = self._line_of(match.start)
+        before = self.text[self.starts[line] : match.start]
+        indent = before[: len(before) - len(before.lstrip())]
+        text = _new_text(fix, match, indent)
+        if text is None:
+            return []
+        spans = [self._whole_line(match, line) if not text.strip() else (match.start, match.end)]
+        changes = [(*spans[0], text)]
+        for each in fix.also:
+            found = each.regex.search(self.text)
+            if found:
+                changes.append((*found.span(), found.expand(each.replace)))
+        added = self._imports(file, fix, match)
+        if added is None:
+            return []
+        return self._as_edits([*changes, *added])
+
+    def _imports(
+        self, file: Templates, fix: Template, match: _Match
+    ) -> list[tuple[int, int, str]] | None:
+        """Where the imports go that are missing; None where they have no place."""
+        if not fix.imports:
+            return []
+        if match.root is None:
+            return None
+        place = find_import_place(match.root, file, fix.imports)
+        if place is None:
+            return None
+        lines = "".join(f"{line}\n" for line in place.missing)
+        at = self.starts[place.line]
+        return [(at, at, lines)] if lines else []
+
+    def _line_of(self, offset: int) -> int:
+        """The 0-based line of an offset."""
+        return bisect_right(self.starts, offset, hi=len(self.starts) - 1) - 1
+
+    def _whole_line(self, match: _Match, line: int) -> tuple[int, int]:
+        """A place with its lines, where there is nothing else in them."""
+        start, end = (
+            self.starts[line],
+            self.starts[self._line_of(max(match.start, match.end - 1)) + 1],
+        )
+        rest = self.text[start : match.start] + self.text[match.end : end]
+        return (
+            (match.start, match.end)
+            if rest.strip(" \t\r\n;")
+            else (start, min(end, len(self.text)))
+        )
+
+    def _as_edits(self, changes: Iterable[tuple[int, int, str]]) -> list[Edit]:
+        edits = []
+        for start, end, text in sorted(changes):
+            line = self._line_of(start)
+            place = (line + 1, start - self.starts[line] + 1)
+            old, new = self.text[start:end], text.replace("\r\n", "\n")
+            if "\r" in old:
+                new = new.replace("\n", self.line_end)
+            if old != new:
+                edit = smallest_edit(place, old, new)
+                if "\r" not in old:
+                    edit = replace(edit, text=edit.text.replace("\n", self.line_end))
+                edits.append(edit)
+        places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
+        apart = all(one[1] <= two[0] and one != two for one, two in pairwise(places))
+        return edits if apart else []
+
+
+def _parse(text: str, grammars: Sequence[str]) -> SgNode:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    # It takes no lone surrogates, and Go's grammar wants an end of the last line.
+    whole = text.encode("utf-8", "replace").decode() + "\n"
+    roots = [SgRoot(whole, grammar).root() for grammar in grammars[:1]]
+    for grammar in grammars[1:]:
+        if roots[-1].find(kind="ERROR") is None:
+            return roots[-1]
+        roots.append(SgRoot(whole, grammar).root())
+    return roots[-1] if roots[-1].find(kind="ERROR") is None else roots[0]
+
+
+def _new_text(fix: Template, match: _Match, indent: str) -> str | None:
+    """What a template puts in a place; None where a step of its does not fit."""
+    if match.text is not None:
+        return match.text
+    values = match.values
+    for step in fix.derive:
+        derived = _derive(step, values)
+        if derived is None:
+            return None
+        values = _layered(derived, values)
+    return _fill(fix.replace.replace("\n", f"\n{indent}"), values)
+
+
+def _variables(node: SgNode) -> Values:
+    def value(name: str) -> str | None:
+        one = node.get_match(name)
+        if one is not None:
+            return one.text()
+        several = node.get_multiple_matches(name)
+        if not several:
+            return None
+        first, last = several[0].range().start.index, several[-1].range().end.index
+        offset = node.range().start.index
+        return node.text()[first - offset : last - offset].rstrip(", \t\r\n")
+
+    return value
+
+
+def _layered(over: Mapping[str, str], under: Values) -> Values:
+    return lambda name: over[name] if name in over else under(name)
+
+
+def _derive(step: Derivation, values: Values) -> dict[str, str] | None:
+    """The variables that a step writes; None where it does not fit."""
+    text = values(step.of)
+    if text is None:
+        return None
+    places = list(step.find.finditer(text))
+    if not places and not step.optional:
+        return None
+    parts, at = [], 0
+    for number, place in enumerate(places, 1):
+        parts += [text[at : place.start()], place.expand(step.put).replace("<n>", str(number))]
+        at = place.end()
+    result = "".join([*parts, text[at:]])
+    if step.fits and not step.fits.fullmatch(result):
+        return None
+    derived = {step.name or step.of: result}
+    if step.collect:
+        derived[step.collect] = ", ".join(place[1] for place in places)
+    return derived
+
+
+def _fill(text: str, values: Values) -> str:
+    def put(found: re.Match[str]) -> str:
+        before, several, after, one = found.groups()
+        if several is None:
+            value = values(one)
+            return found[0] if value is None else value
+        value = values(several) or ""
+        if value:
+            return f"{before or ''}{value}{after or ''}"
+        return before if before and after else ""
+
+    return _VARIABLE.sub(put, text)
