@@ -156,6 +156,8 @@ def evaluate_check(frame: Frame, call: Call) -> Implication | None:
             cell(frame, call, test.pattern).const, whole="fullmatch" in call.ref
         ):
             continue
+        if any(cell(frame, call, key).ref not in names for key, names in test.given.items()):
+            continue
         facts = facts_about(value.taints, test.fact)
         if test.when:
             true = conjoin(true, facts)

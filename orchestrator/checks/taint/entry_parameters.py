@@ -21,6 +21,7 @@ _CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal",
                                "datetime", "time", "timedelta", "bytes", "Literal", "PositiveInt",
                                "NonNegativeInt", "NegativeInt", "conint", "confloat", "UUID4",
                                "PositiveFloat", "condecimal", "IPvAnyAddress"})  # fmt: skip
+_STRUCTURED: Final = frozenset({"dict", "Dict", "Any", "Mapping", "MutableMapping"})
 _KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
 # Parameters that the program's own parts fill, with names and objects, and not with texts.
 _PROGRAM: Final = re.compile(
@@ -236,7 +237,9 @@ def _from_outside(
         return typed
     path, line = frame.module.path, parameter.lineno
     trace = Step(path, line, f"{frame.scope}() gets {parameter.arg!r} {words}")
-    taint = Taint(f"{path}:{frame.scope}({parameter.arg})", kind, trace=trace)
+    structured = parameter.annotation is not None and _names_in(parameter.annotation) & _STRUCTURED
+    origin = f"{path}:{frame.scope}({parameter.arg}){'{}' if structured else ''}"
+    taint = Taint(origin, kind, trace=trace)
     tainted = Value(taints=(taint,))
     if typed is not None and typed.locs:
         cls = frame.state.of(typed)[0].cls

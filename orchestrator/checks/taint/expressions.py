@@ -9,11 +9,12 @@ from orchestrator.checks.taint import (
     branch_conditions,
     calls,
     containers,
+    sink_checks,
     strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, join_states
 from orchestrator.checks.taint.abstract_values import NOT_CONST, UNKNOWN, Value, join, merge_taints
-from orchestrator.checks.taint.call_frames import Frame
+from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.module_index import Function
 
 
@@ -44,7 +45,11 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
             for bound in (node.slice.lower, node.slice.upper, node.slice.step)
         )
         return containers.slice_value(frame, base, (low, high, step), node)
-    return attribute_access.get_item(frame, base, frame.evaluate(node.slice), node)
+    key = frame.evaluate(node.slice)
+    if base.ref.startswith("builtins."):
+        ref = f"{base.ref}[]"
+        sink_checks.check_call(frame, Call(node, Value(ref=ref), None, [key], {}), ref)
+    return attribute_access.get_item(frame, base, key, node)
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:

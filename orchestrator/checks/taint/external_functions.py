@@ -8,6 +8,7 @@ from orchestrator.checks.taint import (
     branch_conditions,
     rendered_templates,
     sink_checks,
+    strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
@@ -27,6 +28,9 @@ from orchestrator.checks.taint.strings import clean_by_pattern, taints_of
 _UNSURE: Final = 0.8  # a function of which nothing is known may well make its argument harmless
 _UNRELATED: Final = 0.6  # what a method gives of an object that such a function made
 _MAX_SEARCH: Final = 4
+_TEXT_METHODS: Final = frozenset(
+    {"strip", "lstrip", "rstrip", "lower", "upper", "casefold", "title", "capitalize"}
+)
 
 
 def result(frame: Frame, call: Call) -> Value:
@@ -164,6 +168,8 @@ def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
         taints = tuple(taint.derive(PART, site) for taint in taints)
     if rule.decodes:
         taints = tuple(_decoded(frame, taint, site) for taint in taints)
+    if rule.fact:
+        taints = tuple(taint.with_facts((rule.fact,)) for taint in taints)
     marks = frozenset[str]().union(*(value.marks for value in chosen if value.taints))
     if rule.mark:
         marks |= {rule.mark}
@@ -217,4 +223,6 @@ def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
     if receiver.ref.endswith(")"):
         own = tuple(taint.derive("", "", _UNRELATED) if taint.sure < 1 else taint for taint in own)
     taints = merge_taints(own, taints_of(call.values(), frame.state))
+    if call.ref.rpartition(".")[2] in _TEXT_METHODS:
+        taints = tuple(taint.with_facts(strings.TEXT) for taint in taints)
     return Value(taints=taints, marks=receiver.marks - {"tuple"})

@@ -40,8 +40,12 @@ class Sink(Struct, frozen=True, kw_only=True):
             a constant, a list of constants or dotted names, or a mapping of cells of the object.
         select: ``program``: of an argument vector only the program and what ``-c`` gets.
         prefix: what the known beginning of the text decides. ``host``, ``host-or-path``: safe
-            once it is a fixed one; ``markup``, ``statement``: safe unless it begins HTML or SQL.
+            once it is a fixed one; ``markup``, ``statement``: safe unless it begins HTML or SQL;
+            ``any``: safe once it begins with anything fixed.
         itself: only the value itself counts, not what a container or an object holds.
+        key: only what a mapping in the argument holds under this key counts.
+        roots: how the name of the call must begin, for names that other libraries have as well.
+        origin: regular expression; only values of sources that it is found in count.
         kinds: only sources of these kinds; what a user gives to his own program is seldom a threat.
         confidence: 0 to 1, multiplied with that of the source.
     """
@@ -52,8 +56,11 @@ class Sink(Struct, frozen=True, kw_only=True):
     when: dict[str, Any] = field(default_factory=dict)
     unless: dict[str, Any] = field(default_factory=dict)
     select: Literal["", "program"] = ""
-    prefix: Literal["", "host", "host-or-path", "markup", "statement"] = ""
+    prefix: Literal["", "host", "host-or-path", "markup", "statement", "any"] = ""
     itself: bool = False
+    key: str = ""
+    roots: Names = ()
+    origin: str = ""
     kinds: Names = ("request", "socket")
     confidence: Confidence = 1.0
 
@@ -83,6 +90,7 @@ class Propagator(Struct, frozen=True, kw_only=True):
         mark: a property of the result, ``normalized``.
         part: the result is a part of what it was made of.
         decodes: what was known of the argument does not hold for the result.
+        fact: what holds for the result.
     """
 
     match: Names
@@ -90,6 +98,7 @@ class Propagator(Struct, frozen=True, kw_only=True):
     mark: str = ""
     part: bool = False
     decodes: bool = False
+    fact: str = ""
 
 
 class Test(Struct, frozen=True, kw_only=True):
@@ -101,6 +110,7 @@ class Test(Struct, frozen=True, kw_only=True):
         fact: what then holds.
         pattern: selector of a regular expression that must allow only harmless characters.
         mark: a property the argument must have, ``normalized``.
+        given: selector → dotted names, one of which that argument must be.
     """
 
     match: Names
@@ -109,6 +119,7 @@ class Test(Struct, frozen=True, kw_only=True):
     when: bool = True
     pattern: str = ""
     mark: str = ""
+    given: dict[str, Names] = field(default_factory=dict)
 
 
 class Guard(Struct, frozen=True, kw_only=True):

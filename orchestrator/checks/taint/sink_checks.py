@@ -51,6 +51,8 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
         return
     models = frame.run.models
     for sink in models.sinks.find(ref):
+        if sink.roots and not ref.startswith(sink.roots):
+            continue
         if _applies(frame, call, sink.when, sink.unless):
             for selector in sink.args:
                 value = _argument(frame, call, selector, sink)
@@ -98,6 +100,9 @@ def _argument(frame: Frame, call: Call, selector: str, sink: Sink) -> Value | No
         value = call.rest if selector != "self" else None
     if value is not None and sink.select == "program":
         return _program(frame, value)
+    if value is not None and sink.key:
+        held = [obj.items[sink.key] for obj in frame.state.of(value) if sink.key in obj.items]
+        return join_all(held) if held else None
     return value
 
 
@@ -132,6 +137,8 @@ def fixed(sink: Sink, value: Value) -> bool:
     if not sink.prefix:
         return False
     text = prefix_of(value)
+    if sink.prefix == "any":
+        return bool(text)
     if sink.prefix in _BEGINNINGS:
         return _BEGINNINGS[sink.prefix].match(text) is None
     if "led" in value.marks:
@@ -183,6 +190,8 @@ def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str)
         wanted = taint.kind in sink.kinds or (
             taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value)
         )
+        if sink.origin and not re.search(sink.origin, taint.origin):
+            continue
         if wanted and taint.sure >= _DOUBTFUL:
             report(frame, node, taint, (sink.klass, ref, sink.confidence))
 

@@ -26,6 +26,7 @@ _VALUE: Final = re.compile(  # what stands before a value in a statement, and ne
 )
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
+TEXT: Final = ("text",)  # it is no mapping and no list
 _REPR: Final = ("lacks \n", "lacks \r")
 
 
@@ -40,7 +41,8 @@ def concatenate(parts: Sequence[Value], state: State) -> Value:
         prefix += str(part.const) if part.known else part.prefix
         if not part.known:
             break
-    taints = merge_taints(*_spliced(parts, state))
+    merged = merge_taints(*_spliced(parts, state))
+    taints = tuple(taint.with_facts(TEXT) for taint in merged)
     return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=_led(parts, state))
 
 

@@ -10,7 +10,7 @@ PAIRS = pairs()
 CLASSES = {
     "sql", "command", "code", "path", "xss", "template", "ldap", "xpath", "xxe", "deserialization",
     "redirect", "ssrf", "header", "log", "trust-boundary", "weak-hash", "weak-random",
-    "insecure-cookie", "regex", "rendered",
+    "insecure-cookie", "regex", "rendered", "nosql", "nosql-script", "attribute", "mass-assignment",
 }  # fmt: skip
 
 
