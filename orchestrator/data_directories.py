@@ -12,6 +12,15 @@ STATE_DIRECTORY = "state"
 WAIVERS = "waivers.yaml"
 """The file of accepted findings in a repository's directory."""
 
+MEMORY = "memory"
+"""The directory in a repository's directory that holds what people want remembered."""
+
+DISMISSED = f"{MEMORY}/dismissed.yaml"
+CONVENTIONS = f"{MEMORY}/conventions.md"
+PREFERENCES = f"{MEMORY}/preferences.md"
+FAILURES = f"{MEMORY}/failures.md"
+MEMORY_FILES = (CONVENTIONS, PREFERENCES, FAILURES, DISMISSED)
+
 TEMPLATE_DIALECTS = "config/templates"
 """The files of what is known of each dialect of templates."""
 

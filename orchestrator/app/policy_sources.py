@@ -27,7 +27,7 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy, read_policy
-from orchestrator.data_directories import DATA_DIRECTORIES, OVERLAY, WAIVERS
+from orchestrator.data_directories import DATA_DIRECTORIES, MEMORY, OVERLAY, WAIVERS
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
 TIER = "DIFFCOURT_TIER"
@@ -162,6 +162,8 @@ async def read_base_layers(objects: Objects, commit: str | None) -> list[Layer]:
 def _is_policy(path: str) -> bool:
     parts = path.split("/")
     if path == f"{OVERLAY}/{WAIVERS}":
+        return True
+    if parts[:2] == [OVERLAY, MEMORY]:
         return True
     return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in DATA_DIRECTORIES
 

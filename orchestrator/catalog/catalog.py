@@ -19,6 +19,7 @@ from orchestrator.catalog.data_file_layers import (
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.languages import LANGUAGES_FILE, LanguagesFile
 from orchestrator.catalog.mcp_servers import McpFile
+from orchestrator.catalog.memory_files import Dismissal, Preference, read_memory
 from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lowered_prices
 from orchestrator.catalog.rubrics import load_rubric
@@ -35,7 +36,7 @@ from orchestrator.catalog.unknown_name_checks import (
 from orchestrator.catalog.verdict_policy import VerdictPolicy, WaiverFile
 from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import read_yaml
-from orchestrator.data_directories import WAIVERS
+from orchestrator.data_directories import MEMORY, WAIVERS
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec
 from orchestrator.errors import ConfigError
@@ -143,6 +144,7 @@ def _load(
         return None
     merged = [settings, policy, verdict, guards, prices, mcp, languages]
     files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(MERGED, merged, strict=True)}}
+    files[VERDICT], memory = _apart(verdict[1])
     whole_agents, whole_skills, whole_rubrics = _whole(agents), _whole(skills), _whole(rubrics)
     return Catalog(
         agents=_with_overrides(whole_agents, settings[1]),
@@ -156,7 +158,7 @@ def _load(
         prices=prices[1].prices,
         mcp=mcp[1],
         languages=languages[1],
-        digests=_digests(whole_agents, whole_skills, whole_rubrics, files),
+        digests=_digests(whole_agents, whole_skills, whole_rubrics, {**files, **memory}),
     )
 
 
@@ -179,7 +181,18 @@ def _check_verdict_policy(
             waivers += read_yaml(WaiverFile, file.data, file.display_path).waivers
         except ConfigError as error:
             errors.append(error)
-    return node, replace(policy, waivers=waivers)
+    return node, replace(policy, waivers=(*waivers, *read_memory(layers, errors)))
+
+
+def _apart(policy: VerdictPolicy) -> tuple[VerdictPolicy, Mapping[str, Struct]]:
+    """The policy without the repository's memory, and that; each has a digest of its own.
+
+    What a person remembers does not make an earlier review one of another policy.
+    """
+    remembered = [one for one in policy.waivers if isinstance(one, Dismissal | Preference)]
+    rest = tuple(one for one in policy.waivers if one not in remembered)
+    memory = WaiverFile(waivers=tuple(remembered))
+    return replace(policy, waivers=rest), {MEMORY: memory} if remembered else {}
 
 
 def _digests(

@@ -11,7 +11,13 @@ from msgspec import Struct
 
 from orchestrator.catalog.yaml_parsing import Node, merge_nodes
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, read_yaml
-from orchestrator.data_directories import DATA_DIRECTORIES, STATE_DIRECTORY, data_root
+from orchestrator.data_directories import (
+    DATA_DIRECTORIES,
+    MEMORY,
+    MEMORY_FILES,
+    STATE_DIRECTORY,
+    data_root,
+)
 from orchestrator.errors import ConfigError
 
 T = TypeVar("T", bound=Struct)
@@ -137,6 +143,8 @@ def _allowed_instead(path: str, layer: Layer, config: set[str], directories: set
     top = name.parts[0]
     if len(name.parts) == 1 or top == STATE_DIRECTORY:
         return ""
+    if top == MEMORY:
+        return "" if path in MEMORY_FILES else ", ".join(MEMORY_FILES)
     if top == "skills_catalog":
         # A skill's directory may hold more than its SKILL.md, as the format's specification says.
         has_skill = len(name.parts) > 2 and f"{top}/{name.parts[1]}/SKILL.md" in layer.files

@@ -16,6 +16,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "F3 --why 'Run by hand only.' --by security-team",
         "security.subprocess-shell --path 'tools/**' --why Safe",
     ),
+    "diffcourt dismiss": (
+        "F3 --reason 'The list is never empty.' --by dana",
+        "F3 --scope path --until 2027-06-30 --reason 'Goes away with the old parser.'",
+    ),
     "diffcourt override": (
         "latest --reason 'The old client is gone on Monday.'",
         "latest --verdict block --reason 'Breaks an import.'",

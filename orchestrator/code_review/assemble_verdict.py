@@ -111,6 +111,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         guards=rulings(state.journal),
         usage=_usage(state),
         waivers=synthesis.waivers,
+        memory=synthesis.memory,
         artifacts=_artifacts(state),
         guidance=tuple(one.to_entry() for one in state.workspace.guidance),
         provenance=_provenance(state),

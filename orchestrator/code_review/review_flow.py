@@ -25,8 +25,11 @@ from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, reading_depth, waivers
 from orchestrator.code_review.findings.carried_findings import place_claims, settled_by, targets_of
+from orchestrator.code_review.findings.dismissals import place_dismissals, reported_paths
 from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
+from orchestrator.code_review.findings.finding_context import add_contexts
 from orchestrator.code_review.findings.measured_criteria import score_measured
+from orchestrator.code_review.findings.memory_uses import describe_memory
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import Iteration, Stop, decide
@@ -139,7 +142,9 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     Args:
         ids: fingerprint → the id that a finding keeps.
     """
-    calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
+    calls, team = state.calls(), state.team()
+    reported = reported_paths(calls, team, state.carried)
+    policy = await place_dismissals(state.workspace, state.catalog.verdict_policy, reported)
     found = await build_findings(
         state.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
     )
@@ -148,10 +153,13 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     )
     day = await waivers.run_day(policy, state.journal)
     paths = await state.workspace.contents.paths("head") if policy.waivers else ()
+    findings = await add_contexts(state.workspace, found.findings)
+    findings = waivers.apply_waivers(findings, policy, day)
     state.synthesis = replace(
         found,
-        findings=waivers.apply_waivers(found.findings, policy, day),
-        waivers=waivers.describe_waivers(found.findings, policy, paths, day),
+        findings=findings,
+        waivers=waivers.describe_waivers(findings, policy, paths, day),
+        memory=describe_memory(findings, policy, paths, day),
         checked=checked,
         skipped=reading_depth.add_unread(
             examined_files.list_skipped(

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from orchestrator.app.waiver_files import NAME, make_finding_waiver, render_waiver
+from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, make_dismissal, render_dismissal
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting.comment_commands import (
@@ -237,16 +237,17 @@ def _describe_unknown(command: Command, found: list[Finding], verdict: Verdict) 
 
 
 def _describe_dismissal(finding: Finding, by: str, reason: str) -> str:
-    entry = render_waiver(make_finding_waiver(finding, reason, by))
+    made = Reason(why=reason, by=by, recorded_by=by)
+    entry = render_dismissal(make_dismissal(finding, made), finding)
     how = (
         "It counts no more in this pull request, also after a push. Delete or edit the command "
-        f"to take it back. For good, add this to {code(NAME)} in the base branch:"
+        f"to take it back. For good, add this to {code(DISMISSAL_FILE.name)} in the base branch:"
     )
     return "\n\n".join(
         [
             f"Dismissed by {code(by)}: {name_finding(finding)}",
             f"> {plain(reason)}",
             how,
-            code_block(["waivers:", *entry.splitlines()], "yaml"),
+            code_block([f"{DISMISSAL_FILE.key}:", *entry.splitlines()], "yaml"),
         ]
     )

@@ -21,6 +21,7 @@ def render_details(page: Page, verdict: Verdict) -> list[list[str]]:
         _render_escalations(page, verdict),
         _render_iterations(page, verdict),
         _render_guidance(page, verdict),
+        _render_memory(page, verdict),
         _render_guards(page, verdict),
         _render_stop(page, verdict),
         _render_usage(page, verdict),
@@ -132,6 +133,17 @@ def _render_guidance(page: Page, verdict: Verdict) -> list[str]:
         text += f"; {one.why_not}" if one.why_not else ""
         lines += page.wrap(escape_line(text), first="  ", rest="    ", limit=page.cut(3))
     return lines
+
+
+def _render_memory(page: Page, verdict: Verdict) -> list[str]:
+    """The entries of the repository's memory that did something; empty without any."""
+    texts = [
+        f"{use.file}: {use.entry}: {use.effect} {', '.join(use.findings)}".rstrip()
+        + (f"; {use.why}" if use.why else "")
+        + (f" ({use.by})" if use.by else "")
+        for use in verdict.memory
+    ]
+    return page.section("Memory, as of base", texts, rest="    ")
 
 
 def _render_guards(page: Page, verdict: Verdict) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from msgspec import to_builtins
 
-from orchestrator.catalog.verdict_policy import WaiverFile
+from orchestrator.catalog.memory_files import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -313,7 +313,7 @@ def test_a_dismissed_finding_counts_no_more_until_the_command_is_taken_back(
     assert outputs(job)["command"] == "dismiss"
     text = answers(server)[-1]
     entry = text.partition("```yaml\n")[2].partition("```")[0]
-    (waiver,) = read_yaml(WaiverFile, entry.encode(), "waivers").waivers
+    (waiver,) = read_yaml(DismissalFile, entry.encode(), "dismissed").dismissed
     assert (waiver.fingerprint, waiver.by, waiver.why) == (ID, "alice", "Run by *hand* @all")
     assert "@all" not in text.partition("```yaml")[0]
 

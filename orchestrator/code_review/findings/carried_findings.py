@@ -30,14 +30,13 @@ from orchestrator.code_review.findings.merging import (
     at_place_of,
     report_order,
 )
-from orchestrator.code_review.findings.previous_review import passed_review
+from orchestrator.code_review.findings.previous_review import passed_review, policy_digest
 from orchestrator.code_review.findings.quote_location import find_quote
 from orchestrator.code_review.findings.settled_places import SettledPlaces, settled_places
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
 from orchestrator.code_review.verdict.opinions import Objection, Reported
 from orchestrator.code_review.verdict.previous import PassedReview
-from orchestrator.engine.canonical_json import digest
 
 MAX_CLAIMS = 200
 """Findings that are carried over, the most severe; a review has far fewer."""
@@ -113,6 +112,7 @@ def _bounded(claim: Finding) -> Finding:
         confirmed_by=_bounded_names(claim.confirmed_by),
         objections=tuple(map(_bounded_objection, claim.objections[:MAX_LISTED])),
         steps=(),
+        context=None,
     )
 
 
@@ -142,7 +142,7 @@ def settled_by(
     passed = handed.passed
     if passed is None or handed.settles_nothing:
         return None, handed.settles_nothing
-    if passed.policy != digest(dict(digests)):
+    if passed.policy != policy_digest(digests):
         return None, OTHER_POLICY
     return settled_places(change, passed.head, passed.read, handed.changed), ""
 
@@ -161,9 +161,9 @@ async def place_claims(
         words = min(by_agents, key=_severity_order) if on_analyzers and by_agents else None
         if on_analyzers and words is None:
             continue
-        finding: LocatedFinding | None = _as_located(claim, words)
+        finding: LocatedFinding | None = as_located(claim, words)
         if not on_analyzers:
-            finding = await _place_again(workspace, _as_located(claim))
+            finding = await _place_again(workspace, as_located(claim))
         if finding is None:
             continue
         author = words.by if words else (by_agents[0].by if by_agents else claim.reported_by[0])
@@ -228,7 +228,7 @@ def _severity_order(report: Reported) -> tuple[int, float]:
     return SEVERITIES.index(report.severity), -report.confidence
 
 
-def _as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
+def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
     """A verdict's finding as agents' findings are before they are merged.
 
     Args:

@@ -219,8 +219,7 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
             merged = by_weakness.setdefault(_weakness(finding), MergedFinding([], file))
         else:
             file.agents.append(report)
-            waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
-            indexes = [waived if waivers else counted]
+            indexes = [waived if matching_waivers(policy, finding) else counted]
             found = indexes[0].find(report)
             if found and report.carried and found.reports[0].carried:
                 found = None  # the earlier review has told them apart
@@ -250,8 +249,7 @@ def join_duplicates(
         return not merged.from_analyzer, -weighs, order, -finding.confidence
 
     def waived(merged: MergedFinding) -> bool:
-        finding = merged.finding
-        return bool(matching_waivers(policy, finding.rule, finding.fingerprint, finding.path))
+        return bool(matching_waivers(policy, merged.finding))
 
     for pair in pairs:
         found = [
@@ -312,14 +310,15 @@ def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
     weakness.
     """
     agents = [known for known in merged.reports if not known.from_analyzer]
-    return any(_quotes_same(known.finding, report.finding) for known in agents) and not any(
+    return any(quotes_same(known.finding, report.finding) for known in agents) and not any(
         (known.reporter == report.reporter and not known.carried)
         or names_other_weakness(known.finding, report.finding)
         for known in agents
     )
 
 
-def _quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
+def quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
+    """Whether one of two findings quotes, at the same lines, what the other does or more."""
     quotes = sorted((remove_white_space([each.quote]) for each in (first, second)), key=len)
     return overlaps(first, second) and quotes[0] in quotes[1]
 

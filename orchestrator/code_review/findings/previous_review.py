@@ -6,7 +6,7 @@ same change has the same verdict whatever was reviewed before.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from orchestrator.code_review.verdict.previous import (
     PreviousReview,
     SincePrevious,
 )
+from orchestrator.data_directories import MEMORY
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 
@@ -77,9 +78,14 @@ def passed_review(verdict: Verdict) -> PassedReview | None:
         if entry.read_by and all(hunk.read_by for hunk in entry.hunks)
     ]
     if verdict.status == "complete" and read:
-        policy = digest(dict(verdict.provenance.digests))
+        policy = policy_digest(verdict.provenance.digests)
         return PassedReview(verdict.change.head, verdict.change.base, policy, tuple(sorted(read)))
     return None if verdict.previous is None else verdict.previous.passed
+
+
+def policy_digest(digests: Mapping[str, str]) -> str:
+    """The digest of a policy, without what people dismissed: that changes no agent or rule."""
+    return digest({name: one for name, one in digests.items() if name != MEMORY})
 
 
 def _remember(finding: Finding) -> RememberedFinding:

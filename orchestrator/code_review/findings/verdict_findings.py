@@ -38,6 +38,7 @@ from orchestrator.code_review.findings.settled_places import limit_responses, se
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
+from orchestrator.code_review.verdict.memory_use import MemoryUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 from orchestrator.code_review.verdict.waiver_use import WaiverUse
 
@@ -58,6 +59,7 @@ class Synthesis(Struct, frozen=True):
         targets: fingerprint → what a response to the finding must know of it.
         notes: (iteration, agent) → what in its report does not count, and why.
         waivers: what became of those in base.
+        memory: what the entries of the repository's memory did.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -69,6 +71,7 @@ class Synthesis(Struct, frozen=True):
     targets: Mapping[str, Target] = field(default_factory=dict)
     notes: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
     waivers: tuple[WaiverUse, ...] = ()
+    memory: tuple[MemoryUse, ...] = ()
 
 
 async def build_findings(

@@ -1,4 +1,7 @@
-"""Waivers: findings that a person has accepted in the policy of base are marked, not dropped."""
+"""Waivers: findings that a person has accepted in the policy of base are marked, not dropped.
+
+A dismissal and a preference of the repository's memory are waivers that know more.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -7,12 +10,16 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_file_layers import Layer, locate_text
+from orchestrator.catalog.memory_files import Dismissal, Preference
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal, why_reopened
 from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.code_review.verdict.decision import matches
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.code_review.verdict.waiver_use import WaiverState, WaiverUse
-from orchestrator.data_directories import WAIVERS
+from orchestrator.data_directories import DISMISSED, PREFERENCES, WAIVERS
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import ConfigError
@@ -23,8 +30,9 @@ def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Lay
     for waiver in policy.waivers:
         rule = waiver.rule
         if rule is not None and rule not in rules.rules and not rule.startswith(IMPORTED):
-            file, line = locate_text(sources, WAIVERS, rule)
-            place = (file, line) if line else locate_text(sources, VERDICT, rule)
+            files = [WAIVERS, DISMISSED, PREFERENCES, VERDICT]
+            places = [locate_text(sources, file, rule) for file in files]
+            place = next((place for place in places if place[1]), places[-1])
             raise ConfigError(
                 f"waivers: there is no rule {rule}; docs/findings.md lists them", *place
             )
@@ -43,18 +51,31 @@ async def run_day(policy: VerdictPolicy, journal: Journal) -> str:
 
 
 def matching_waivers(
-    policy: VerdictPolicy, rule: str, fingerprint: str, path: str
+    policy: VerdictPolicy, finding: LocatedFinding | Finding
 ) -> tuple[Waiver, ...]:
     """The waivers that match a finding, expired ones included."""
     return tuple(
         waiver
         for waiver in policy.waivers
-        if (waiver.rule == rule or waiver.fingerprint == fingerprint)
-        and any(matches(path, pattern) for pattern in waiver.paths)
+        if not lowers(waiver) and matches_finding(waiver, finding)
     )
 
 
-def _has_expired(waiver: Waiver, day: str) -> bool:
+def lowers(waiver: Waiver) -> bool:
+    """Whether it makes findings weigh less, and waives none."""
+    return isinstance(waiver, Preference) and waiver.severity != "off"
+
+
+def matches_finding(waiver: Waiver, finding: LocatedFinding | Finding) -> bool:
+    """Whether a waiver is of a finding."""
+    if isinstance(waiver, PlacedDismissal):
+        return waiver.means(finding)
+    named = waiver.rule == finding.rule or waiver.fingerprint == finding.fingerprint
+    return named and any(matches(finding.path, pattern) for pattern in waiver.paths)
+
+
+def has_expired(waiver: Waiver, day: str) -> bool:
+    """Whether its last day is before a day, YYYY-MM-DD."""
     return waiver.until is not None and day > waiver.until.isoformat()
 
 
@@ -63,27 +84,25 @@ def describe_waivers(
 ) -> tuple[WaiverUse, ...]:
     """What became of the waivers: used, expired, or without any file that they could apply to.
 
-    The rest is not listed: a finding that is not of this change may still be there.
+    The rest is not listed: a finding that is not of this change may still be there. What the
+    repository remembers is listed apart.
 
     Args:
         paths: every file of head.
         day: YYYY-MM-DD, the day the run began on.
     """
-    found = list(findings)
-    every = list(paths)
+    found, every = list(findings), list(paths)
     uses: list[WaiverUse] = []
     for waiver in policy.waivers:
-        matched = tuple(
-            finding.id
-            for finding in found
-            if waiver in matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
-        )
+        if isinstance(waiver, Dismissal | Preference):
+            continue
+        matched = tuple(one.id for one in found if matches_finding(waiver, one))
         state: WaiverState
-        if _has_expired(waiver, day):
+        if has_expired(waiver, day):
             state = "expired"
         elif matched:
             state = "used"
-        elif not any(matches(path, pattern) for path in every for pattern in waiver.paths):
+        elif not applies_to_any(waiver, every):
             state = "unmatched"
         else:
             continue
@@ -101,6 +120,11 @@ def describe_waivers(
     return tuple(uses)
 
 
+def applies_to_any(waiver: Waiver, paths: Iterable[str]) -> bool:
+    """Whether a waiver can apply to one of these files."""
+    return any(matches(path, pattern) for path in paths for pattern in waiver.paths)
+
+
 def apply_waivers(
     findings: Iterable[Finding], policy: VerdictPolicy, day: str
 ) -> tuple[Finding, ...]:
@@ -113,8 +137,13 @@ def apply_waivers(
 
 
 def _apply_waivers(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
-    waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
-    valid = [waiver for waiver in waivers if not _has_expired(waiver, day)]
+    waivers = matching_waivers(policy, finding)
+    valid = [waiver for waiver in waivers if not has_expired(waiver, day)]
+    dismissals = [waiver for waiver in valid if isinstance(waiver, PlacedDismissal)]
+    if dismissals and dismissals == valid and (why := why_reopened(finding, dismissals)):
+        last = dismissals[-1]
+        said = f"{last.who or 'a person'} dismissed it{f' on {last.on}' if last.on else ''}"
+        return replace(finding, waiver=f"{said} ({last.why}), and it is open again: {why}")
     for waiver in valid:
         if waiver.by or finding.severity != "critical":
             by = f" ({waiver.by})" if waiver.by else ""
@@ -125,4 +154,22 @@ def _apply_waivers(finding: Finding, policy: VerdictPolicy, day: str) -> Finding
     if waivers:
         ended = f"its waiver held until {waivers[0].until} ({waivers[0].why})"
         return replace(finding, waiver=ended)
+    return _lower(finding, policy, day)
+
+
+def _lower(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
+    """The finding as severe as people want its rule to be at most; critical only by name."""
+    for waiver in policy.waivers:
+        if not isinstance(waiver, Preference) or waiver.severity == "off":
+            continue
+        if has_expired(waiver, day) or not matches_finding(waiver, finding):
+            continue
+        if SEVERITIES.index(finding.severity) >= SEVERITIES.index(waiver.severity):
+            continue
+        if waiver.by or finding.severity != "critical":
+            by = f" ({waiver.by})" if waiver.by else ""
+            why = f"{waiver.severity} instead of {finding.severity}: {waiver.why}{by}"
+            return replace(finding, severity=waiver.severity, waiver=why)
+        unnamed = f"still critical: to lower that takes a person's name, as by: ({waiver.why})"
+        return replace(finding, waiver=unnamed)
     return finding

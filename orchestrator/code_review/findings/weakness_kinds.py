@@ -47,6 +47,11 @@ def names_other_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
     return bool(kinds and others and not kinds & others)
 
 
+def names_same_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
+    """Whether two findings name weaknesses of the same kind."""
+    return bool(_kinds(one) & _kinds(other))
+
+
 def _kinds(finding: LocatedFinding) -> set[str | int]:
     """The kinds of its weakness numbers; where it has none, those that its rule or title names."""
     if finding.cwe:

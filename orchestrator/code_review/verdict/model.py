@@ -15,6 +15,7 @@ from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
+from orchestrator.code_review.verdict.memory_use import FindingContext, MemoryUse
 from orchestrator.code_review.verdict.opinions import Objection, Reported
 from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
 from orchestrator.code_review.verdict.waiver_use import Override, WaiverUse
@@ -126,9 +127,13 @@ class Finding(Strict, frozen=True, kw_only=True):
     fix: Annotated[Fix | None, Meta(description="a patch for it; null: there is none")] = None
     reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
     state: Literal["open", "waived", "rejected"] = "open"
-    waiver: Annotated[str, Meta(description="why a person accepted it, or that this has ended")] = (
-        ""
-    )
+    waiver: Annotated[
+        str,
+        Meta(description="why a person accepted it or wants it to weigh less, or why no longer"),
+    ] = ""
+    context: Annotated[
+        FindingContext | None, Meta(description="the lines around it; null where none are readable")
+    ] = None
     because_of: Annotated[
         Cause | None, Meta(description="for a finding outside the lines that the change adds")
     ] = None
@@ -438,6 +443,10 @@ class Verdict(Strict, frozen=True, kw_only=True):
     waivers: Annotated[
         tuple[WaiverUse, ...],
         Meta(description="waivers that were used, have expired, or can apply to nothing"),
+    ] = ()
+    memory: Annotated[
+        tuple[MemoryUse, ...],
+        Meta(description="entries of the repository's memory that did something in this review"),
     ] = ()
     override: Annotated[
         Override | None, Meta(description="a person decided otherwise; verdict stays as computed")

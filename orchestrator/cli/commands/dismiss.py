@@ -1,0 +1,57 @@
+"""``diffcourt dismiss``: have a finding remembered as dismissed, with who, why and until when."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Dismiss a finding of a run (F3, or its fingerprint): append it to\n"
+        ".diffcourt/memory/dismissed.yaml in the work tree. It counts once it is in the base\n"
+        "branch: the finding does not come back in other words while the code around it stays\n"
+        "as it is."
+    )
+    parser.add_argument(
+        "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
+    )
+    parser.add_argument(
+        "--reason", type=name_of("a reason"), required=True, metavar="TEXT", help="why"
+    )
+    parser.add_argument(
+        "--scope",
+        choices=("finding", "rule", "path"),
+        default="finding",
+        help="this finding; all of its rule; or those of its rule in its file; default: finding",
+    )
+    parser.add_argument("--until", default="", metavar="DATE", help="its last day, as 2027-06-30")
+    parser.add_argument(
+        "--by",
+        default="",
+        metavar="NAME",
+        help="the person who answers for it; a critical finding needs one",
+    )
+    parser.add_argument(
+        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
+    )
+    add_repo(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Append the dismissal and print it."""
+    from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, add_dismissal, dismissal_of
+    from orchestrator.app.stored_runs import load_verdict
+
+    reason = Reason(why=args.reason, by=args.by, until=args.until, scope=args.scope)
+    verdict = load_verdict(args.repo, args.run_id)
+    dismissal, entry = dismissal_of(verdict, args.finding, reason)
+    add_dismissal(args.repo, dismissal, entry)
+    counts = f"Added to {DISMISSAL_FILE.name}; it counts once it is in the base branch.\n"
+    emit(f"{entry}{counts}", sys.stdout)
+    return EXIT_OK

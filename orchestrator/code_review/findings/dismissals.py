@@ -1,0 +1,181 @@
+"""Dismissals: a finding that a person dismissed is known again in other words, at its place.
+
+It stays dismissed while what it stands in is the same. Where this change alters that, leads
+something new to it, or proves it to be worse, it is open once more and says why.
+See docs/decisions/0017.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec.structs import asdict, replace
+
+from orchestrator.catalog.memory_files import Dismissal, DismissedFinding
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.code_review.findings.agent_reports import read_reports
+from orchestrator.code_review.findings.carried_findings import as_located
+from orchestrator.code_review.findings.citations import read_lines
+from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.finding_context import Block, find_block
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.merging import (
+    FindingReport,
+    default_rule,
+    overlaps,
+    quotes_same,
+    same_rule_or_title,
+)
+from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal
+from orchestrator.code_review.findings.quote_location import find_quote
+from orchestrator.code_review.findings.weakness_kinds import (
+    names_other_weakness,
+    names_same_weakness,
+)
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.model import Finding
+
+MORE_LINES = 5
+"""How many more lines than what was dismissed a claim may quote that only its place tells."""
+
+
+def reported_paths(
+    calls: Iterable[Call], team: Iterable[Work], carried: Iterable[FindingReport]
+) -> frozenset[str]:
+    """The paths in which analyzers, agents and an earlier review report findings."""
+    found = {finding.path for call in calls for finding in call.result.findings}
+    found |= {report.finding.path for report in carried}
+    for report in read_reports(team):
+        for claim in report.form.findings:
+            found |= {claim.path, claim.path.removeprefix("./"), claim.path.removeprefix("b/")}
+    return frozenset(found)
+
+
+async def place_dismissals(
+    workspace: ReviewWorkspace, policy: VerdictPolicy, reported: Collection[str]
+) -> VerdictPolicy:
+    """The policy with each dismissal at the lines where what it is about stands now.
+
+    Args:
+        reported: the paths that analyzers and agents report findings in.
+    """
+    if not any(isinstance(one, Dismissal) and one.about for one in policy.waivers):
+        return policy
+    renamed = {f.old_path: f.path for f in workspace.change.files if f.old_path}
+    known = {*reported, *workspace.files, *renamed}
+    waivers = [
+        await _place(workspace, one, one.about, renamed, known)
+        if isinstance(one, Dismissal) and one.about
+        else one
+        for one in policy.waivers
+    ]
+    return replace(policy, waivers=tuple(waivers))
+
+
+async def _place(
+    workspace: ReviewWorkspace,
+    dismissal: Dismissal,
+    about: DismissedFinding,
+    renamed: Mapping[str, str],
+    known: Collection[str],
+) -> Dismissal:
+    """One dismissal at the lines of this change that it is about, where there are any."""
+    path = about.path if about.side == "base" else renamed.get(about.path, about.path)
+    placed = PlacedDismissal(
+        **asdict(dismissal), means=_Meaning(dismissal, about, None), added=workspace.added
+    )
+    if path not in known:
+        return placed
+    place = _choose_place(await read_lines(workspace, about.side, path), about)
+    if place is None:
+        return placed
+    start, end, block = place
+    at = LocatedFinding(
+        fingerprint=dismissal.fingerprint or "",
+        rule=about.rule,
+        severity=about.severity,
+        category=about.category,
+        cwe=about.cwe,
+        confidence=1.0,
+        title=about.title,
+        path=path,
+        side=about.side,
+        start_line=start,
+        end_line=end,
+        quote=about.quote,
+    )
+    file = workspace.files.get(path)
+    before = await read_lines(workspace, "base", (file and file.old_path) or path)
+    in_base = frozenset(
+        find_block(before, *found).digest for found in find_quote(before, about.quote)
+    )
+    means = _Meaning(dismissal, about, at)
+    return replace(placed, means=means, path=path, now=block, in_base=in_base)
+
+
+def _choose_place(lines: Sequence[str], about: DismissedFinding) -> tuple[int, int, Block] | None:
+    """Where a dismissed finding stands: of equal quotations, the one in what it stood in."""
+    found = [
+        (start, end, find_block(lines, start, end))
+        for start, end in (find_quote(lines, about.quote) if about.quote else [])
+    ]
+    same = [place for place in found if place[2].digest == about.context]
+    same = same or [place for place in found if place[2].scope == about.scope]
+    same = same or (found if len(found) == 1 else [])
+    return min(same, key=lambda place: abs(place[0] - about.line), default=None)
+
+
+class _Meaning:
+    """Tells whether a finding is the one that was dismissed."""
+
+    def __init__(
+        self, dismissal: Dismissal, about: DismissedFinding, at: LocatedFinding | None
+    ) -> None:
+        self._dismissal, self._about, self._at = dismissal, about, at
+
+    def __call__(self, finding: LocatedFinding | Finding) -> bool:
+        names = {finding.fingerprint}
+        if isinstance(finding, Finding):
+            names.add(finding.identity)
+            analyzed = finding.standing == "proved" or any(one.proved for one in finding.reports)
+            claim = replace(as_located(finding), severity=_worst(finding))
+        else:
+            analyzed, claim = False, finding
+        if self._dismissal.fingerprint in names:
+            return self._at is None or not self._about.quote or overlaps(self._at, claim)
+        if self._at is None or not overlaps(self._at, claim):
+            return False
+        return self._same_proof(claim) if analyzed else self._same_claim(self._at, claim)
+
+    def _same_proof(self, claim: LocatedFinding) -> bool:
+        """Whether an analyzer's finding is of the rule or the weakness that was dismissed."""
+        about = self._about
+        return claim.rule == about.rule or bool(claim.cwe and claim.cwe[:1] == about.cwe[:1])
+
+    def _same_claim(self, at: LocatedFinding, claim: LocatedFinding) -> bool:
+        """Whether an agent means what was dismissed, in whatever words.
+
+        Where neither rule, weakness nor words say so, its place does: then it is no more severe
+        than what was dismissed, or below high, names no weakness of another kind, and does not
+        quote much more.
+        """
+        if names_other_weakness(at, claim):
+            return False
+        if names_same_weakness(at, claim) or same_rule_or_title(at, claim):
+            return True
+        if "docs" in {at.category, claim.category} and at.category != claim.category:
+            return False
+        more = claim.end_line - claim.start_line - (at.end_line - at.start_line)
+        worse = claim.severity in SEVERE and _is_worse(claim.severity, at.severity)
+        unnamed = {default_rule(at.category), default_rule(claim.category)}
+        own_rules = {at.rule, claim.rule} - unnamed
+        return quotes_same(at, claim) and more <= MORE_LINES and not worse and len(own_rules) < 2
+
+
+def _worst(finding: Finding) -> Severity:
+    """The severity of the most severe report of a finding."""
+    said = [finding.severity, *(report.severity for report in finding.reports)]
+    return min(said, key=SEVERITIES.index)
+
+
+def _is_worse(severity: Severity, known: Severity) -> bool:
+    return SEVERITIES.index(severity) < SEVERITIES.index(known)

@@ -1,0 +1,205 @@
+"""What a finding stands in: its function or the lines around it, and what leads to it.
+
+Indentation tells a function's lines apart in any language, near enough: what is taken for context
+only decides whether a person is asked about a dismissed finding again.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.findings.citations import read_lines
+from orchestrator.code_review.findings.new_findings import remove_white_space
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.memory_use import FindingContext
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.engine.canonical_json import digest
+
+NEAR = 10
+"""Lines above and below a finding that stands in no function, up to the next blank line."""
+
+MAX_BLOCK = 200
+"""Lines above and below a finding that are of its function at most."""
+
+MAX_SCOPE = 120
+"""Characters of a function's first line that are kept."""
+
+_CONTROL = re.compile(
+    r"\s*[})]?\s*(?:if|elif|else|for|foreach|while|do|switch|case|default|match|try|except|catch|"
+    r"finally|with|using|loop|unless|until|begin|rescue|ensure|select|lock|return|await|yield)\b"
+)
+_TYPE = re.compile(r"\b(?:class|struct|interface|namespace|enum|trait|impl|module|package)\b")
+_DEFINES = re.compile(r"\b(?:def|fn|func|function|fun|sub|proc|method|constructor)\b")
+_OPENS = re.compile(r"\)[^()]*[{:]\s*$|=>\s*\{\s*$")
+_CLOSES = re.compile(r"\s*(?:[{}\])]|end\b)")
+_ABOVE = re.compile(r"\s*(?:@|#\[|\[)")
+_COMMENT = re.compile(r"\s*(?:#(?:\s|$)|//|--\s)")
+_NAME = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:<[^<>()]*>)?\s*\(")
+_ASSIGNED = re.compile(r"\b(?:const|let|var|val)\s+([A-Za-z_$][\w$]*)\s*=")
+
+
+class Block(Struct, frozen=True):
+    """The lines of a function, or around a finding that is in none.
+
+    Attributes:
+        start, end: 1-based and inclusive.
+        scope: the function's first line; empty without one.
+        digest: of its text without white space and lines of comment; 16 hex digits.
+    """
+
+    start: int
+    end: int
+    scope: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The function's name; empty where none is found."""
+        names = [name for name in _NAME.findall(self.scope) if not _DEFINES.fullmatch(name)]
+        assigned = _ASSIGNED.search(self.scope)
+        return assigned[1] if assigned else next(iter(names), "")
+
+
+def find_block(lines: Sequence[str], start: int, end: int) -> Block:
+    """What lines of a file stand in.
+
+    Args:
+        start, end: 1-based and inclusive, of lines that the file has.
+    """
+    header = _find_header(lines, start)
+    if header is None:
+        first, last = _paragraph(lines, start, end)
+    else:
+        first, last = _function(lines, header, end)
+        first, last = max(first, start - MAX_BLOCK), min(last, end + MAX_BLOCK)
+    code = [line for line in lines[first - 1 : last] if not _COMMENT.match(line)]
+    scope = lines[header - 1].strip()[:MAX_SCOPE] if header else ""
+    return Block(first, last, scope, digest([remove_white_space(code)])[:16])
+
+
+def _find_header(lines: Sequence[str], start: int) -> int | None:
+    """The first line of the function around a line, or of one that begins there."""
+    if _is_header(lines[start - 1]):
+        return start
+    indent, opened = _indent(lines[start - 1]), False
+    for number in range(start - 1, max(0, start - 1 - MAX_BLOCK), -1):
+        text = lines[number - 1]
+        if not text.strip():
+            continue
+        if _indent(text) < indent or (opened and _indent(text) == indent):
+            indent, opened = _indent(text), text.strip() == "{"
+            if opened:
+                continue
+            if _is_header(text):
+                return _signature_start(lines, number)
+            if indent == 0:
+                return None
+    return None
+
+
+def _is_header(text: str) -> bool:
+    if _CONTROL.match(text) or _COMMENT.match(text):
+        return False
+    near = text.rstrip()[-MAX_SCOPE:]
+    opens = _OPENS.search(near) and not _TYPE.search(near)
+    return bool(opens or _DEFINES.search(text[: 2 * MAX_SCOPE]))
+
+
+def _signature_start(lines: Sequence[str], number: int) -> int:
+    """The first line of a signature of several lines, the last of which closes its brackets."""
+    text = lines[number - 1]
+    if not text.lstrip().startswith(")"):
+        return number
+    for above in range(number - 1, max(0, number - NEAR * 5), -1):
+        line = lines[above - 1]
+        if line.strip() and _indent(line) <= _indent(text):
+            return above
+    return number
+
+
+def _function(lines: Sequence[str], header: int, end: int) -> tuple[int, int]:
+    """A function's first line, with decorators and attributes, and its last."""
+    indent, first = _indent(lines[header - 1]), header
+    while first > 1 and _ABOVE.match(lines[first - 2]) and _indent(lines[first - 2]) == indent:
+        first -= 1
+    last = header
+    for number in range(header + 1, len(lines) + 1):
+        text = lines[number - 1]
+        if text.strip():
+            inside = _indent(text) > indent
+            if not inside and not (_indent(text) == indent and _CLOSES.match(text)):
+                break
+            last = number
+    return first, max(last, end)
+
+
+def _paragraph(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    first, last = start, min(end, len(lines))
+    while first > max(1, start - NEAR) and lines[first - 2].strip():
+        first -= 1
+    while last < min(len(lines), end + NEAR) and lines[last].strip():
+        last += 1
+    return first, last
+
+
+def _indent(text: str) -> int:
+    wide = text.expandtabs(4)
+    return len(wide) - len(wide.lstrip())
+
+
+async def add_contexts(
+    workspace: ReviewWorkspace, findings: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    """The findings with what each stands in, where its file can be read."""
+    files: dict[tuple[SideName, str], list[str]] = {}
+
+    async def read(side: SideName, path: str) -> list[str]:
+        if (side, path) not in files:
+            files[side, path] = await read_lines(workspace, side, path)
+        return files[side, path]
+
+    found: list[Finding] = []
+    for finding in findings:
+        lines = await read(finding.evidence.side, finding.path)
+        if not 1 <= finding.start_line <= finding.end_line <= len(lines):
+            found.append(finding)
+            continue
+        block = find_block(lines, finding.start_line, finding.end_line)
+        flow = [
+            [path, remove_white_space((await read(side, path))[line - 1 : line])]
+            for side, path, line in leads_to(finding, block)
+        ]
+        context = FindingContext(
+            lines=block.digest,
+            flow=digest(sorted(flow))[:16] if flow else "",
+            scope=block.scope,
+            start_line=block.start,
+            end_line=block.end,
+        )
+        found.append(replace(finding, context=context))
+    return tuple(found)
+
+
+def leads_to(finding: Finding, block: Block) -> list[tuple[SideName, str, int]]:
+    """Side, path and line of what leads to a finding from outside of its block.
+
+    That is the way of a value that an analyzer followed, and of causes that agents name, a line
+    that calls the function: any other line could be named.
+    """
+    places: list[tuple[SideName, str, int]] = [
+        ("head", step.path, step.line) for step in finding.steps
+    ]
+    cause = finding.because_of
+    if cause is not None:
+        calls = block.name and re.search(rf"\b{re.escape(block.name)}\s*\(", finding.cause_quote)
+        if calls or finding.standing == "proved":
+            places.append(("base" if cause.removed else "head", cause.path, cause.line))
+    return [
+        (side, path, line)
+        for side, path, line in dict.fromkeys(places)
+        if (side, path) != (finding.evidence.side, finding.path)
+        or not block.start <= line <= block.end
+    ]

@@ -1,0 +1,80 @@
+"""A dismissal as it holds of one change, and why a finding that it matches is open all the same."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from orchestrator.catalog.memory_files import Dismissal
+from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.findings.finding_context import Block, leads_to
+from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.verdict.memory_use import FindingContext
+from orchestrator.code_review.verdict.model import Finding
+
+
+class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
+    """A dismissal of a finding, with where that stands in a change.
+
+    Attributes:
+        means: whether a finding is the one that was dismissed.
+        added: path in head → the lines that the change adds.
+        path: its file in head, which may have been renamed; empty where it is not placed.
+        now: what it stands in now; None where it is not placed.
+        in_base: digests of what the same text stands in in base.
+    """
+
+    means: Callable[[LocatedFinding | Finding], bool]
+    added: Callable[[str], frozenset[int]]
+    path: str = ""
+    now: Block | None = None
+    in_base: frozenset[str] = frozenset()
+
+    @property
+    def has_moved_on(self) -> bool:
+        """Whether the change alters what the finding stands in, since it was dismissed."""
+        known = self.about.context if self.about else ""
+        if not known or self.now is None:
+            return False
+        return self.now.digest != known and self.now.digest not in self.in_base
+
+
+def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str:
+    """Why a finding is open though it was dismissed; empty where it stays dismissed.
+
+    Args:
+        dismissals: all of it that hold today, at least one.
+    """
+    abouts, last = [one.about for one in dismissals if one.about], dismissals[-1]
+    context = finding.context
+    if context is not None and context.flow not in {"", *(one.flow for one in abouts)}:
+        for way in _new_ways(finding, context, last):
+            return way
+    if last.now is not None and all(one.has_moved_on for one in dismissals):
+        return _describe_change(last, last.now)
+    known = min((one.severity for one in abouts), key=SEVERITIES.index)
+    proved = finding.standing == "proved"
+    if SEVERITIES.index(finding.severity) < SEVERITIES.index(known) and (
+        proved or finding.severity == "critical"
+    ):
+        who = "an analyzer proves" if proved else "agents report"
+        return f"{who} it as {finding.severity}, and it was dismissed as {known}"
+    return ""
+
+
+def _describe_change(dismissal: PlacedDismissal, block: Block) -> str:
+    """What the change does to the lines that a finding stands in."""
+    what = f"the function around it ({block.scope})" if block.scope else "the lines around it"
+    added = dismissal.added(dismissal.path)
+    lines = [number for number in range(block.start, block.end + 1) if number in added]
+    at = f"{dismissal.path}:{lines[0]}" if lines else f"{dismissal.path}:{block.start}"
+    return f"{what} changed since, {'first at' if lines else 'where lines are gone, at'} {at}"
+
+
+def _new_ways(
+    finding: Finding, context: FindingContext, dismissal: PlacedDismissal
+) -> Iterator[str]:
+    """What of the change leads to a finding from outside of its function."""
+    block = Block(context.start_line, context.end_line, context.scope, context.lines)
+    for side, path, line in leads_to(finding, block):
+        if side == "base":
+            yield f"{path}:{line}, which the change removes, leads to it"
+        elif line in dismissal.added(path):
+            yield f"{path}:{line}, which the change adds, leads to it"
