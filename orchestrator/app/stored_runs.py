@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -91,13 +92,14 @@ async def _prune(
 
 
 def load_verdict(repo: Path | None, source: str) -> Verdict:
-    """The verdict of a file, where there is one of that name, else of a run.
+    """The verdict of a file, where there is one or the name can be no run's, else of a run.
 
     Raises:
-        InputError: the file holds no verdict, or the run has none yet.
+        InputError: the file cannot be read or holds no verdict, or the run has none yet.
         RunNotFound: there is neither a file nor a run of that name.
     """
-    if source != "latest" and Path(source).is_file():
+    named = os.sep in source or source.endswith(".json")
+    if source != "latest" and (named or Path(source).is_file()):
         return read_verdict(Path(source))
     verdict = show_run(repo, source).verdict
     if verdict is None:

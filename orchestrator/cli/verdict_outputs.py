@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -178,10 +179,16 @@ def append_outputs(values: Mapping[str, str], environment: Mapping[str, str]) ->
 
 
 def _append(name: str, variable: str, text: str) -> None:
-    """Append to a file that the runner made; one that is missing is not ours to make."""
+    """Append to a file that the runner made, all or nothing; one that is missing is not ours."""
+    size = None
     try:
-        with open(os.open(Path(name), os.O_WRONLY | os.O_APPEND), "w", encoding="utf-8") as file:
+        descriptor = os.open(Path(name), os.O_WRONLY | os.O_APPEND)
+        size = os.fstat(descriptor).st_size
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except (OSError, ValueError) as error:
+        if size is not None:
+            with suppress(OSError):  # a device has no size
+                os.truncate(name, size)
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise OutputError(f"cannot write {quote_path(name)} of {variable}: {why}") from None

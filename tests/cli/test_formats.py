@@ -2,11 +2,15 @@
 
 import json
 import re
+import resource
 from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.main import main
+from orchestrator.cli.verdict_outputs import write_job_files
+from orchestrator.errors import OutputError
+from tests.report.verdict_samples import verdict
 from tests.review.review_kit import Repo, change
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -113,6 +117,22 @@ def test_what_cannot_be_written_keeps_nothing_else_from_it(
     assert "verdict=needs_changes\n" in outputs.read_text()
 
 
+def test_a_step_gets_its_summary_and_outputs_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {name: tmp_path / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    for file in files.values():
+        file.write_text("before\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))  # the disk is full in the middle
+    try:
+        with pytest.raises(OutputError, match=r"GITHUB_STEP_SUMMARY: .*GITHUB_OUTPUT: "):
+            write_job_files(verdict(), {name: str(file) for name, file in files.items()})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [file.read_text() for file in files.values()] == ["before\n"] * 2
+
+
 @pytest.mark.parametrize(
     ("content", "error"),
     [
@@ -137,6 +157,10 @@ def test_export_asks_for_a_format_and_for_a_run_that_is_there(
 ) -> None:
     assert main(["export", "latest"]) == 2
     assert main(["export", "nothing", "--to", "sarif"]) == 2
-    first, second = capsys.readouterr().err.splitlines()
+    assert main(["export", "nothing.json", "--to", "sarif"]) == 2
+    assert main(["export", ".git/", "--to", "sarif"]) == 2
+    first, second, third, fourth = capsys.readouterr().err.splitlines()
     assert "name a format with --to" in first
-    assert "nothing" in second
+    assert "there is no run nothing" in second
+    assert third.endswith("cannot read the verdict nothing.json: No such file or directory")
+    assert fourth.endswith("cannot read the verdict .git: Is a directory")
