@@ -77,7 +77,7 @@ def _render_index(findings: Sequence[Finding]) -> str:
     )
     opened = " open" if len(findings) <= MOST_OPEN else ""
     return (
-        f"<details{opened}><summary>All {len(findings):,}, a line each</summary>"
+        f"<details{opened}><summary>List of all {len(findings):,} findings</summary>"
         f'<ol class="index" aria-label="All findings">{items}</ol></details>'
     )
 

@@ -84,7 +84,7 @@ def render_coverage(verdict: Verdict) -> str:
            if not_reviewed else "")
         + _fold(f"{count_noun(len(verdict.checked), 'file')} by depth",
                 _table("Depth of files", ("File", "Depth", "Read by"), rows))
-        + _fold(f"{len(left_out):,} left out, and no gap", excluded)
+        + _fold(f"{len(left_out):,} left out by policy", excluded)
         + "</section>"
     )  # fmt: skip
 
