@@ -12,13 +12,14 @@ from orchestrator.errors import DiffcourtError
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
+PRELOADED = (f"{PREFIX}worker_preload",)
+"""What the process that forks the workers imports; without it all are slower and none fails."""
+
 
 def new_pool() -> WorkerPool:
     """A pool with one worker for each available core; none is started yet."""
     data = [data_root() / folder for folder in DATA_DIRECTORIES]
-    return WorkerPool(
-        len(os.sched_getaffinity(0)), prefix=PREFIX, modules=[f"{PREFIX}preload"], reads=data
-    )
+    return WorkerPool(len(os.sched_getaffinity(0)), prefix=PREFIX, modules=PRELOADED, reads=data)
 
 
 @contextmanager

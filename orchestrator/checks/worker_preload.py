@@ -1,25 +1,28 @@
-"""All checks, and what they need: imported once by the process that forks the workers.
+"""What most reviews need of the checks, imported once by the process that forks the workers.
 
-It waits until the review gets to its checks, so what only some files need is here as well, and what
-is made at first use is made here: the patterns of secrets, the dialects of
-templates, and the library models that are shipped.
+It does so while the review gets to its checks. A check that few changes need, such as those of
+infrastructure and dependencies, is imported by the worker that runs it first.
 """
 
-import importlib
-import pkgutil
-
-import ast_grep_py  # noqa: F401 - with the next one, what a check imports at first use
-import markdown_it  # noqa: F401
-
-from orchestrator import checks
+from orchestrator.checks import (  # noqa: F401 - imported for the workers
+    conflict_markers,
+    enclosing_scopes,
+    invisible_characters,
+    redacted_output,
+    redacted_quotes,
+    regular_expressions,
+    removed_controls,
+    syntax_and_duplicates,
+    taint,
+)
 from orchestrator.checks.check_io import Source
+from orchestrator.checks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
+from orchestrator.checks.imports import import_graph_changes  # noqa: F401
+from orchestrator.checks.python import complexity, duplicated_blocks, route_guards  # noqa: F401
 from orchestrator.checks.secrets.secret_scan import find_secrets
 from orchestrator.checks.taint.library_models import load
-from orchestrator.checks.templates.dialects import load_dialects
+from orchestrator.checks.test_quality import weakened_tests  # noqa: F401
 from orchestrator.data_directories import data_root
 
-for module in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
-    importlib.import_module(module.name)
-list(find_secrets(Source("a.txt", b"")))
+list(find_secrets(Source("a.txt", b"")))  # makes its patterns
 load(sorted(map(str, (data_root() / "config/taint").glob("*.yaml"))))
-load_dialects()

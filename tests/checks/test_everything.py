@@ -3,9 +3,15 @@
 import importlib
 from pathlib import Path
 
+from orchestrator.app.check_worker_startup import PRELOADED
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks.taint.library_models import _load, load
 from orchestrator.code_review.analyzers import check_data_files
+
+
+def test_what_is_imported_ahead_is_there() -> None:
+    for name in PRELOADED:
+        importlib.import_module(name)
 
 
 def test_the_shipped_library_models_are_read_once_from_any_directory(tmp_path: Path) -> None:
