@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 ANY = ("*",)
@@ -74,8 +75,16 @@ MARKDOWN = ("*.md", "*.markdown")
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
     """Whether a path matches a pattern with a slash, or the last part of it one without."""
-    name = path.rsplit("/", 1)[-1]
-    return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
+    names, paths = _compiled(tuple(patterns))
+    return names.match(path, path.rfind("/") + 1) is not None or paths.match(path) is not None
+
+
+@lru_cache(maxsize=256)
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """One expression for the patterns of names, and one for those of paths."""
+    names = (translate(pattern) for pattern in patterns if "/" not in pattern)
+    paths = (translate(pattern) for pattern in patterns if "/" in pattern)
+    return re.compile("|".join(names) or "(?!)"), re.compile("|".join(paths) or "(?!)")
 
 
 _PROGRAM_DIRECTORIES = frozenset(

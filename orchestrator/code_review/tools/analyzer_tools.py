@@ -263,14 +263,18 @@ class SideTool(Analysis[SideAnalyzer]):
         head_paths = [file.path for file in scope.files if file.in_head]
         head_side, unwritten = await workspace.side("head", head_paths)
         written = [path for path in head_paths if path not in unwritten]
-        head = await self._report(analyzer, head_side, written)
-        # Without findings none of them is new, whatever base holds: only gaps are compared.
-        files = [file for file in scope.files if head.findings or file.path in head.gaps]
-        base_paths = [file.old_path or file.path for file in files if file.in_base]
-        base, found = AnalyzerReport(head.tool, head.version), IntroducedFindings()
-        if files:
-            base_side, _ = await workspace.side("base", base_paths)
-            base = await self._report(analyzer, base_side, base_paths)
+        base_paths, found = list[str](), IntroducedFindings()
+        # Both sides in one slot: what has begun, perhaps first because it takes longest, does not
+        # wait again behind all others.
+        async with workspace.slots:
+            head = await self._report(analyzer, head_side, written)
+            base = AnalyzerReport(head.tool, head.version)
+            # Without findings none of them is new, whatever base holds: only gaps are compared.
+            files = [file for file in scope.files if head.findings or file.path in head.gaps]
+            if files:
+                base_paths = [file.old_path or file.path for file in files if file.in_base]
+                base_side, _ = await workspace.side("base", base_paths)
+                base = await self._report(analyzer, base_side, base_paths)
         # Where base could not be read there is nothing to compare with: only added lines count.
         unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
         if head.findings:
@@ -314,11 +318,10 @@ class SideTool(Analysis[SideAnalyzer]):
     async def _report(
         self, analyzer: SideAnalyzer, side: Side, paths: Sequence[str]
     ) -> AnalyzerReport:
-        async with self._workspace.slots:
-            try:
-                return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
-            except SandboxError as error:
-                return AnalyzerReport(analyzer.name, "", error=str(error))
+        try:
+            return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
+        except SandboxError as error:
+            return AnalyzerReport(analyzer.name, "", error=str(error))
 
 
 def _known_gaps(head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:
