@@ -170,12 +170,12 @@ class Source:
         """The lines as git counts them, without their ends."""
         return [line.removesuffix("\r") for line in self.text.split("\n")]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The last part of the path, in lower case."""
         return self.path.rpartition("/")[2].lower()
 
-    @property
+    @cached_property
     def suffix(self) -> str:
         """The name's ending in lower case, with its dot; empty when it has none."""
         return os.path.splitext(self.name)[1]

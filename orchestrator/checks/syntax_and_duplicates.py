@@ -21,7 +21,7 @@ from orchestrator.checks.check_io import (
 )
 from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
-from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse
+from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse, walk
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
@@ -246,7 +246,7 @@ def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
     return any(
         isinstance(child, ast.Yield | ast.YieldFrom)
         for statement in block
-        for child in ast.walk(statement)
+        for child in walk(statement)
     )
 
 

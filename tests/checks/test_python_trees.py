@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks.python import syntax_tree_cache
-from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse
+from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse, walk
 
 EVERYTHING = """
 async def a():
@@ -60,17 +60,23 @@ def test_a_text_is_parsed_once_however_it_is_written():
     assert parse(b"\xef\xbb\xbfx = 1\r\n") is parse("x = 1\n")
 
 
-def test_what_is_kept_is_bounded():
-    texts = [f"x = {n}\n" + "#" * 10_000 for n in range(40)]
-    first = parse(texts[0])
-    trees = [parse(text) for text in texts]
-    assert trees[0] is first
-    kept = sum(len(text) for text in syntax_tree_cache._TREES._kept)
-    assert kept <= syntax_tree_cache.ROOM
-    assert parse(texts[-1]) is trees[-1]
-    assert parse(texts[0]) is not first
-    assert parse("y = 1\n" + "#" * (syntax_tree_cache.ROOM + 1)) is not None
-    assert parse("z = 1\n") is parse("z = 1\n")
+def test_those_parsed_first_are_kept_and_of_the_others_those_used_last():
+    trees = syntax_tree_cache._Trees(kept=25, recent=25)
+    texts = [f"x = {n}\n#567890" for n in range(5)]
+    first = [trees.of(text, "<text>") for text in texts]
+    again = [trees.of(text, "<text>") for text in texts]
+    same = [one is other for one, other in zip(first, again, strict=True)]
+    assert same == [True, False, False, False, False]
+    assert trees.of(texts[4], "<text>") is again[4]
+    assert trees.of("y = 1\n" + "#" * 50, "<text>") is not None
+    assert trees.of(texts[0], "<text>") is first[0]
+
+
+@pytest.mark.parametrize("source", [EVERYTHING, Path(ast.__file__).read_text()])
+def test_the_walk_leaves_out_operators_and_contexts_alone(source):
+    tree = parse(source)
+    left_out = (ast.operator, ast.cmpop, ast.boolop, ast.unaryop, ast.expr_context)
+    assert list(walk(tree)) == [n for n in ast.walk(tree) if not isinstance(n, left_out)]
 
 
 @pytest.mark.parametrize("source", ["x = (", b"x = (", b"# coding: none\n", b"x = '\xff'\n", "\0"])

@@ -26,6 +26,7 @@ from orchestrator.checks.python.source_definitions import (
     read,
     read_decorator_names,
 )
+from orchestrator.checks.python.syntax_tree_cache import walk
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
 _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
@@ -413,10 +414,10 @@ def _members(node: ast.ClassDef) -> set[str]:
     """Names a class binds in its body or on ``self``."""
     found = {
         child.name
-        for child in ast.walk(node)
+        for child in walk(node)
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     }
-    for child in ast.walk(node):
+    for child in walk(node):
         if isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Store):
             found.add(child.id if isinstance(child, ast.Name) else child.attr)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from orchestrator.checks.check_io import Gap, RawFinding, Source
 from orchestrator.checks.python.source_definitions import MAX_BYTES
-from orchestrator.checks.python.syntax_tree_cache import parse
+from orchestrator.checks.python.syntax_tree_cache import parse, walk
 
 # Commands of setuptools that installing runs; those that compile extensions are replaced for that.
 _COMMANDS = frozenset(["install", "develop", "egg_info"])
@@ -56,10 +56,10 @@ def _commands(data: bytes) -> Iterator[tuple[str, tuple[int, str]]]:
         tree = parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Gap("its build commands could not be read: it does not parse") from None
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not (isinstance(node, ast.keyword) and node.arg == "cmdclass"):
             continue
-        for pair in ast.walk(node.value):
+        for pair in walk(node.value):
             if isinstance(pair, ast.Dict):
                 for key, value in zip(pair.keys, pair.values, strict=True):
                     if isinstance(key, ast.Constant) and key.value in _COMMANDS:

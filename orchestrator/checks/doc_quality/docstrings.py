@@ -31,6 +31,7 @@ from orchestrator.checks.python.source_definitions import (
     read_decorator_names,
     read_pairs,
 )
+from orchestrator.checks.python.syntax_tree_cache import walk
 
 TRIVIAL_STATEMENTS = 3
 OWN_SHARE = 0.8  # documented in the class or file: from here on a missing one is unusual
@@ -249,7 +250,7 @@ def _inherits_docstring(definition: Definition) -> bool:
 
 def _is_long(node: DefinitionNode) -> bool:
     """Whether it has more statements than a trivial one."""
-    inner = (statement for statement in ast.walk(node) if isinstance(statement, ast.stmt))
+    inner = (statement for statement in walk(node) if isinstance(statement, ast.stmt))
     return next(islice(inner, TRIVIAL_STATEMENTS + 1, None), None) is not None
 
 
@@ -346,12 +347,12 @@ def _accepted(function: FunctionNode) -> set[str] | None:
     """The function's parameters and those of functions inside it (a decorator's inner ones)."""
     if function.args.vararg or function.args.kwarg or not keeps_signature(function):
         return None
-    return {node.arg.strip("_") for node in ast.walk(function) if isinstance(node, ast.arg)}
+    return {node.arg.strip("_") for node in walk(function) if isinstance(node, ast.arg)}
 
 
 def _attributes(node: DefinitionNode) -> set[str]:
     """Names that are set on the class or its instances."""
-    stored = [child for child in ast.walk(node) if isinstance(child, ast.Name | ast.Attribute)]
+    stored = [child for child in walk(node) if isinstance(child, ast.Name | ast.Attribute)]
     return {
         (child.id if isinstance(child, ast.Name) else child.attr).strip("_")
         for child in stored

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 
 from msgspec import Struct
 
@@ -27,6 +28,7 @@ from orchestrator.checks.python.source_definitions import (
     read_decorator_names,
     read_text,
 )
+from orchestrator.checks.python.syntax_tree_cache import all_blocks, walk
 
 # With one of these a module may bind names that nobody can read off it.
 _DYNAMIC = re.compile(r"\b(?:__getattr__|globals\(\)|locals\(\)|vars\(\)|exec\(|sys\.modules\[)")
@@ -219,7 +221,7 @@ def _bound(tree: ast.Module) -> frozenset[str] | None:
         elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
             found.add(node.name)
         waiting += ast.iter_child_nodes(node)
-    for inner in ast.walk(tree):
+    for inner in chain.from_iterable(all_blocks(tree)):
         if isinstance(inner, ast.Global):
             found.update(inner.names)
     return frozenset(found)
@@ -381,7 +383,7 @@ class BrokenCalls:
     ) -> dict[str, str]:
         """What a file calls the functions that another offers: name as written → their own name."""
         names: dict[str, str] = {}
-        for node in ast.walk(tree):
+        for node in chain.from_iterable(all_blocks(tree)):
             if not isinstance(node, ast.Import | ast.ImportFrom):
                 continue
             level = node.level if isinstance(node, ast.ImportFrom) else 0
@@ -430,7 +432,7 @@ def _bound_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
     if not names:
         return {}
     bound: Counter[str] = Counter()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound[node.id] += 1
         elif isinstance(node, ast.arg):
@@ -449,7 +451,9 @@ def _calls(
     path: str, tree: ast.AST, names: Mapping[str, str], altered: Altered
 ) -> Iterator[RawFinding]:
     """The calls of a file that fitted and fit no more."""
-    for node in ast.walk(tree):
+    if not names:
+        return
+    for node in walk(tree):
         if isinstance(node, ast.Call) and (symbol := names.get(dotted_name(node.func))):
             was, now = altered[symbol]
             if (wrong := now.misfit(node)) and not was.misfit(node):

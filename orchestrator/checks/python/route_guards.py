@@ -29,6 +29,7 @@ from orchestrator.checks.python.source_definitions import (
     read,
     read_pairs,
 )
+from orchestrator.checks.python.syntax_tree_cache import walk
 
 LEAST = 3
 """Neighbors that have the same guard, at least."""
@@ -210,7 +211,7 @@ class _Reader:
                 self._functions[node.name] = node
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self._dependencies[node.targets[0].id] = node.value
-        for each in ast.walk(source.tree):
+        for each in walk(source.tree):
             self._note_router(each)
 
     def _note_router(self, node: ast.AST) -> None:
@@ -416,7 +417,7 @@ def _calls(node: ast.expr) -> list[ast.Call]:
     """The calls of ``Depends`` and ``Security`` in an expression."""
     return [
         each
-        for each in ast.walk(node)
+        for each in walk(node)
         if isinstance(each, ast.Call) and _last(each.func) in {"Depends", "Security"}
     ]
 

@@ -53,7 +53,7 @@ def _in_python(source: Source) -> Iterator[tuple[int, int]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Gap("it is no Python that can be parsed") from error
     modules, functions = _imported_names(tree)
-    for node in ast.walk(tree):
+    for node in syntax_tree_cache.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         called = _called(node, modules, functions)
@@ -71,7 +71,7 @@ def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
     """Names of the module ``re`` in a file, and of its functions."""
     modules: set[str] = set()
     functions: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in syntax_tree_cache.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {each.asname or each.name for each in node.names if each.name == "re"}
         elif isinstance(node, ast.ImportFrom) and node.module == "re":
@@ -103,7 +103,7 @@ def _flags(node: ast.Call) -> int:
     """The flags of the module ``re`` that a call names."""
     flags = 0
     for argument in (*node.args[1:], *(each.value for each in node.keywords)):
-        for part in ast.walk(argument):
+        for part in syntax_tree_cache.walk(argument):
             name = part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")
             if name.isupper() and isinstance(flag := getattr(re, name, None), re.RegexFlag):
                 flags |= flag

@@ -10,6 +10,7 @@ from orchestrator.checks.python.source_definitions import (
     find_definitions,
     first_line,
 )
+from orchestrator.checks.python.syntax_tree_cache import walk
 from orchestrator.checks.removed_controls.control import Control, Version
 from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
 from orchestrator.checks.removed_controls.vocabulary import STRONG_HARDENING
@@ -299,10 +300,10 @@ def _last(node: ast.expr) -> str:
 
 def _names(node: ast.AST) -> frozenset[str]:
     """Variables and attributes, without what is called."""
-    called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    called = {id(each.func) for each in walk(node) if isinstance(each, ast.Call)}
     found = (
         each.id if isinstance(each, ast.Name) else each.attr
-        for each in ast.walk(node)
+        for each in walk(node)
         if isinstance(each, ast.Name | ast.Attribute) and id(each) not in called
     )
     return frozenset(found) - _COMMON
@@ -311,7 +312,7 @@ def _names(node: ast.AST) -> frozenset[str]:
 def _words(node: ast.AST) -> frozenset[str]:
     """Names, attributes and strings."""
     found: set[str] = set()
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Name):
             found.add(each.id)
         elif isinstance(each, ast.Attribute):

@@ -23,7 +23,7 @@ from orchestrator.checks.taint.template_names import Templates
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
 _MAX_STEPS: Final = 40
-_MANY: Final = 50  # files after which a worker's memory is worth the time of a collection
+_MANY: Final = 50  # files whose trees, which are kept, should not be searched for garbage again
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -50,7 +50,7 @@ def run(job: dict[str, Any]) -> CheckReply:
         if collecting:
             gc.enable()
         if len(paths) > _MANY:
-            gc.collect()
+            gc.freeze()
 
 
 def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
@@ -59,6 +59,7 @@ def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     templates = Templates(job["root"], (path for path in job.get("tree", ()) if path not in tree))
     analysis = TaintAnalysis(project, load(job["library_models"]), templates)
     analysis.trace(paths)
+    analysis.clear()
     reported = frozenset(paths)
     gaps = {**project.gaps, **analysis.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in reported}

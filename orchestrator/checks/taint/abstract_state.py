@@ -195,17 +195,21 @@ def _join_two(left: State, right: State) -> State:
     if left is right:
         return left
     out = State(left.heap)
-    out.vars = dict(left.vars)
+    variables, objects = dict(left.vars), dict(left.objects)
+    out.vars, out.objects = variables, objects
     for name, value in right.vars.items():
-        known = out.vars.get(name)
-        if known is None or known is value:
-            out.vars[name] = value
+        known = variables.get(name)
+        if known is value:
+            continue
+        if known is None:
+            variables[name] = value
         else:
-            out.vars[name] = join(_settled(known, left), _settled(value, right))
-    out.objects = dict(left.objects)
+            variables[name] = join(_settled(known, left), _settled(value, right))
     for loc, obj in right.objects.items():
-        mine = out.objects.get(loc) or left.heap.shared.get(loc)
-        out.objects[loc] = obj if mine is None or mine is obj else join_objects(mine, obj)
+        mine = objects.get(loc)
+        if mine is not obj:
+            mine = mine or left.heap.shared.get(loc)
+            objects[loc] = obj if mine is None else join_objects(mine, obj)
     if left.facts and right.facts:
         for origin, known_facts in left.facts.items():
             both = known_facts & right.facts.get(origin, frozenset())

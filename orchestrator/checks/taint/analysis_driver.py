@@ -111,6 +111,15 @@ class TaintAnalysis:
         for path in paths:
             self._run_builders(path)
 
+    def clear(self) -> None:
+        """Cut what refers to each other, so that nothing has to be searched for it."""
+        for function in self.run.functions.values():
+            function.closure, function.cls = {}, None
+        for module in self.project.modules():
+            module.globals = None
+        self.run.memo.clear()
+        self.run.heap.shared.clear()
+
     def _run_builders(self, path: str) -> None:
         """Run the functions that build SQL from parameters which no handler was seen to give."""
         module = self.project.module(path)

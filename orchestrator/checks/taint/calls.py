@@ -333,7 +333,7 @@ def _changes(
     shared: Mapping[int, HeapObject],
 ) -> bool:
     """Whether an activation changed an object of its caller or of a module."""
-    if any(after.get(loc) is not obj for loc, obj in before.items()):
+    if not before.items() <= after.items():
         return True
     if len(after) == len(before):
         return False

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -156,6 +156,10 @@ class Project:
         if path not in self._modules:
             self._modules[path] = self._parse(path)
         return self._modules[path]
+
+    def modules(self) -> Iterator[Module]:
+        """Those that were parsed so far."""
+        return filter(None, self._modules.values())
 
     def _parse(self, path: str) -> Module | None:
         text = self.text(path)

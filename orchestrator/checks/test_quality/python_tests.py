@@ -16,6 +16,7 @@ from orchestrator.checks.python.source_definitions import (
     first_line,
     read_decorator_names,
 )
+from orchestrator.checks.python.syntax_tree_cache import walk
 
 _ASSERTS = re.compile(
     r"_*(?:assert|check|verif|expect|validat|ensure|should|raises|warns|deprecated_call|fail|must)",
@@ -69,7 +70,7 @@ class Case:
     @property
     def calls(self) -> frozenset[str]:
         """Own names of all it calls."""
-        calls = (inner for inner in ast.walk(self.node) if isinstance(inner, ast.Call))
+        calls = (inner for inner in walk(self.node) if isinstance(inner, ast.Call))
         return frozenset(dotted_name(call.func).rpartition(".")[2] for call in calls)
 
     @property
@@ -124,7 +125,7 @@ def _counts(node: ast.AST, helpers: frozenset[str]) -> int:
         isinstance(inner, ast.Assert)
         or (isinstance(inner, ast.Raise) and _raises_assertion(inner))
         or (isinstance(inner, ast.Call) and _may_fail(inner, helpers))
-        for inner in ast.walk(node)
+        for inner in walk(node)
     )
 
 
@@ -140,7 +141,7 @@ def _may_fail(node: ast.Call, helpers: frozenset[str]) -> bool:
 
 def _trivial(node: ast.AST) -> Iterator[int]:
     """Lines of assertions between constants that hold whatever the code does."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Assert) and _always_true(inner.test):
             yield inner.lineno
         elif isinstance(inner, ast.Call) and inner.args:

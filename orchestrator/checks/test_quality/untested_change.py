@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import is_product, is_test
 from orchestrator.checks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.checks.python.source_definitions import Job, Pair, Source
+from orchestrator.checks.python.syntax_tree_cache import all_blocks
 
 LEAST_LINES = 15
 FILES_SHOWN = 3
@@ -121,8 +123,8 @@ class UntestedCode:
 
 def _units(source: Source, numbers: frozenset[int]) -> Iterator[_Unit]:
     """The code on these lines: no imports, no prose."""
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.stmt) or isinstance(node, _QUIET):
+    for node in chain.from_iterable(all_blocks(source.tree)):
+        if isinstance(node, _QUIET):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
