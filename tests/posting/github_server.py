@@ -9,6 +9,11 @@ FIRST_COMMENT = 5_000_000_000
 ME, OTHER = "diffcourt[bot]", "mallory"
 
 
+def kind_of(author: str) -> str:
+    """Whether an account is a person's or a program's."""
+    return "Bot" if author == "robot" or author.endswith("[bot]") else "User"
+
+
 class GitHubServer(ForgeServer):
     """A pull request, number 12 of ``acme/shop``.
 
@@ -34,7 +39,7 @@ class GitHubServer(ForgeServer):
         self.threads: list[dict[str, Any]] = []
         self.checks: list[dict[str, Any]] = []
         self.bad_lines: set[int] = set()
-        self.permissions = {"alice": "write", "bob": "admin", OTHER: "read"}
+        self.permissions = {"alice": "write", "bob": "admin", "robot": "write", OTHER: "read"}
         self.runs: list[dict[str, Any]] = []
         self.reruns: list[int] = []
 
@@ -86,8 +91,8 @@ class GitHubServer(ForgeServer):
             return {"permission": self.permissions[found[1]]}
         if path == "/actions/workflows/diffcourt.yml/runs":
             assert query["event"] == "pull_request"
-            listed = [run for run in self.runs if run["head_sha"] == query["head_sha"]]
-            return {"total_count": len(listed), "workflow_runs": listed}
+            assert query["head_sha"] == self.head
+            return {"total_count": len(self.runs), "workflow_runs": self.runs}
         if found := re.fullmatch(r"/actions/runs/(\d+)(/rerun)?", path):
             if found[2]:
                 self.reruns.append(int(found[1]))
@@ -105,12 +110,11 @@ class GitHubServer(ForgeServer):
             raise Refusal(404, {}, "Not Found")
         found[0].update(body or {})
         author = found[0]["author"]
-        kind = "Bot" if author.endswith("[bot]") else "User"
         return {
             **found[0],
             "url": f"{self.url}/repos/acme/shop{path}",
             "issue_url": f"{self.url}/repos/acme/shop/issues/{found[0]['issue']}",
-            "user": {"login": author, "type": kind},
+            "user": {"login": author, "type": kind_of(author)},
         }
 
     def comment(self, body: str, author: str, *, issue: int = 12) -> dict[str, Any]:
@@ -154,7 +158,7 @@ class GitHubServer(ForgeServer):
                  "body": one["body"], "viewerDidAuthor": one["author"] == ME,
                  "lastEditedAt": None if one["created_at"] == one["updated_at"] else "now",
                  "author": {"login": one["author"].removesuffix("[bot]"),
-                            "__typename": "Bot" if one["author"].endswith("[bot]") else "User"}}
+                            "__typename": kind_of(one["author"])}}
                 for one in self.comments
             ]  # fmt: skip
         start = int(variables["after"] or 0)

@@ -89,7 +89,7 @@ def writes(server: GitHubServer) -> list[str]:
     return [call for call in server.calls if not call.startswith("GET") and call != "POST /graphql"]
 
 
-@pytest.mark.parametrize("author", [OTHER, "eve", "ghost/../bob", "bob[bot]", ME, "-"])
+@pytest.mark.parametrize("author", [OTHER, "eve", "ghost/../bob", "robot", ME, "-"])
 def test_whoever_has_no_write_permission_gets_nothing(
     author: str, server: GitHubServer, job: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +101,7 @@ def test_whoever_has_no_write_permission_gets_nothing(
             assert f"{author} has no write permission" in capsys.readouterr().out
             assert outputs(job)["command"] == "nothing"
     assert writes(server) == []
+    assert not [call for call in server.calls if ".." in call]
 
 
 Change = Callable[[GitHubServer, dict[str, str], dict[str, Any]], object]
@@ -177,6 +178,9 @@ def test_review_runs_the_review_of_the_head_again_and_answers_once(
     assert main(["comment-command", "--to", "github"]) == 0
     assert "answered already" in capsys.readouterr().out
     assert writes(server) == []
+    event_of(job, server.comment("/diffcourt review", "bob"))
+    assert main(["comment-command", "--to", "github"]) == 0
+    assert (len(answers(server)), len(server.reruns)) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -328,21 +332,34 @@ def test_a_dismissed_finding_counts_no_more_until_the_command_is_taken_back(
     assert server.checks[0]["conclusion"] == "failure"
 
 
-@pytest.mark.parametrize("how", ["no answer", "forged answer", "no permission", "a program"])
+@pytest.mark.parametrize(
+    ("author", "accepted_by"),
+    [
+        ("alice", ""),
+        ("alice", OTHER),
+        # Another workflow of the repository may have posted a stranger's text under our user.
+        (OTHER, ME),
+        ("robot", ME),
+    ],
+)
 def test_a_dismissal_counts_by_its_author_and_our_answer_only(
-    how: str, server: GitHubServer, job: dict[str, str], tmp_path: Path
+    author: str, accepted_by: str, server: GitHubServer, job: dict[str, str], tmp_path: Path
 ) -> None:
     file = write_verdict(tmp_path / "v" / "verdict.json", finding(1, outcome="block"))
-    if how == "no permission":
-        dismiss(server, job, file)
-        server.permissions["alice"] = "read"
-    else:
-        author = "helper[bot]" if how == "a program" else OTHER
-        comment = server.comment(f"/diffcourt dismiss {ID} mine", author)
-        # Text of a stranger that another workflow posted under the same user.
-        by = OTHER if how == "forged answer" else ME
-        if how != "no answer":
-            server.comment(f"thanks\n{answer_marker(comment['id'], dismissed=True)}", by)
+    comment = server.comment(f"/diffcourt dismiss {ID} mine", author)
+    if accepted_by:
+        answer = f"thanks\n{answer_marker(comment['id'], dismissed=True)}"
+        server.comment(answer, accepted_by)
+    assert main(["post", str(file), "--to", "github", "--request", "12"]) == 0
+    assert server.checks[0]["conclusion"] == "failure"
+
+
+def test_a_dismissal_of_somebody_who_may_write_no_more_does_not_count(
+    server: GitHubServer, job: dict[str, str], tmp_path: Path
+) -> None:
+    file = write_verdict(tmp_path / "v" / "verdict.json", finding(1, outcome="block"))
+    dismiss(server, job, file)
+    server.permissions["alice"] = "read"
     assert main(["post", str(file), "--to", "github", "--request", "12"]) == 0
     assert server.checks[0]["conclusion"] == "failure"
 
@@ -374,6 +391,8 @@ def test_a_verdict_is_decided_again_by_what_is_left_and_never_by_what_is_not_kno
     assert decided(more, 2) == ("block", 1, 0)
     by_option = verdict(verdict="needs_changes", exit_code=1, fail_on="block", findings=two[1:])
     assert decided(by_option, 2) == ("merge", 1, 0)
+    waived = verdict(findings=(finding(1, state="waived", waiver="base says so"),))
+    assert apply_dismissals(waived, [Dismissal(ID, "alice", "fine")]) == waived
 
 
 def test_a_dismissed_finding_is_shown_and_its_thread_is_settled() -> None:
@@ -386,12 +405,17 @@ def test_a_dismissed_finding_is_shown_and_its_thread_is_settled() -> None:
     assert plan.check.conclusion == "neutral"
 
 
-JOBS = yaml.safe_load((data_root() / "config/ci/github-commands.yml").read_text())["jobs"]
+def jobs_of(name: str) -> dict[str, Any]:
+    jobs: dict[str, Any] = yaml.safe_load((data_root() / "config/ci" / name).read_text())["jobs"]
+    return jobs
 
 
-def run_step(job_name: str, step: str, cwd: Path, variables: dict[str, str]) -> None:
-    """Run a step of the workflow with bash, as the runner does."""
-    (found,) = [one for one in JOBS[job_name]["steps"] if one.get("name") == step]
+JOBS = jobs_of("github-commands.yml")
+
+
+def run_step(found: dict[str, Any], step: str, cwd: Path, variables: dict[str, str]) -> None:
+    """Run a step of a job with bash, as the runner does."""
+    (found,) = [one for one in found["steps"] if one.get("name") == step]
     assert "${{" not in found["run"]
     assert not set(found["env"]) - set(variables)
     done = subprocess.run(
@@ -401,7 +425,7 @@ def run_step(job_name: str, step: str, cwd: Path, variables: dict[str, str]) -> 
     assert done.returncode == 0, done.stderr
 
 
-def test_the_steps_of_the_workflow_dismiss_a_finding(
+def test_the_steps_of_the_workflows_dismiss_a_finding_and_honor_it_in_the_next_review(
     server: GitHubServer, job: dict[str, str], tmp_path: Path
 ) -> None:
     shim = tmp_path / "bin" / "pipx"
@@ -416,12 +440,22 @@ def test_the_steps_of_the_workflow_dismiss_a_finding(
         "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
     }
     event_of(job, server.comment(f"/diffcourt dismiss {ID} $(touch pwned)", "alice"))
-    run_step("command", "Command", tmp_path, variables)
+    run_step(JOBS["command"], "Command", tmp_path, variables)
     assert outputs(job)["run-id"] == str(RUN)
     write_verdict(tmp_path / "verdict" / "verdict.json", finding(1, outcome="block"))
-    run_step("answer", "Answer", tmp_path, variables)
+    run_step(JOBS["answer"], "Answer", tmp_path, variables)
     assert outputs(job)["command"] == "dismiss"
-    run_step("post", "Post", tmp_path, {**variables, "REQUEST": outputs(job)["request"]})
+    run_step(JOBS["post"], "Post", tmp_path, {**variables, "REQUEST": outputs(job)["request"]})
+    assert server.checks[0]["conclusion"] == "neutral"
+
+    server.checks.clear()
+    head = {
+        "head_sha": HEAD,
+        "head_branch": "topic",
+        "head_repository": {"owner": {"login": "fork"}},
+    }
+    Path(job["GITHUB_EVENT_PATH"]).write_text(json.dumps({"workflow_run": head}))
+    run_step(jobs_of("github-comments.yml")["post"], "Post", tmp_path, variables)
     assert server.checks[0]["conclusion"] == "neutral"
     assert not (tmp_path / "pwned").exists()
 
