@@ -1,7 +1,8 @@
 """The repository's own guidance for changes, read from base: AGENTS.md, CONTRIBUTING and so on.
 
-Agents are shown it as data. It is read where the policy is read, never from the change, and can
-decide nothing: not a check, a tool, a severity or the outcome.
+The texts of its memory (``.diffcourt/memory/``) are guidance as well. Agents are shown it as data.
+It is read where the policy is read, never from the change, and can decide nothing: not a check, a
+tool, a severity or the outcome.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.verdict.guidance import GuidanceFile
+from orchestrator.data_directories import CONVENTIONS, FAILURES, MEMORY, OVERLAY, PREFERENCES
 from orchestrator.errors import ConfigError, InputError
 
 FILE_CHARACTERS = 6_000
@@ -46,8 +48,9 @@ _LAST = (
     *(f"{folder}CONTRIBUTING.{kind}" for folder in ("", ".github/", "docs/")
       for kind in ("md", "rst")),
 )  # fmt: skip
+_MEMORY = tuple(f"{OVERLAY}/{name}" for name in (CONVENTIONS, PREFERENCES, FAILURES))
 _COPILOT = ".github/instructions/"
-_FOLDERS = (".github", ".github/instructions", "docs")
+_FOLDERS = (".github", ".github/instructions", "docs", OVERLAY, f"{OVERLAY}/{MEMORY}")
 _COMMA = re.compile(r",(?![^{}]*\})")
 """Between globs, not between the alternatives of one."""
 
@@ -158,7 +161,7 @@ async def _read_files(change: Change, commit: str, changed: Collection[str]) -> 
 
 def _candidates(blobs: Mapping[str, str], parents: Collection[str]) -> Iterator[str]:
     """The paths of guidance files, by weight: of directories, the deepest first."""
-    yield from (path for path in _FIRST if path in blobs)
+    yield from (path for path in (*_FIRST, *_MEMORY) if path in blobs)
     for folder in sorted(parents, key=lambda path: (-path.count("/"), path)):
         yield from (path for name in _IN_DIRECTORIES if (path := f"{folder}/{name}") in blobs)
     yield from (path for path in blobs if _is_copilot(path))
@@ -172,6 +175,10 @@ def _is_copilot(path: str) -> bool:
 def _interpret(path: str, data: bytes, changed: Collection[str]) -> Iterator[Guidance]:
     """The guidance that a file holds, if it applies to a changed file."""
     guidance = Guidance(path, _lines_of(decode(data)), _sha256(data))
+    if path in _MEMORY:
+        if (text := _below_front_matter(path, data, guidance)).lines:
+            yield text
+        return
     if not _is_copilot(path):
         local = path not in {*_FIRST, *_LAST}
         yield replace(guidance, applies_to=f"{posixpath.dirname(path)}/" if local else "")
@@ -184,6 +191,18 @@ def _interpret(path: str, data: bytes, changed: Collection[str]) -> Iterator[Gui
         return
     if any(matches(name) for matches in matchers for name in changed):
         yield replace(guidance, applies_to=", ".join(globs))
+
+
+def _below_front_matter(path: str, data: bytes, guidance: Guidance) -> Guidance:
+    """A text of the memory without its front matter, which is for code."""
+    if not data.startswith(b"---"):
+        return guidance
+    try:
+        page = split_front_matter(data, path)
+    except ConfigError as error:
+        return replace(guidance, why_not=f"its front matter cannot be used: {error}")
+    lines = _lines_of(page.body) if page.body else ()
+    return replace(guidance, lines=lines, first_line=page.line)
 
 
 def _globs_of(path: str, data: bytes) -> list[str]:
