@@ -47,7 +47,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
         return containers.slice_value(frame, base, (low, high, step), node)
     key = frame.evaluate(node.slice)
     if base.ref.startswith("builtins."):
-        ref = f"{base.ref}[]"
+        ref = f"{base.ref}[name]"
         sink_checks.check_call(frame, Call(node, Value(ref=ref), None, [key], {}), ref)
     return attribute_access.get_item(frame, base, key, node)
 
