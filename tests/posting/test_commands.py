@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -413,39 +412,31 @@ def jobs_of(name: str) -> dict[str, Any]:
 JOBS = jobs_of("github-commands.yml")
 
 
-def run_step(found: dict[str, Any], step: str, cwd: Path, variables: dict[str, str]) -> None:
-    """Run a step of a job with bash, as the runner does."""
+def run_step(found: dict[str, Any], step: str, **variables: str) -> None:
+    """Run a step's script as the runner does; the command that it gives pipx runs here."""
     (found,) = [one for one in found["steps"] if one.get("name") == step]
     assert "${{" not in found["run"]
-    assert not set(found["env"]) - set(variables)
+    shim = 'pipx() { [ "$1 $2 $4" = "run --spec diffcourt" ]; shift 4; printf "%s\\0" "$@"; }\n'
+    environment = {"PATH": os.environ["PATH"], "DIFFCOURT": "a b; touch pwned", **variables}
+    assert not set(found["env"]) - {*environment, "GITHUB_TOKEN"}
     done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", found["run"]],
-        cwd=cwd, capture_output=True, text=True, timeout=100, check=False, env=variables,
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", shim + found["run"]],
+        capture_output=True, text=True, timeout=60, check=True, env=environment,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert main(done.stdout.rstrip("\0").split("\0")) == 0
 
 
 def test_the_steps_of_the_workflows_dismiss_a_finding_and_honor_it_in_the_next_review(
-    server: GitHubServer, job: dict[str, str], tmp_path: Path
+    server: GitHubServer, job: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shim = tmp_path / "bin" / "pipx"
-    shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nshift 4\nexec {sys.executable} -m orchestrator "$@"\n')
-    shim.chmod(0o755)
-    variables = {
-        **job,
-        "PATH": f"{shim.parent}:{os.environ['PATH']}",
-        "HOME": os.environ["HOME"],
-        "DIFFCOURT": "diffcourt @ a b; touch pwned",
-        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
-    }
+    monkeypatch.chdir(tmp_path)
     event_of(job, server.comment(f"/diffcourt dismiss {ID} $(touch pwned)", "alice"))
-    run_step(JOBS["command"], "Command", tmp_path, variables)
+    run_step(JOBS["command"], "Command")
     assert outputs(job)["run-id"] == str(RUN)
     write_verdict(tmp_path / "verdict" / "verdict.json", finding(1, outcome="block"))
-    run_step(JOBS["answer"], "Answer", tmp_path, variables)
+    run_step(JOBS["answer"], "Answer")
     assert outputs(job)["command"] == "dismiss"
-    run_step(JOBS["post"], "Post", tmp_path, {**variables, "REQUEST": outputs(job)["request"]})
+    run_step(JOBS["post"], "Post", REQUEST=outputs(job)["request"])
     assert server.checks[0]["conclusion"] == "neutral"
 
     server.checks.clear()
@@ -455,7 +446,7 @@ def test_the_steps_of_the_workflows_dismiss_a_finding_and_honor_it_in_the_next_r
         "head_repository": {"owner": {"login": "fork"}},
     }
     Path(job["GITHUB_EVENT_PATH"]).write_text(json.dumps({"workflow_run": head}))
-    run_step(jobs_of("github-comments.yml")["post"], "Post", tmp_path, variables)
+    run_step(jobs_of("github-comments.yml")["post"], "Post")
     assert server.checks[0]["conclusion"] == "neutral"
     assert not (tmp_path / "pwned").exists()
 
