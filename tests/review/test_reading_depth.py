@@ -120,6 +120,21 @@ async def test_prose_images_and_empty_files_alone_still_merge(
     assert (verdict.status, verdict.verdict) == ("complete", "merge")
 
 
+async def test_style_sheets_alone_are_a_note(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"a.css": "a {}\n", "b.scss": "b {}\n"}))
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+    assert depths(verdict) == {"a.css": "text", "b.scss": "text"}
+    assert [(note.path, note.gap) for note in verdict.skipped] == [
+        ("a.css", False),
+        ("b.scss", False),
+    ]
+
+
+async def test_a_style_sheet_hides_no_program(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"a.css": "a {}\n", "b.pl": "print 1;\n"}))
+    assert list(gaps(verdict)) == ["b.pl"]
+
+
 async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(
     tmp_path: Path,
 ) -> None:

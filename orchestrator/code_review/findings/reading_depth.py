@@ -106,7 +106,10 @@ def add_unread(
         ]
         for path in owed - explained:
             reasons.setdefault(path, f"{TEXT_ONLY}, and {NOTHING_READ}")
-    found += [Skipped(path=path, why=why, gap=gap) for path, why in reasons.items()]
+    styles = {file.path for file in unread if _kind(file, languages) == "style"}
+    found += [
+        Skipped(path=path, why=why, gap=gap and path not in styles) for path, why in reasons.items()
+    ]
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
 
 
@@ -126,8 +129,12 @@ def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
         return False
     if file.kind != "text":
         return True
+    return not (_is_empty(file) or _kind(file, languages) == "prose")
+
+
+def _kind(file: ChangedFile, languages: LanguagesFile) -> str:
     language = languages.language_of(file.path)
-    return not (_is_empty(file) or (language and languages.languages[language].kind == "prose"))
+    return languages.languages[language].kind if language else ""
 
 
 def _is_empty(file: ChangedFile) -> bool:
