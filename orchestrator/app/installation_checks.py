@@ -109,7 +109,8 @@ async def _check_configured_analyzers(start: Path) -> Check:
         return Check(name, "ok", "")  # told by the check of the configuration
     settings = read_catalog(read_layers_on_disk(start)).settings
     found, missing = [], []
-    for analyzer, program in settings.analyzers.items():
+    for key, program in settings.programs.items():
+        analyzer = key.removeprefix("analyzers.")
         try:
             found.append(f"{analyzer}: {find_installed(program.command[0], _in_no_change).path}")
         except SandboxError as error:
@@ -118,7 +119,8 @@ async def _check_configured_analyzers(start: Path) -> Check:
     if not missing:
         return Check(name, "ok", detail)
     remedy = (
-        "install what is missing, or remove it from `analyzers` in .diffcourt/config/defaults.yaml"
+        "install what is missing, or remove it from `analyzers` or `typecheck` in "
+        ".diffcourt/config/defaults.yaml"
     )
     return Check(name, "failed", detail, remedy)
 

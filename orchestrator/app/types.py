@@ -62,7 +62,7 @@ class ReviewOptions(Struct, frozen=True):
         previous: the path of a verdict to compare with; None: the newest in the store, if any.
         no_cache: ignore the analyzer results of earlier reviews.
         run_tests: base's test command and agents' snippets may run; None: the environment decides.
-        run_analyzers: the analyzers that base configures may run; None: as ``run_tests``.
+        run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
     """
 

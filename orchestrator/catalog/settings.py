@@ -128,13 +128,87 @@ class ConfiguredProgram(Strict, frozen=True):
 
     def __post_init__(self) -> None:
         program, *arguments = self.command
-        if "/" in program and not program.startswith("/"):
-            raise ValueError(
-                f"command must begin with the name of a program on PATH or with an absolute path, "
-                f"not with {program!r}: a program of the repository could be the change's own"
-            )
+        _check_program(program)
         if any(FILES in argument and argument != FILES for argument in arguments):
             raise ValueError(f"{FILES} must be an argument of its own")
+
+
+def _check_program(name: str) -> None:
+    if "/" in name and not name.startswith("/"):
+        raise ValueError(
+            f"command must begin with the name of a program on PATH or with an absolute path, "
+            f"not with {name!r}: a program of the repository could be the change's own"
+        )
+
+
+class _Checker(Strict, frozen=True):
+    """A type checker: the files that it reads, and its exit codes where it has done its work."""
+
+    files: tuple[str, ...]
+    exit_codes: tuple[int, ...]
+
+
+TYPE_CHECKERS = {
+    "mypy": _Checker(("*.py", "*.pyi"), (0, 1)),
+    "pyright": _Checker(("*.py", "*.pyi"), (0, 1)),
+    "tsc": _Checker(("*.ts", "*.tsx", "*.mts", "*.cts", "*.vue"), (0, 1, 2)),
+}
+_NAMES = {**{name: name for name in TYPE_CHECKERS}, "basedpyright": "pyright", "vue-tsc": "tsc"}
+
+
+class TypeCheck(Strict, frozen=True):
+    """How types are checked.
+
+    Attributes:
+        command: as for an analyzer; it checks the whole tree, its working directory.
+        format: whose output it prints; ``auto``: that of the first checker that the command names.
+        files: globs; it runs when a changed file matches one. Empty: those that the checker reads.
+        seconds: time limit of one run; there are at most two.
+        config_files, reads, dependencies: as for an analyzer.
+    """
+
+    command: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    format: Literal["auto", "mypy", "pyright", "tsc"] = "auto"
+    files: tuple[NonEmptyStr, ...] = ()
+    seconds: PositiveFloat = 120.0
+    config_files: tuple[NonEmptyStr, ...] = ()
+    reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
+    dependencies: tuple[NonEmptyStr, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_program(self.command[0])
+        if any(mark in argument for mark in (FILES, REPORT) for argument in self.command):
+            raise ValueError(
+                f"command may not hold {FILES} or {REPORT}: types are checked in the whole tree, "
+                "and errors are read from standard output"
+            )
+        if self.checker not in TYPE_CHECKERS:
+            raise ValueError(
+                f"command names none of {', '.join(_NAMES)}; say in `format` whose output it "
+                f"prints: {', '.join(TYPE_CHECKERS)}"
+            )
+
+    @property
+    def checker(self) -> str:
+        """Whose output the command prints; empty where it names no checker that is known."""
+        if self.format != "auto":
+            return self.format
+        named = (_NAMES.get(argument.rpartition("/")[2]) for argument in self.command)
+        return next(filter(None, named), "")
+
+    @property
+    def program(self) -> ConfiguredProgram:
+        """The same as an analyzer."""
+        checker = TYPE_CHECKERS[self.checker]
+        return ConfiguredProgram(
+            self.command,
+            self.files or checker.files,
+            timeout=self.seconds,
+            exit_codes=checker.exit_codes,
+            config_files=self.config_files,
+            reads=self.reads,
+            dependencies=self.dependencies,
+        )
 
 
 class StagnationPolicy(Strict, frozen=True):
@@ -208,8 +282,15 @@ class Settings(Strict, frozen=True, kw_only=True):
     guidance: bool
     instructions: tuple[PathInstruction, ...]
     tests: Tests | None = None
+    typecheck: TypeCheck | None = None
     sandbox: Literal["auto", "bubblewrap", "landlock", "off"]
     fail_on: Literal["needs_changes", "block"]
+
+    @property
+    def programs(self) -> dict[str, ConfiguredProgram]:
+        """The analyzers and the type checker, by where the settings name them."""
+        named = {f"analyzers.{name}": program for name, program in self.analyzers.items()}
+        return {**named, "typecheck": self.typecheck.program} if self.typecheck else named
 
     @property
     def run_bounds(self) -> Bounds:

@@ -16,7 +16,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.analyzers import check_data_files
-from orchestrator.code_review.analyzers.configured_analyzers import check_analyzers
+from orchestrator.code_review.analyzers.configured_programs import check_programs
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
 from orchestrator.code_review.repository_guidance import check_instructions
@@ -85,7 +85,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]
         ConfigError: the first name that does not exist, or entry that has no effect.
     """
     check_instructions(catalog.settings, layers)
-    check_analyzers(catalog.settings.analyzers, layers)
+    check_programs(catalog.settings.programs, layers)
     waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)
     check_data_files.validate(layers, rules)

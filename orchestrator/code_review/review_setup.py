@@ -211,6 +211,7 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         run_tests=policy.run_tests,
         analyzers=settings.analyzers,
         run_analyzers=policy.run_analyzers,
+        typecheck=settings.typecheck,
         private_paths=policy.private_paths,
         checkout=policy.checkout,
     )

@@ -43,7 +43,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         provider, pattern: who answers and how agents work together; None: what the policy says.
         max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
         run_tests: base's test command and agents' snippets may run; None: the environment decides.
-        run_analyzers: the analyzers that base configures may run; None: as ``run_tests``.
+        run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
         observer: told of every event of the run.
 

@@ -10,7 +10,7 @@ from orchestrator.catalog.settings import Settings
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
     *("agents", "analyzers", "skills", "rubrics", "config", "mcp", "money", "guards", "escalation"),
-    *("loops", "memory"),
+    *("loops", "memory", "typecheck"),
 )
 FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?( broken)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -123,13 +123,18 @@ def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypat
     (tmp_path / "lint").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     one = {"command": ["lint", "{files}"], "files": ["*.cob"]}
-    document = {"analyzers": {"lint": one, "scan": {**one, "command": ["no-such-scanner"]}}}
+    document = {
+        "analyzers": {"lint": one, "scan": {**one, "command": ["no-such-scanner"]}},
+        "typecheck": {"command": ["no-such-checker"], "format": "mypy"},
+    }
     config = repo / ".diffcourt/config/defaults.yaml"
     config.parent.mkdir(parents=True)
     config.write_text(json.dumps(document))
     code, ready, found = checks(doctor)
     assert (code, ready, found["your analyzers"]["status"]) == (2, False, "failed")
     assert found["your analyzers"]["detail"] == (
-        "scan: no-such-scanner is not installed: it is not on PATH, lint: " + str(tmp_path / "lint")
+        "scan: no-such-scanner is not installed: it is not on PATH, "
+        "typecheck: no-such-checker is not installed: it is not on PATH, lint: "
+        + str(tmp_path / "lint")
     )
     assert "remove it from `analyzers`" in found["your analyzers"]["remedy"]

@@ -174,7 +174,7 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
         "--run-analyzers",
         action="store_true",
         default=None,
-        help="run the analyzers that base configures; default: only in CI",
+        help="run the analyzers and the type checker that base configures; default: only in CI",
     )
     how.add_argument(
         "--allow-spending",

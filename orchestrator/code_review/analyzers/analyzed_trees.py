@@ -28,6 +28,7 @@ CONFIG_FILES = (
     *(".cppcheck", ".detekt.yml", "detekt.yml", "checkstyle.xml", ".swiftlint.yml"),
     *(".gitleaks.toml", ".gitleaksignore", ".sqlfluff", ".ansible-lint", ".hadolint.yaml"),
     *(".hadolint.yml", ".shellcheckrc", ".markdownlint.*", ".markdownlint-cli2.*", ".vale.ini"),
+    *("tsconfig.json", "tsconfig.*.json", "jsconfig.json"),
     *(".editorconfig", ".gitignore", ".ignore"),
 )
 """Names of files that configure analyzers, in any directory."""

@@ -40,12 +40,15 @@ class InstalledProgram(Struct, frozen=True):
     search: str
 
 
-def find_installed(name: str, in_change: Callable[[str], bool]) -> InstalledProgram:
+def find_installed(
+    name: str, in_change: Callable[[str], bool], section: str = "analyzers"
+) -> InstalledProgram:
     """Find a program on ``PATH``, or at its absolute path.
 
     Args:
         in_change: whether a path of the repository is a file of the change's tree; such a program
             is passed over, since the change could have written it.
+        section: of base's configuration, which names it.
 
     Raises:
         SandboxError: there is none; says what to do.
@@ -64,7 +67,7 @@ def find_installed(name: str, in_change: Callable[[str], bool]) -> InstalledProg
         )
     where = "there is no such program" if os.path.isabs(name) else "it is not on PATH"
     raise SandboxError(
-        f"{name} is not installed: {where}; install it, or remove it from `analyzers` in base's "
+        f"{name} is not installed: {where}; install it, or remove it from `{section}` in base's "
         ".diffcourt/config/defaults.yaml"
     )
 

@@ -52,6 +52,7 @@ from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.run_tests import RunTests
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.typecheck import TypeChecks
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
@@ -337,6 +338,18 @@ QA: Mapping[str, Entry] = {
             workspace=inputs.workspace,
         ),
         lambda inputs: inputs.tests_seconds,
+    ),
+    "typecheck": OfChange(
+        "Type errors that the change brings in, wherever they are, where base names a checker.",
+        lambda inputs: TypeChecks(
+            inputs.typecheck,
+            allowed=inputs.run_analyzers,
+            private=inputs.private_paths,
+            checkout=inputs.checkout,
+            pool=inputs.pool,
+            workspace=inputs.workspace,
+        ),
+        lambda inputs: inputs.typecheck_seconds,
     ),
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.catalog.settings import ConfiguredProgram, Imports, Tests
+from orchestrator.catalog.settings import ConfiguredProgram, Imports, Tests, TypeCheck
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
@@ -31,7 +31,8 @@ class ToolInputs(Struct, frozen=True):
         coverage: reports of which lines the change's tests ran.
         cache: results of earlier reviews; None: every file is analyzed.
         analyzers: those that base configures, by name.
-        run_analyzers: whoever runs the review allows them.
+        run_analyzers: whoever runs the review allows them, and the type checker.
+        typecheck: how types are checked; None: they are not.
         tests: how the change's tests are run; None: they are not run.
         run_tests: whoever runs the review allows it, and snippets of agents.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
@@ -54,6 +55,7 @@ class ToolInputs(Struct, frozen=True):
     cache: ResultCache | None = None
     analyzers: Mapping[str, ConfiguredProgram] = {}
     run_analyzers: bool = False
+    typecheck: TypeCheck | None = None
     tests: Tests | None = None
     run_tests: bool = False
     private_paths: Sequence[Path] = ()
@@ -71,6 +73,12 @@ class ToolInputs(Struct, frozen=True):
     def analyzers_seconds(self) -> float:
         """Seconds that the configured analyzers may take together, with what is around them."""
         runs = sum(len(SIDES) * one.timeout for one in self.analyzers.values())
+        return runs + AROUND_PROGRAMS
+
+    @property
+    def typecheck_seconds(self) -> float:
+        """Seconds that both runs of the type checker may take, with what is around them."""
+        runs = len(SIDES) * self.typecheck.seconds if self.typecheck else 0.0
         return runs + AROUND_PROGRAMS
 
     def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:

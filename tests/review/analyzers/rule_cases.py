@@ -271,8 +271,8 @@ WHOLE = Case(
     {"pkg/sums.py": "X = 1\n", "CHANGELOG.md": LOG, "tests/test_a.py": KEPT},
 )  # fmt: skip
 
-# Rules about tests that were run: test_run_tests.py runs some.
-RUN_RULES = ("qa.base-tests-fail", "qa.flaky-test", "qa.tests-fail")
+# Rules about programs that base names: test_run_tests.py and test_typecheck.py run some.
+RUN_RULES = ("qa.base-tests-fail", "qa.flaky-test", "qa.tests-fail", "qa.type-error")
 
 # What a coverage report says of the files of its two rules: line → hits.
 COVERAGE: dict[str, dict[int, int]] = {

@@ -16,8 +16,8 @@ import yaml
 
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.imported_reports import formats
-from orchestrator.code_review.analyzers import configured_analyzers
-from orchestrator.code_review.analyzers.configured_analyzers import NO_SANDBOX, NOT_ALLOWED
+from orchestrator.code_review.analyzers import configured_analyzers, configured_programs
+from orchestrator.code_review.analyzers.configured_programs import NO_SANDBOX, NOT_ALLOWED
 from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
@@ -418,9 +418,9 @@ def test_a_failure_is_a_named_gap_and_the_other_analyzers_count(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
 ) -> None:
     fewer = partial(Limits, output=1_000_000)
-    monkeypatch.setattr(f"{configured_analyzers.__name__}.Limits", fewer)
+    monkeypatch.setattr(f"{configured_programs.__name__}.Limits", fewer)
     monkeypatch.setattr(configured_analyzers, "LARGEST", 1_000_000)
-    monkeypatch.setattr(configured_analyzers, "DATA", 500 << 20)
+    monkeypatch.setattr(configured_programs, "DATA", 500 << 20)
     install(programs, text)
     install(programs, GRUMBLE, "other")
     one = {"command": COMMAND, "files": ["*.cob"], "timeout": 1.5 if "sleep" in text else 30}
