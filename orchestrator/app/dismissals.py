@@ -127,16 +127,20 @@ def add_dismissal(repo: Path | None, dismissal: Dismissal, entry: str) -> None:
         InputError: the same is dismissed already, or the file cannot be extended.
     """
 
+    append_entry(
+        repo, DISMISSAL_FILE, dismissal, entry, lambda other: is_same_dismissal(other, dismissal)
+    )
+
+
+def is_same_dismissal(known: Dismissal, new: Dismissal) -> bool:
+    """Whether a dismissal that is there makes a new one needless."""
+
     def subject(one: Dismissal) -> tuple[object, ...]:
         about = one.about
         state = (about.context, about.flow, about.severity) if about else ()
         return one.rule, one.fingerprint, one.paths, state
 
-    def same(other: Dismissal) -> bool:
-        ends = other.until is None or other.until == dismissal.until
-        return subject(other) == subject(dismissal) and ends
-
-    append_entry(repo, DISMISSAL_FILE, dismissal, entry, same)
+    return subject(known) == subject(new) and known.until in {None, new.until}
 
 
 def render_dismissal(dismissal: Dismissal, finding: Finding) -> str:

@@ -58,8 +58,8 @@ async def _find_verdict(store: RunStore, run: RunMeta) -> tuple[Verdict | None, 
         return None, not _has_pending_call(await store.rows(run.run_id))
     found = await store.find(run.run_id, VERDICT)
     if found is not None:
-        return _parse_verdict(found), True
-    return _parse_verdict(waiting_verdict(await store.rows(run.run_id))), False
+        return _verdict_in(found), True
+    return _verdict_in(waiting_verdict(await store.rows(run.run_id))), False
 
 
 def prune_runs(
@@ -132,9 +132,18 @@ def _has_pending_call(rows: Sequence[Row]) -> bool:
     return any(key.subject not in ended for key in notes if key.part == ASKED)
 
 
-def _parse_verdict(row: Row | None) -> Verdict | None:
+def _verdict_in(row: Row | None) -> Verdict | None:
+    return parse_verdict(row) if row else None
+
+
+def parse_verdict(row: Row) -> Verdict:
+    """The verdict of a run's row.
+
+    Raises:
+        InputError: it is of another version of this program.
+    """
     try:
-        return convert(json.loads(row.body), Verdict) if row else None
+        return convert(json.loads(row.body), Verdict)
     except ValidationError as error:
         raise InputError(
             f"the run's verdict is of another version of Diffcourt, use that one: {error}"

@@ -179,17 +179,29 @@ def append_entry(
         known = file.read(before.strip() and before)
         if other := next(filter(same, known), None):
             raise InputError(f"{file.name} has that {file.entry} already: {other.why}")
-        after = file.extend(before.decode(), entry).encode()
-        try:
-            written = file.read(after)
-        except ConfigError:
-            written = ()
-        if written != (*known, new):
-            raise InputError(
-                f"{file.name} does not end with its list of {file.entry}s; add this by hand:\n"
-                f"{entry}"
-            )
-        tree.write(file.name, after)
+        tree.write(file.name, extend_file(file, before, new, entry).encode())
+
+
+def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
+    """The text of a file with one more entry.
+
+    Args:
+        before: the file's text; empty for a new file.
+
+    Raises:
+        InputError: the file does not end with its list.
+    """
+    known = file.read(before.strip() and before)
+    after = file.extend(before.decode(), entry)
+    try:
+        written = file.read(after.encode())
+    except ConfigError:
+        written = ()
+    if written != (*known, new):
+        raise InputError(
+            f"{file.name} does not end with its list of {file.entry}s; add this by hand:\n{entry}"
+        )
+    return after
 
 
 def _subject(waiver: Waiver) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "F3 --reason 'The list is never empty.' --by dana",
         "F3 --scope path --until 2027-06-30 --reason 'Goes away with the old parser.'",
     ),
+    "diffcourt remember": ("--out memory.patch", "latest"),
     "diffcourt override": (
         "latest --reason 'The old client is gone on Monday.'",
         "latest --verdict block --reason 'Breaks an import.'",

@@ -28,6 +28,7 @@ COMMANDS = {
     "show": ("show", "print a run's report and timeline"),
     "waive": ("waive", "accept a finding, or a rule in some files"),
     "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),
+    "remember": ("remember", "propose what to remember of past reviews, as a patch"),
     "override": ("override", "record a person's decision against a verdict"),
     "export": ("export", "write a verdict in the formats of other programs"),
     "post": ("post", "post a verdict to a pull or merge request"),

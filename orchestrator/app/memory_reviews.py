@@ -1,0 +1,85 @@
+"""The verdicts of past reviews that the memory is proposed from, each with its day."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from orchestrator.app import state_directory
+from orchestrator.app.reviewed_findings import DatedVerdict
+from orchestrator.app.stored_runs import parse_verdict
+from orchestrator.app.verdict_files import read_verdict
+from orchestrator.app.verdict_recording import VERDICT
+from orchestrator.engine.ports import RunMeta
+from orchestrator.errors import InputError
+from orchestrator.stores.base import RunStore
+
+MAX_RUNS = 500
+"""Of all runs, the newest that are read."""
+
+_DAY = re.compile(r"(\d{4})(\d{2})(\d{2})-\d{6}-")
+
+
+class Reviews(Struct):
+    """Verdicts, the newest first.
+
+    Attributes:
+        passed_over: runs whose verdict is of another version of this program.
+    """
+
+    verdicts: list[DatedVerdict]
+    passed_over: int = 0
+
+
+def load_reviews(repo: Path | None, names: Sequence[str]) -> Reviews:
+    """The reviews of a repository.
+
+    Args:
+        names: of runs, or files with verdicts; none: all finished runs in the store.
+
+    Raises:
+        InputError: there is no repository, or what is named has no verdict.
+        RunNotFound: there is neither a file nor a run of that name.
+    """
+    if not state_directory.inside_repository(repo or Path()):
+        raise InputError(f"{repo or '.'} is not a git repository; name one with --repo")
+    files = [name for name in names if name != state_directory.LATEST and Path(name).is_file()]
+    found = Reviews([_read_file(Path(name)) for name in files])
+    runs = [name for name in names if name not in files]
+    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+        if runs or not names:
+            anyio.run(_load, store, runs, found)
+    return Reviews(sorted(found.verdicts, key=lambda one: one.day, reverse=True), found.passed_over)
+
+
+def _read_file(path: Path) -> DatedVerdict:
+    """A verdict in a file; its run's id begins with the day."""
+    verdict = read_verdict(path)
+    day = _DAY.match(verdict.run_id)
+    return DatedVerdict(verdict, "-".join(day.groups()) if day else "")
+
+
+async def _load(store: RunStore, names: Sequence[str], found: Reviews) -> None:
+    """Add the verdicts of runs; without names, of all."""
+    runs = await store.runs()
+    for name in names:
+        run = state_directory.find_run(name, runs)
+        row = await store.find(run.run_id, VERDICT)
+        if row is None:
+            raise InputError(f"{run.run_id} has no verdict yet; finish it first")
+        found.verdicts.append(DatedVerdict(parse_verdict(row), _day_of(run)))
+    for run in () if names else runs[:MAX_RUNS]:
+        row = await store.find(run.run_id, VERDICT)
+        if row is None:
+            continue
+        try:
+            found.verdicts.append(DatedVerdict(parse_verdict(row), _day_of(run)))
+        except InputError:
+            found.passed_over += 1
+
+
+def _day_of(run: RunMeta) -> str:
+    return datetime.fromtimestamp(run.started, UTC).date().isoformat()

@@ -1,0 +1,54 @@
+"""``diffcourt remember``: propose what to remember of past reviews, as a patch for a person."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.output import OutputTarget, emit
+from orchestrator.errors import EXIT_OK
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Propose entries for .diffcourt/memory/ from past reviews: what people overrode with a\n"
+        "reason, fixed or merged unchanged, what was rejected, and reviews that stagnated. It\n"
+        "writes a patch for a person to read, change, apply and commit, and nothing else."
+    )
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        type=name_of("a run (diffcourt runs lists them)"),
+        metavar="RUN",
+        help="runs, or files with verdicts; default: all finished runs of this repository",
+    )
+    parser.add_argument(
+        "--out", default="-", metavar="FILE", help="where the patch goes; default: standard output"
+    )
+    parser.add_argument(
+        "--prune",
+        action="store_true",
+        help="instead, a patch that removes what no review has used for 180 days",
+    )
+    add_repo(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the patch, and say on standard error what it holds."""
+    from orchestrator.app.memory_patch import make_patch, propose_entries, prune_entries
+    from orchestrator.app.memory_reviews import load_reviews
+    from orchestrator.report.terminal_escaping import escape_line
+
+    target = OutputTarget(args.out, "--out")
+    reviews = load_reviews(args.repo, args.runs)
+    change = (prune_entries if args.prune else propose_entries)(args.repo, reviews)
+    patch = make_patch(change.before, change.after)
+    if patch or not target.to_stdout:
+        target.write(patch)
+    lines = [*change.notes]
+    if patch:
+        lines.append("Read the patch, change what is wrong, git apply it, and commit it to base.")
+    emit("".join(f"{escape_line(line)}\n" for line in lines), sys.stderr)
+    return EXIT_OK
