@@ -98,6 +98,18 @@ class Imports(Strict, frozen=True):
     severities: dict[NonEmptyStr, Severity] = field(default_factory=dict)
 
 
+class Fixes(Strict, frozen=True):
+    """Patches for findings.
+
+    Attributes:
+        proofs: for how many findings patches are proven at most; 0: for none.
+        agent: with a model, who writes patches for open findings that have none; None: nobody.
+    """
+
+    proofs: Annotated[int, Meta(ge=0, le=100)]
+    agent: NonEmptyStr | None = None
+
+
 class ConfiguredProgram(Strict, frozen=True):
     """An analyzer that a review runs.
 
@@ -283,6 +295,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     instructions: tuple[PathInstruction, ...]
     tests: Tests | None = None
     typecheck: TypeCheck | None = None
+    fixes: Fixes
     sandbox: Literal["auto", "bubblewrap", "landlock", "off"]
     fail_on: Literal["needs_changes", "block"]
 

@@ -6,6 +6,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt resume": ("", "latest --answer 'The old format is still read'"),
     "diffcourt approve": ("", "latest 3fa9c1d2 --hours 2"),
     "diffcourt deny": ("", "latest 3fa9c1d2"),
+    "diffcourt fix": ("", "latest F1 F3 --check"),
     "diffcourt rollback": ("latest", "latest 1/act/qa/turn1/tool1/fix --force src/app.py"),
     "diffcourt runs": ("--limit 5", "prune --keep 50"),
     "diffcourt runs prune": ("--older-than 30", "--keep 50 --dry-run"),

@@ -23,6 +23,7 @@ COMMANDS = {
     "resume": ("resume", "resume an interrupted review or answer its question"),
     "approve": ("approve", "approve a pending irreversible call"),
     "deny": ("approve", "deny a pending irreversible call"),
+    "fix": ("fix", "apply the proven patches of a run's findings"),
     "rollback": ("rollback", "restore the files that a run's tools changed"),
     "runs": ("runs", "list, prune, export or import runs"),
     "show": ("show", "print a run's report and timeline"),

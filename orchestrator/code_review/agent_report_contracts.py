@@ -91,6 +91,9 @@ class ReportedFinding(Strict, frozen=True):
         str, Meta(description="of the tool's finding, where it is one, or the finding's id")
     ] = ""
     fix_suggestion: str = ""
+    patch: Annotated[
+        str, Meta(description="a unified diff against head that mends it; empty: not known")
+    ] = ""
     because_of: Annotated[
         Cause | None,
         Meta(
@@ -181,7 +184,26 @@ class JudgeReport(Strict, frozen=True):
     ] = field(default_factory=list)
 
 
-FORMS: Mapping[str, type[Strict]] = {"plan": Plan, "report": SpecialistReport, "score": JudgeReport}
+class WrittenPatch(Strict, frozen=True):
+    """A patch for one finding."""
+
+    finding: Annotated[str, Meta(description="its id, such as F2")]
+    patch: Annotated[str, Meta(description="a unified diff against head")]
+
+
+class FixReport(Strict, frozen=True):
+    """The fixer's report."""
+
+    summary: str = ""
+    fixes: list[WrittenPatch] = field(default_factory=list)
+
+
+FORMS: Mapping[str, type[Strict]] = {
+    "plan": Plan,
+    "report": SpecialistReport,
+    "score": JudgeReport,
+    "fixes": FixReport,
+}
 
 
 def as_form(form: type[F], report: Json) -> F:

@@ -212,7 +212,7 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     found: list[AgentReport] = []
     for done in state.rounds:
         team = [work.result for work in state.team() if work.iteration == done.number]
-        results = [done.planned, *team, done.judged]
+        results = [done.planned, *team, done.judged, *done.fixers]
         found += [_agent(state, done.number, result) for result in results if result is not None]
     return tuple(found)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agents import (
     escalation_stages,
+    fixer,
     follow_up,
     judging,
     planning,
@@ -31,6 +32,7 @@ from orchestrator.code_review.findings.finding_context import add_contexts
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.memory_uses import describe_memory
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
+from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import Iteration, Stop, decide
 from orchestrator.code_review.verdict.decision import check
@@ -131,8 +133,9 @@ async def act(state: ReviewState) -> str:
 
 
 async def synthesize(state: ReviewState) -> str:
-    """Bring together what all iterations so far have shown."""
+    """Bring together what all iterations so far have shown, and prove patches for it."""
     await _synthesize(state)
+    await prove_fixes(state)
     return "Evaluate"
 
 
@@ -157,7 +160,7 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     findings = waivers.apply_waivers(findings, policy, day)
     state.synthesis = replace(
         found,
-        findings=findings,
+        findings=with_fixes(findings, state.fixes),
         waivers=waivers.describe_waivers(findings, policy, paths, day),
         memory=describe_memory(findings, policy, paths, day),
         checked=checked,
@@ -200,6 +203,8 @@ async def evaluate(state: ReviewState) -> str:
         stop = None
     if stop is not None:
         state.stop = stop
+        if stop.reason in {"done", "stagnation"}:
+            await fixer.write_fixes(state)
         return ENDS[stop.reason]
     state.focus.missing_evidence = scored.missing_of("judged")
     state.focus.requests = follow_up.find_requests(state)
@@ -298,7 +303,12 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
         ),
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
-        touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
+        touched=frozenset(
+            (
+                *(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
+                *(f"fixed:{f.id}" for f in synthesis.findings if f.fix and f.fix.is_verified),
+            )
+        ),
         uncertain=(*_uncertain(synthesis), *planning.open_questions(state)),
         gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),

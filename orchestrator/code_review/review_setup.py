@@ -119,7 +119,14 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         budget = _budget(settings, journal)
-        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, pool, notes)
+        fixes = _write_fix_templates(policy, workspace)
+        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, pool, fixes, notes)
+
+
+def _write_fix_templates(policy: Policy, workspace: ReviewWorkspace) -> Sequence[str]:
+    """Write the templates of fixes to files that a worker may read."""
+    folder = workspace.root / "fixes"
+    return check_data_files.write(check_data_files.FIXES, policy.layers, folder)
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
@@ -198,9 +205,6 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         ),
         infrastructure_files=check_data_files.write(
             check_data_files.INFRASTRUCTURE, policy.layers, workspace.root / "infrastructure"
-        ),
-        fix_templates=check_data_files.write(
-            check_data_files.FIXES, policy.layers, workspace.root / "fixes"
         ),
         coverage=coverage,
         imported=imported,

@@ -20,6 +20,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
     answers,
 )
+from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.responses_to_findings import References
 from orchestrator.code_review.findings.settled_places import SettledPlaces
@@ -28,6 +29,7 @@ from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.escalation import PendingApproval
+from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.model import Assignment, RequiredCheck, Share
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
@@ -48,6 +50,7 @@ class Round:
     Attributes:
         results: of the tasks, as they came.
         planned, judged: the results of the lead and of the judge; None where there is none.
+        fixers: the results of the agent that writes patches, the correction last.
         answers: what a person said to the plan's questions: the question's key → the answer.
         stage_changes: agents whose work the judge scored too low for their stage → the next one.
         shown: id → fingerprint of the findings that its agents were shown.
@@ -63,6 +66,7 @@ class Round:
     results: list[AgentResult] = field(default_factory=list)
     planned: AgentResult | None = None
     judged: AgentResult | None = None
+    fixers: list[AgentResult] = field(default_factory=list)
     answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +87,7 @@ class ReviewState:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
         pool: the worker processes of checks.
+        fix_templates: paths of the files of templates of fixes.
         notes: what a person should know of the models and the sandbox.
         handed_over: what the previous review of the same change left open.
         approvals: calls that wait for a person's approval, and stopped the run.
@@ -93,6 +98,8 @@ class ReviewState:
         carried: what of ``handed_over`` still holds of this change.
         settled: what an earlier review has read and passed; None: nothing.
         settles_nothing: why that is nothing; empty where no model takes part.
+        fixes: fingerprint of a finding → the best patch for it so far.
+        written: fingerprint of a finding → patches that the fixer wrote for it.
     """
 
     workspace: ReviewWorkspace
@@ -102,6 +109,7 @@ class ReviewState:
     budget: Account
     focus: Focus
     pool: WorkerPool
+    fix_templates: Sequence[str]
     notes: tuple[str, ...] = ()
     handed_over: HandedOver = NOTHING_HANDED_OVER
     rounds: list[Round] = field(default_factory=list)
@@ -118,6 +126,8 @@ class ReviewState:
     carried: Sequence[FindingReport] = ()
     settled: SettledPlaces | None = None
     settles_nothing: str = ""
+    fixes: dict[str, Fix] = field(default_factory=dict)
+    written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
 
     @property
     def journal(self) -> Journal:

@@ -22,6 +22,7 @@ from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import LOCK_FILE, describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import Target
+from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.escalation import StageChange
@@ -191,6 +192,7 @@ class Focus(Struct):
         shown: id → fingerprint of the findings that agents have been shown.
         targets: fingerprint → what is known of the finding.
         shares: agent → the files that code gives it; empty: the lead shares them out.
+        fixes: what proofs of patches compare with.
     """
 
     number: int = 0
@@ -203,3 +205,4 @@ class Focus(Struct):
     shown: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fixes: FixFocus = field(default_factory=FixFocus)

@@ -24,7 +24,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-NAMED_PARTS = ("act", "agents", "analysis", "rejudge", "teams", "works")
+NAMED_PARTS = ("act", "agents", "analysis", "fixes", "rejudge", "teams", "works")
 """Parts of which there are several tasks, told apart by a name: an agent's, in a team.
 
 A program's works: numbered ones are ``agents``, those that it names ``works``, teams' ``teams``. So

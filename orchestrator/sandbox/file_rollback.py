@@ -64,10 +64,12 @@ class FileRollback:
     Args:
         root: the directory that writing tools may change.
         vault: the directory of snapshots; outside the root, or in an excluded path.
+        only: paths of the files that a call may change, where that is known; None: any.
     """
 
-    def __init__(self, root: Path, vault: Path) -> None:
+    def __init__(self, root: Path, vault: Path, *, only: Collection[str] | None = None) -> None:
         self._root, self._vault = root.resolve(), vault
+        self._only = None if only is None else _with_directories(only)
         self._lock, self._lock_ref = anyio.Lock(), ""
 
     async def begin(self, ref: str) -> None:
@@ -227,7 +229,7 @@ class FileRollback:
     def _walk(self, root: SafeDirectory, below: str) -> Iterator[tuple[str, Entry]]:
         for name, about, target in _list_directory(root, below):
             path = f"{below}/{name}" if below else name
-            if path in EXCLUDED:
+            if path in EXCLUDED or (self._only is not None and path not in self._only):
                 continue
             mode = stat.S_IMODE(about.st_mode)
             if stat.S_ISDIR(about.st_mode):
@@ -239,6 +241,12 @@ class FileRollback:
                 yield path, ("file", mode, _digest(root, path))
             else:
                 yield path, ("other", mode, "")
+
+
+def _with_directories(paths: Collection[str]) -> frozenset[str]:
+    """The paths, and the directories that they lie in."""
+    above = ("/".join(path.split("/")[:n]) for path in paths for n in range(1, path.count("/") + 1))
+    return frozenset((*paths, *above))
 
 
 def _list_directory(root: SafeDirectory, below: str) -> list[tuple[str, os.stat_result, str]]:

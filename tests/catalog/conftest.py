@@ -11,7 +11,9 @@ from orchestrator.code_review.tools.registry import TOOLS
 NAVIGATION = frozenset(
     {"read_file", "glob", "search", "git_diff", "git_log", "git_blame", "run_snippet"}
 )
-CONTRACTS = {name: {"type": "object", "title": name} for name in ("plan", "report", "score")}
+CONTRACTS = {
+    name: {"type": "object", "title": name} for name in ("plan", "report", "score", "fixes")
+}
 
 
 @pytest.fixture(scope="session")

@@ -129,7 +129,7 @@ def test_digests_follow_content_not_layout(with_files):
         (
             "contract: report",
             "contract: repo",
-            "10: unknown contract 'repo'; did you mean 'report'? allowed: plan, report, score",
+            "10: unknown contract 'repo'; did you mean 'report'? allowed: fixes, plan, report, score",
         ),
         ("usd: 0.5", "usd: -1", "11: metadata.budget.usd must be a number above 0, not -1"),
         ("usd: 0.5", "dollars: 1", "11: unknown key 'dollars' in metadata.budget; allowed: secon"),

@@ -19,11 +19,20 @@ from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import ServerReply
-from tests.providers.whole_kit import POLICY, TEAM, judges, plans, reports, review, serving
+from tests.providers.whole_kit import (
+    NO_FIXER,
+    POLICY,
+    TEAM,
+    judges,
+    plans,
+    reports,
+    review,
+    serving,
+)
 from tests.review.review_kit import change
 
 PER_FILE = 10
-SETTINGS = "judge: false\nbounds: {usd: 50, tokens: 50000000, tool_calls: 5000}\n"
+SETTINGS = f"{NO_FIXER}judge: false\nbounds: {{usd: 50, tokens: 50000000, tool_calls: 5000}}\n"
 
 BASE = '''
 def load_{n}(path, owner):

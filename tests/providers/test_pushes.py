@@ -16,7 +16,7 @@ from orchestrator.engine.types import Response
 from orchestrator.errors import ProviderRefused
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.testing.server_script import Refuse, ServerReply
-from tests.providers.whole_kit import POLICY, asked, reports, serving
+from tests.providers.whole_kit import NO_FIXER, POLICY, asked, reports, serving
 from tests.review.review_kit import Repo
 
 
@@ -31,7 +31,7 @@ def portal() -> Iterator[BlockingPortal]:
 def repo(tmp_path: Path) -> Repo:
     """A branch of one commit."""
     made = Repo(tmp_path / "repo")
-    unjudged = {".diffcourt/config/defaults.yaml": "judge: false\n"}
+    unjudged = {".diffcourt/config/defaults.yaml": f"{NO_FIXER}judge: false\n"}
     made.commit({"app.py": "X = 1\n", **POLICY, **unjudged})
     made.git("checkout", "-q", "-b", "feature")
     made.commit({"app.py": "X = 1\n\n\ndef ask(text):\n    return text.strip(1)\n"})

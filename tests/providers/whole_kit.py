@@ -27,7 +27,11 @@ ADDRESS = {
 JUDGED = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
 TEAM = ("security", "qa", "docs", "architecture")
 
+NO_FIXER = "fixes: {agent: null}\n"
+"""Nobody writes patches at the end, for which few scripts have lines."""
+
 POLICY = {
+    ".diffcourt/config/defaults.yaml": NO_FIXER,
     ".diffcourt/config/models.yaml": "calls: {attempts: 3, timeout: 20, deadline: 30, "
     "first_wait: 0.01, longest_wait: 0.02}\n",
     ".diffcourt/config/prices.yaml": "prices: {local-model: {input: 0.2, output: 0.8, cached: 0.1, "

@@ -116,8 +116,13 @@ async def review(
     base: str = "HEAD~1",
     previous: Verdict | None = None,
     run_tests: bool = False,
+    fixer: bool = False,
 ) -> Verdict:
-    """One review with a given model; the rest is what the command wires."""
+    """One review with a given model; the rest is what the command wires.
+
+    Args:
+        fixer: an agent writes patches at the end, for which the model's script has lines.
+    """
     found = await from_refs(repo.path, base, "HEAD")
     known = await know_change("", previous, found) if previous else KnownChange()
     clock = SystemClock()
@@ -129,6 +134,9 @@ async def review(
         layers = await read_layers(found)
         policy = read_policy(layers, environment=environment, author_tier=tier)
         policy = replace(policy, settings=adjust(policy.settings), run_tests=run_tests)
+        if not fixer:
+            fixes = replace(policy.settings.fixes, agent=None)
+            policy = replace(policy, settings=replace(policy.settings, fixes=fixes))
         opened = OpenModel(model or OfflineModel(), choose_model)
         async with (
             workers() as pool,

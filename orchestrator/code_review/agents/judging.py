@@ -45,12 +45,19 @@ def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
     }[settings.pattern]
     if needs_judge(settings, catalog.rubrics[settings.rubric]):
         names = [*names, JUDGE]
+    if has_fixer(settings):
+        names = [*names, str(settings.fixes.agent)]
     return [catalog.agents[name] for name in dict.fromkeys(names)]
 
 
 def has_model(settings: Settings) -> bool:
     """Whether models think in the review."""
     return settings.provider != OFFLINE
+
+
+def has_fixer(settings: Settings) -> bool:
+    """Whether an agent with a model writes patches."""
+    return bool(settings.fixes.agent and settings.fixes.proofs) and has_model(settings)
 
 
 def has_model_lead(state: ReviewState) -> bool:

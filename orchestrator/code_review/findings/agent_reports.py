@@ -67,6 +67,7 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
         quote=claim.quote,
         because_of=claim.because_of,
         guideline=claim.guideline,
+        patch=claim.patch,
     )
 
 

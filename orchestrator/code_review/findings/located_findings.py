@@ -57,6 +57,15 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     patch: str = ""
 
 
+class ProposedFix(Struct, frozen=True):
+    """A fix that a reporter proposes: edits of the finding's file, or a patch as text."""
+
+    source: str
+    path: str
+    edits: tuple[Edit, ...] = ()
+    patch: str = ""
+
+
 class Carried(Struct, frozen=True):
     """What an earlier review knew of a finding that is carried over from it.
 

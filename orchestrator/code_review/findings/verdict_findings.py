@@ -16,7 +16,12 @@ from orchestrator.code_review.findings.citations import Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
 from orchestrator.code_review.findings.finding_assembly import build_finding
 from orchestrator.code_review.findings.guidelines import keep_guideline
-from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection, Target
+from orchestrator.code_review.findings.located_findings import (
+    LocatedFinding,
+    ProposedFix,
+    Rejection,
+    Target,
+)
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
@@ -60,6 +65,7 @@ class Synthesis(Struct, frozen=True):
         notes: (iteration, agent) → what in its report does not count, and why.
         waivers: what became of those in base.
         memory: what the entries of the repository's memory did.
+        proposals: fingerprint of the finding → the fixes that its reporters propose.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -72,6 +78,7 @@ class Synthesis(Struct, frozen=True):
     notes: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
     waivers: tuple[WaiverUse, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
+    proposals: Mapping[str, Sequence[ProposedFix]] = field(default_factory=dict)
 
 
 async def build_findings(
@@ -131,7 +138,21 @@ async def build_findings(
     numbered = _number(counted, rejected, known, references.ids)
     notes = {key: (*claims.notes.get(key, ()), *responses.notes.get(key, ()))
              for key in {*claims.notes, *responses.notes}}  # fmt: skip
-    return replace(numbered, notes=notes)
+    return replace(numbered, notes=notes, proposals=_proposals(merged))
+
+
+def _proposals(merged: Iterable[MergedFinding]) -> Mapping[str, Sequence[ProposedFix]]:
+    """The fixes that the reporters of each finding propose, analyzers' edits first."""
+    found: dict[str, Sequence[ProposedFix]] = {}
+    for entry in merged:
+        fixes = [
+            ProposedFix(report.reporter, finding.path, finding.edits, finding.patch)
+            for report in entry.all_reports
+            if (finding := report.finding).edits or finding.patch
+        ]
+        if fixes:
+            found[entry.fingerprint] = sorted(dict.fromkeys(fixes), key=lambda fix: not fix.edits)
+    return found
 
 
 def _merge(
@@ -337,7 +358,7 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
     """Whether an agent repeats an analyzer's finding in its words, and no surer."""
     words = (known.severity, known.title, known.detail, known.fix_suggestion)
     repeated = (claim.severity, claim.title, claim.detail, claim.fix_suggestion)
-    return words == repeated and claim.confidence <= known.confidence
+    return not claim.patch and words == repeated and claim.confidence <= known.confidence
 
 
 # --- what does not count ------------------------------------------------------------------------

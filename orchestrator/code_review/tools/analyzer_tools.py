@@ -209,6 +209,16 @@ class Analysis(ABC, Generic[A]):
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
 
+    @property
+    def needs_tree(self) -> bool:
+        """Whether it must have all files of the tree."""
+        return any(analyzer.needs == "tree" for analyzer in self._analyzers)
+
+    @property
+    def compares_sides(self) -> bool:
+        """Whether it looks at both sides at once."""
+        return isinstance(self, ChangeTool)
+
     def concerns(self, path: str) -> bool:
         """Whether it looks into files of this name."""
         return any(analyzer.wants(path) for analyzer in self._analyzers)

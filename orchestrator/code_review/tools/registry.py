@@ -5,7 +5,10 @@ A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its ru
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
+
+from msgspec.structs import replace
 
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
@@ -56,6 +59,7 @@ from orchestrator.code_review.analyzers.typecheck import TypeChecks
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
 from orchestrator.code_review.tools.analyzer_entries import (
     Entry,
@@ -67,6 +71,7 @@ from orchestrator.code_review.tools.analyzer_entries import (
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.limited_tools import with_limits
+from orchestrator.code_review.tools.prove_fixes import ProveFixes
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
 from orchestrator.code_review.tools.run_snippet import RunSnippet
@@ -447,6 +452,16 @@ TOOLS: Mapping[str, str] = {
 """Every tool: name → description."""
 
 
+def _analyzers_over(inputs: ToolInputs, workspace: ReviewWorkspace) -> Mapping[str, Tool]:
+    """The same analyzers over another change."""
+    own = replace(inputs, workspace=workspace)
+    return {
+        name: make_tool(name, entry, own, topic)
+        for topic, entries in TOPICS.items()
+        for name, entry in entries.items()
+    }
+
+
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     """All tools over one workspace and those of plugins, with the limits of the tool policy.
 
@@ -466,6 +481,7 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     ]
     if inputs.run_tests:
         tools.append(RunSnippet(workspace))
+    tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, partial(_analyzers_over, inputs)))
     if policy.http.hosts:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]

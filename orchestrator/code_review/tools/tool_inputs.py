@@ -27,7 +27,6 @@ class ToolInputs(Struct, frozen=True):
         taint_models: paths of the files that describe libraries to the taint check.
         pattern_files: paths of the files of patterns in other languages.
         infrastructure_files: paths of the files of dangerous values in infrastructure files.
-        fix_templates: paths of the files of templates of fixes.
         coverage: reports of which lines the change's tests ran.
         cache: results of earlier reviews; None: every file is analyzed.
         analyzers: those that base configures, by name.
@@ -50,7 +49,6 @@ class ToolInputs(Struct, frozen=True):
     taint_models: Sequence[str]
     pattern_files: Sequence[str]
     infrastructure_files: Sequence[str] = ()
-    fix_templates: Sequence[str] = ()
     coverage: Sequence[CoverageReport] = ()
     cache: ResultCache | None = None
     analyzers: Mapping[str, ConfiguredProgram] = {}

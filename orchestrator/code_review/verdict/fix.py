@@ -29,3 +29,8 @@ class Fix(Strict, frozen=True, kw_only=True):
     excludes: Annotated[
         tuple[str, ...], Meta(description="ids of findings whose patch does not hold beside it")
     ] = ()
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether it is proven that the finding is gone with it."""
+        return self.state == "verified"

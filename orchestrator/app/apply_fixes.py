@@ -1,0 +1,261 @@
+"""Apply the patches of a verdict to the work tree, or prove them again."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.app import state_directory
+from orchestrator.app.approvals import current_user
+from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.intake import resolve_change
+from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.types import ReviewOptions, is_program_run, review_options
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.code_review.findings.located_findings import ProposedFix
+from orchestrator.code_review.fixes.patches import (
+    PatchRefused,
+    Replacement,
+    apply_replacements,
+    find_replacements,
+    read_patch,
+)
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_setup import OpenModel, open_review
+from orchestrator.code_review.verdict.fix import Fix
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.engine import state_machine
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.errors import InputError
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.sandbox.file_rollback import FileRollback
+from orchestrator.sandbox.safe_paths import SafeDirectory
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.memory import MemoryStore
+
+TOPIC = "fix"
+
+
+class ChosenFixes(Struct, frozen=True):
+    """The findings of a run whose patches are to be used, and those that are left out.
+
+    Attributes:
+        left_out: finding's id → why.
+    """
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    left_out: dict[str, str]
+
+
+class Applied(Struct, frozen=True):
+    """What was written: the files, and the name under which it can be taken back."""
+
+    paths: tuple[str, ...]
+    call: str
+
+
+def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> ChosenFixes:
+    """The patches of a run to use: those of the named findings, else all that are verified.
+
+    Raises:
+        RunNotFound: no run has that name.
+        InputError: it has no such finding, a named finding has no patch that holds, or nothing has.
+    """
+    verdict = load_verdict(repo, run_id)
+    known = {finding.id: finding for finding in verdict.findings}
+    chosen: list[Finding] = []
+    left_out: dict[str, str] = {}
+    for name in names or known:
+        if name not in known:
+            have = ", ".join(list(known)[:10]) or "none"
+            raise InputError(f"the run {verdict.run_id} has no finding {name}; it has {have}")
+        why = _why_unusable(known[name], chosen, named=bool(names))
+        if not why:
+            chosen.append(known[name])
+        elif names:
+            raise InputError(f"{name} cannot be fixed: {why}")
+        elif known[name].fix:
+            left_out[name] = why
+    if not chosen:
+        more = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise InputError(
+            f"the run {verdict.run_id} has no verified patch{f' ({more})' if more else ''}"
+        )
+    return ChosenFixes(verdict, tuple(chosen), left_out)
+
+
+def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -> str:
+    """Why a finding's patch is not used; empty when it is.
+
+    One that applies and is not proven is used where a person names its finding.
+    """
+    fix = finding.fix
+    if finding.state != "open":
+        return f"it is {finding.state}"
+    if fix is None:
+        return "there is no patch for it"
+    if fix.state == "refused":
+        return f"its patch is refused: {fix.reason}"
+    if fix.state == "applies" and not named:
+        return f"its patch is not proven: {fix.reason}; name the finding to use it all the same"
+    taken = {other.id for other in chosen}
+    if others := [name for name in fix.excludes if name in taken]:
+        return f"its patch does not hold beside that of {', '.join(others)}"
+    return ""
+
+
+def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
+    """What the files of the work tree hold with the patches; nothing is written.
+
+    Raises:
+        InputError: a patch does not apply; names its finding.
+    """
+    root = state_directory.repo_root(repo or Path())
+    before: dict[str, bytes] = {}
+    parts: dict[str, list[Replacement]] = {}
+    with SafeDirectory(root) as tree:
+        for finding in fixes.findings:
+            try:
+                for file in read_patch(_fix(finding).patch):
+                    if file.path not in before:
+                        before[file.path] = tree.read(file.path)
+                    found = find_replacements(file, before[file.path])
+                    parts[file.path] = [*parts.get(file.path, ()), *found]
+                    apply_replacements(before[file.path], parts[file.path])
+            except PatchRefused as refusal:
+                raise InputError(
+                    f"the patch of {finding.id} does not apply to the work tree: {refusal}; "
+                    "check out the reviewed head, or review again"
+                ) from None
+            except OSError as error:
+                raise InputError(
+                    f"the patch of {finding.id} does not apply to the work tree: {file.path}: "
+                    f"{error.strerror}"
+                ) from None
+    return {path: apply_replacements(before[path], found) for path, found in parts.items()}
+
+
+def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
+    """Write the patches to the work tree; ``diffcourt rollback`` takes them back.
+
+    Raises:
+        InputError: a patch does not apply, or a file cannot be written; then all are as before.
+    """
+    root = state_directory.repo_root(repo or Path())
+    folder = state_directory.state_dir(repo)
+
+    async def work(store: RunStore, run: RunMeta) -> Applied:
+        async with state_directory.open_writing(store, run.run_id) as journal:
+            after = check_applies(repo, fixes)
+            vault = folder / "runs" / run.run_id / "rollback"
+            call = _free_name(FileRollback(root, vault))
+            await _write(FileRollback(root, vault, only=after), root, after, call)
+            note = {
+                "who": current_user(),
+                "paths": sorted(after),
+                "findings": [finding.id for finding in fixes.findings],
+            }
+            journal.add_note(TOPIC, note, call)
+            await journal.flush()
+            return Applied(tuple(sorted(after)), call)
+
+    with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (store, run):
+        return anyio.run(work, store, run)
+
+
+def _free_name(files: FileRollback) -> str:
+    """A name for this call that no earlier one has."""
+    taken = {snapshot.ref for snapshot in files.snapshots()}
+    number = 1
+    while f"{TOPIC}/{number}" in taken:
+        number += 1
+    return f"{TOPIC}/{number}"
+
+
+async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call: str) -> None:
+    """Write the files; where one fails, all are restored."""
+    await files.begin(call)
+    try:
+        with SafeDirectory(root) as tree:
+            for path, data in sorted(after.items()):
+                mode = (root / path).stat().st_mode & 0o777
+                tree.write(path, data, mode)
+    except OSError as error:
+        await files.undo(call)
+        raise InputError(
+            f"{error.filename or 'a file'} cannot be written: {error.strerror}; all files are as "
+            "before"
+        ) from None
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await files.undo(call)
+        raise
+    await files.commit(call)
+
+
+def prove_again(repo: Path | None, fixes: ChosenFixes, backend: str = "asyncio") -> dict[str, Fix]:
+    """Prove the patches anew over the change that the run reviewed; nothing is written.
+
+    Returns:
+        Finding's id → its patch as proven now; the finding is missing where analyzers alone, which
+        are all that run here, do not report it.
+
+    Raises:
+        InputError: the run's change cannot be read any more.
+    """
+    folder = state_directory.state_dir(repo)
+    with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (_, run):
+        if is_program_run(run):
+            raise InputError(f"{run.run_id} is no review, so it has no patches")
+        kept = review_options(run)
+        diff = state_directory.load_patch(folder, run.run_id) if kept["has_diff"] else None
+    options = replace(ReviewOptions.of_meta(kept, diff), provider=OFFLINE)
+    return anyio.run(partial(_prove, options, fixes, folder), backend=backend)
+
+
+async def _prove(options: ReviewOptions, fixes: ChosenFixes, folder: Path) -> dict[str, Fix]:
+    """Review offline, in memory, with these patches as the only ones that are written."""
+    clock, store, name = SystemClock(), MemoryStore(SystemClock()), state_directory.new_run_id()
+    await store.create(name, clock.now(), {})
+    scratch = state_directory.make_scratch_dir(folder, name)
+    try:
+        async with open_journal(name, store, clock, holder=name) as journal:
+            return await _review(options, fixes, scratch, journal)
+    finally:
+        state_directory.remove_scratch_dir(folder, name)
+
+
+async def _review(
+    options: ReviewOptions, fixes: ChosenFixes, scratch: Path, journal: Journal
+) -> dict[str, Fix]:
+    change = await resolve_change(options, scratch, journal)
+    policy = load_policy(await read_layers(change), options)
+    async with (
+        new_pool() as pool,
+        open_review(policy, change, journal, model=OpenModel(OfflineModel()), pool=pool) as state,
+    ):
+        state.written = {
+            finding.fingerprint: (
+                ProposedFix(_fix(finding).source, finding.path, patch=_fix(finding).patch),
+            )
+            for finding in fixes.findings
+        }
+        await state_machine.run(FLOW, state, journal, ignore_event)
+        found = {one.fingerprint: one for one in state.synthesis.findings}
+    return {
+        finding.id: again.fix
+        for finding in fixes.findings
+        if (again := found.get(finding.fingerprint)) and again.fix
+    }
+
+
+def _fix(finding: Finding) -> Fix:
+    assert finding.fix is not None
+    return finding.fix

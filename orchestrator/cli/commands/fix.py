@@ -1,0 +1,124 @@
+"""``diffcourt fix``: show the proven patches of a run, and apply them when a person says so."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import add_repo
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
+
+if TYPE_CHECKING:
+    from orchestrator.app.apply_fixes import ChosenFixes
+    from orchestrator.code_review.verdict.model import Finding
+
+_FINDING = re.compile(r"F\d+")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Show the patches of a run's findings that code has proven, ask, and apply them to the\n"
+        "work tree. Without FINDING: all that are verified. `diffcourt rollback` takes them back."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="RUN|FINDING",
+        help="the run, default: latest; then findings, such as F1 F3",
+    )
+    parser.add_argument("--yes", action="store_true", help="apply without asking")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing: prove the patches again, and exit with 1 where one does not hold",
+    )
+    add_repo(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the patches, then prove or apply them."""
+    from orchestrator.app.apply_fixes import apply_fixes, check_applies, choose_fixes
+
+    run_id, names = _split(args.names)
+    fixes = choose_fixes(args.repo, run_id, names)
+    _show(fixes)
+    if args.check:
+        return _check(args, fixes)
+    check_applies(args.repo, fixes)
+    count = _patches(len(fixes.findings))
+    if not args.yes and not _confirmed(f"Apply {count} to the work tree?"):
+        emit("nothing was changed\n", sys.stdout)
+        return EXIT_OK
+    applied = apply_fixes(args.repo, fixes)
+    run_id = fixes.verdict.run_id
+    paths = " ".join(map(quote_path, applied.paths))
+    ids = ", ".join(finding.id for finding in fixes.findings)
+    emit(
+        f"Applied {count} ({ids}).\n"
+        f"  commit: git add -- {paths} && git commit -m 'Fix {ids} of the review'\n"
+        f"  undo:   diffcourt rollback {run_id} {applied.call}\n",
+        sys.stdout,
+    )
+    return EXIT_OK
+
+
+def _split(given: list[str]) -> tuple[str, list[str]]:
+    """The run, and the findings that are named."""
+    if given and not _FINDING.fullmatch(given[0]):
+        return given[0], given[1:]
+    return "latest", given
+
+
+def _patches(count: int) -> str:
+    return f"{count} {'patch' if count == 1 else 'patches'}"
+
+
+def _show(fixes: ChosenFixes) -> None:
+    """Each finding with its patch, and what is left out."""
+    for finding in fixes.findings:
+        emit(_heading(finding), sys.stdout)
+        assert finding.fix is not None
+        emit(f"{escape_unprintable(finding.fix.patch)}\n", sys.stdout)
+    for name, why in fixes.left_out.items():
+        emit(f"left out: {name}: {escape_line(why)}\n", sys.stdout)
+
+
+def _heading(finding: Finding) -> str:
+    fix = finding.fix
+    assert fix is not None
+    proof = f"not proven: {fix.reason}"
+    if fix.is_verified:
+        proof = f"verified by {', '.join(fix.proved_by)}"
+    what = f"{finding.id} {quote_path(finding.path)}:{finding.start_line}: {finding.title}"
+    return f"{escape_line(what)}\n  {escape_line(proof)}\n"
+
+
+def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
+    """Prove the patches again and say what came of it."""
+    from orchestrator.app.apply_fixes import prove_again
+
+    proven = prove_again(args.repo, fixes)
+    failed = False
+    for finding in fixes.findings:
+        fix = proven.get(finding.id)
+        if fix is None:
+            word = "not proven: analyzers do not report the finding by themselves"
+        else:
+            word = fix.state + (f": {fix.reason}" if fix.reason else "")
+            failed |= fix.state == "refused"
+        emit(f"{finding.id} {escape_line(word)}\n", sys.stdout)
+    return EXIT_GATED if failed else EXIT_OK
+
+
+def _confirmed(question: str) -> bool:
+    """What a person at a terminal answers."""
+    if not sys.stdin.isatty():
+        raise InputError("nobody can be asked without a terminal: give --yes, or --check")
+    emit(f"{question} [y/N] ", sys.stdout)
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

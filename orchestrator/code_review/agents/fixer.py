@@ -1,0 +1,109 @@
+"""Patches by an agent, for open findings that have none, when the review is otherwise over.
+
+One attempt, and one correction, in which the agent is shown why code refused its patches. Code
+alone decides what a patch is worth.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.agent_report_contracts import FixReport, as_form
+from orchestrator.code_review.agents.finding_descriptions import describe
+from orchestrator.code_review.agents.judging import has_fixer
+from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.findings.citations import read_lines
+from orchestrator.code_review.findings.located_findings import ProposedFix
+from orchestrator.code_review.fixes.fixed_findings import prove_fixes
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.parallel_agents import run_task
+
+LEAST_SEVERITY = "medium"
+MOST_FINDINGS = 10
+LINES_AROUND = 12
+ASKED = """\
+Write a patch for each of these findings that you can mend for sure: a unified diff against head,
+with the lines as they stand there, of files of the change, at most 60 changed lines. Mend the
+defect and nothing else. Leave out a finding that needs a decision of its author.
+"""
+CORRECTION = """\
+Code has applied your patches in a scratch tree and had the analyzers look again. These do not hold,
+for the reason beside each. Write them anew, or leave them out.
+"""
+
+
+async def write_fixes(state: ReviewState) -> None:
+    """Ask the fixer for patches of what is open and has none, and prove them."""
+    if not has_fixer(state.settings):
+        return
+    name = str(state.settings.fixes.agent)
+    if due := findings_to_fix(state):
+        await _ask(state, name, ASKED, "fix", due)
+    refused = [
+        finding
+        for finding in state.synthesis.findings
+        if finding.fingerprint in state.written and finding.fix and finding.fix.state == "refused"
+    ]
+    if refused:
+        await _ask(state, name, CORRECTION, "fix_again", refused)
+
+
+def findings_to_fix(state: ReviewState) -> list[Finding]:
+    """What is open, weighs at least medium, stands in head, and has no patch that holds."""
+    weighty = SEVERITIES[: SEVERITIES.index(LEAST_SEVERITY) + 1]
+    return [
+        finding
+        for finding in state.synthesis.findings
+        if finding.state == "open"
+        and finding.severity in weighty
+        and finding.standing != "refuted"
+        and finding.evidence.side == "head"
+        and (finding.fix is None or finding.fix.state == "refused")
+    ][:MOST_FINDINGS]
+
+
+async def _ask(
+    state: ReviewState, name: str, asked: str, part: str, findings: Sequence[Finding]
+) -> None:
+    """One task of the fixer, and the proof of what it writes."""
+    # It has one attempt: no stronger model, and no person, is asked for what nobody must have.
+    task = Task(
+        replace(state.agent(name), escalation=()),
+        build_brief(
+            asked,
+            state.runtime.executor.nonce,
+            findings=[await _shown(state, finding) for finding in findings],
+        ),
+        state.round.key(part),
+    )
+    result = await run_task(task, state.runtime, state.budget)
+    state.round.fixers.append(result)
+    if result.status != "ok":
+        return
+    known = {key: one for one in findings for key in (one.id, one.fingerprint)}
+    for fix in as_form(FixReport, result.report).fixes:
+        if fix.finding in known:
+            finding = known[fix.finding]
+            state.written[finding.fingerprint] = (
+                ProposedFix(name, finding.path, patch=fix.patch),
+                *state.written.get(finding.fingerprint, ()),
+            )
+    await prove_fixes(state)
+
+
+async def _shown(state: ReviewState, finding: Finding) -> Mapping[str, object]:
+    """A finding, the lines around it, and what became of a patch for it."""
+    lines = await read_lines(state.workspace, "head", finding.path)
+    first = max(1, finding.start_line - LINES_AROUND)
+    shown = {
+        **describe(finding, quoted=False),
+        "fix_suggestion": finding.fix_suggestion,
+        "first_line": first,
+        "lines": lines[first - 1 : finding.end_line + LINES_AROUND],
+    }
+    if finding.fix is not None:
+        shown |= {"refused_patch": finding.fix.patch, "refused_because": finding.fix.reason}
+    return shown

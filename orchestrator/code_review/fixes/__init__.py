@@ -1,0 +1,1 @@
+"""From a proposed patch to one that code has proven, or refused."""

@@ -1,0 +1,269 @@
+"""Patches for the findings of a review: collected, proven once each, and put into the verdict."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+
+import anyio
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from orchestrator.checks.check_io import Edit
+from orchestrator.checks.redacted_quotes import REDACTED
+from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.findings.evidence_from_journal import Call
+from orchestrator.code_review.findings.located_findings import ProposedFix
+from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
+from orchestrator.code_review.fixes.patches import PatchRefused, apply_edits, write_patch
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult, ProposedPatch
+from orchestrator.code_review.verdict.fix import Fix
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
+
+MOST_PROPOSALS = 4
+"""For one finding; the first that is verified is taken."""
+AT_ONCE = 2
+TEMPLATES = "fixes.template_edits:run"
+TEMPLATE = "template"
+TEMPLATE_SECONDS = 20.0
+CODE = AgentSpec("fixes", "proves patches", "", (PROVE_FIXES,), bounds=Bounds())
+"""In whose name code calls the tool."""
+
+TESTS_CHECK = "tests"
+"""The required check that is the tests of base."""
+
+
+async def prove_fixes(state: ReviewState) -> None:
+    """Prove what is proposed for open findings, and put what came of it into the synthesis.
+
+    The journal keeps each proof under its contents, so what was proven before is only looked up.
+    """
+    if not state.settings.fixes.proofs:
+        return
+    state.focus.fixes, state.fixes = make_focus(state), {}
+    proposed = await _collect(state)
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def mend(fingerprint: str) -> None:
+        async with limiter:
+            await _mend(state, fingerprint, proposed[fingerprint][:MOST_PROPOSALS])
+
+    async with task_group() as group:
+        for fingerprint in islice(proposed, state.settings.fixes.proofs):
+            group.start_soon(mend, fingerprint)
+    await _prove_together(state)
+    state.synthesis = replace(
+        state.synthesis, findings=with_fixes(state.synthesis.findings, state.fixes)
+    )
+
+
+async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
+    """Fingerprint → proposals for open findings, in the order of the findings.
+
+    The fixer's come first, then analyzers' own edits, templates, and patches of other agents.
+    """
+    due = [finding for finding in state.synthesis.findings if finding.state == "open"]
+    templates = await _from_templates(state, due)
+    found: dict[str, tuple[ProposedFix, ...]] = {}
+    for finding in due:
+        name = finding.fingerprint
+        reported = state.synthesis.proposals.get(name, ())
+        proposals = (
+            *state.written.get(name, ()),
+            *(one for one in reported if one.edits),
+            *templates.get(name, ()),
+            *(one for one in reported if not one.edits),
+        )
+        if proposals:
+            found[name] = proposals
+    return found
+
+
+async def _from_templates(
+    state: ReviewState, due: Iterable[Finding]
+) -> Mapping[str, Sequence[ProposedFix]]:
+    """What the templates of rules propose, found in a worker: files of head must be parsed."""
+    in_head = {one.fingerprint: one for one in due if one.evidence.side == "head"}
+    paths = sorted({finding.path for finding in in_head.values()})
+    if not paths or not state.fix_templates:
+        return {}
+    side, failed = await state.workspace.side("head", paths)
+    job = {
+        "root": str(side.root),
+        "templates": list(state.fix_templates),
+        "findings": [
+            {
+                "fingerprint": name,
+                "path": finding.path,
+                "rule": finding.rule,
+                "line": finding.start_line,
+                "end_line": finding.end_line,
+                "column": finding.start_column or 0,
+            }
+            for name, finding in in_head.items()
+        ],
+    }
+    files = [path for path in paths if path not in failed]
+    replies, _ = await call_check_in_batches(
+        state.pool, TEMPLATES, job, files, TEMPLATE_SECONDS, dict[str, list[list[Edit]]]
+    )
+    return {
+        name: [ProposedFix(TEMPLATE, in_head[name].path, tuple(edits)) for edits in proposals]
+        for reply in replies
+        for name, proposals in reply.items()
+        if name in in_head
+    }
+
+
+def make_focus(state: ReviewState) -> FixFocus:
+    """What proofs compare with, from the review's calls and findings so far."""
+    calls = [call for call in state.calls() if not call.why]
+    reports: dict[str, ToolReport] = {}
+    for call in calls:
+        known = reports.get(call.tool, ToolReport())
+        reports[call.tool] = ToolReport(
+            tuple(dict.fromkeys((*known.findings, *call.result.findings))),
+            known.read.union(call.result.read),
+        )
+    targets = {
+        name: target
+        for finding in state.synthesis.findings
+        if finding.state == "open"
+        for target in [_target(finding, state.synthesis.ids, calls)]
+        for name in (finding.id, finding.fingerprint)
+    }
+    passed = any(check.name == TESTS_CHECK and check.has_passed for check in state.checks)
+    return FixFocus(targets, reports, tests_passed=passed)
+
+
+def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[Call]) -> FixTarget:
+    own = {fingerprint for fingerprint, name in ids.items() if name == finding.id}
+    return FixTarget(
+        frozenset({*own, finding.fingerprint}),
+        finding.path,
+        frozenset(
+            call.tool
+            for call in calls
+            if any(report.fingerprint in own for report in call.result.findings)
+        ),
+        finding.because_of.path if finding.because_of else "",
+    )
+
+
+async def _mend(state: ReviewState, fingerprint: str, proposals: Iterable[ProposedFix]) -> None:
+    """Prove what is proposed for one finding, until something is verified."""
+    best: Fix | None = None
+    for proposal in proposals:
+        try:
+            patch = proposal.patch or await _as_patch(state, proposal)
+        except PatchRefused as refusal:
+            made = Fix(state="refused", patch="", source=proposal.source, reason=str(refusal))
+        else:
+            proof = await _prove(state, [ProposedPatch(fingerprint, patch)])
+            made = _as_fix(proof, patch, proposal.source)
+        best = made if best is None or _rank(made) < _rank(best) else best
+        if best.is_verified:
+            break
+    if best is not None:
+        state.fixes[fingerprint] = best
+
+
+def _rank(fix: Fix) -> int:
+    return ("verified", "applies", "refused").index(fix.state)
+
+
+async def _as_patch(state: ReviewState, proposal: ProposedFix) -> str:
+    """An analyzer's edits as a patch."""
+    contents, path = state.workspace.contents, proposal.path
+    listed = await contents.paths("head")
+    if path not in listed:
+        raise PatchRefused(f"{path} is no file of head")
+    before = await contents.read(listed[path][1])
+    try:
+        text = before.decode("utf-8")
+    except UnicodeDecodeError:
+        raise PatchRefused(f"{path} is not UTF-8") from None
+    after = apply_edits(text, proposal.edits).encode("utf-8", "surrogateescape")
+    return write_patch({path: before}, {path: after})
+
+
+def _as_fix(proof: ProofResult, proposed: str, source: str) -> Fix:
+    patch = proof.patch or proposed
+    if REDACTED in patch:
+        return Fix(state="refused", patch="", source=source, reason="the patch would show a secret")
+    return Fix(
+        state=proof.state, patch=patch, source=source, proved_by=proof.tools, reason=proof.reason
+    )
+
+
+async def _prove(
+    state: ReviewState, patches: Sequence[ProposedPatch], *, tests: bool = False
+) -> ProofResult:
+    """Have the tool prove patches together; the executor journals it like any call."""
+    arguments = {"fixes": to_builtins(patches), **({"tests": True} if tests else {})}
+    key = Key("fixes", name=digest([arguments, _compared_with(state.focus.fixes, patches)])[:16])
+    key = key.in_turn(1).tool_call(1, PROVE_FIXES)
+    call = ToolCall(str(key), PROVE_FIXES, arguments)
+    result = await state.runtime.executor.call(CODE, call, key, state.budget)
+    if result.refusal or not result.ok or result.data is None:
+        why = result.refusal.reason if result.refusal else result.code
+        return ProofResult("refused", reason=f"it could not be proven: {why}")
+    return ProofResult.from_json(result.data)
+
+
+def _compared_with(focus: FixFocus, patches: Iterable[ProposedPatch]) -> Json:
+    """What a proof depends on besides the patches, as JSON."""
+    targets = [focus.targets[patch.finding] for patch in patches]
+    known = [[sorted(target.fingerprints), sorted(target.tools)] for target in targets]
+    return [to_builtins(known), sorted(focus.reported), focus.tests_passed]
+
+
+async def _prove_together(state: ReviewState) -> None:
+    """See that all verified patches hold at once; one that does not excludes those before it.
+
+    The tests of base run here, over all patches: one run of them costs more than all analyzers.
+    """
+    held = [
+        (finding, fix)
+        for finding in state.synthesis.findings
+        if (fix := state.fixes.get(finding.fingerprint)) and fix.is_verified
+    ]
+    tests = state.focus.fixes.tests_passed
+    if not held or (len(held) == 1 and not tests):
+        return
+    if (await _prove(state, _patches(held), tests=tests)).state != "refused":
+        return
+    accepted: list[tuple[Finding, Fix]] = []
+    for finding, fix in held:
+        trial = [*accepted, (finding, fix)]
+        proof = await _prove(state, _patches(trial), tests=tests)
+        if proof.state != "refused":
+            accepted = trial
+        elif accepted:
+            others = tuple(other.fingerprint for other, _ in accepted)
+            state.fixes[finding.fingerprint] = replace(fix, excludes=others)
+        else:
+            refused = replace(fix, state="refused", reason=proof.reason)
+            state.fixes[finding.fingerprint] = refused
+
+
+def _patches(held: Iterable[tuple[Finding, Fix]]) -> list[ProposedPatch]:
+    return [ProposedPatch(finding.fingerprint, fix.patch) for finding, fix in held]
+
+
+def with_fixes(findings: Iterable[Finding], fixes: Mapping[str, Fix]) -> tuple[Finding, ...]:
+    """The findings with their patches, which name other findings by id."""
+    listed = tuple(findings)
+    ids = {finding.fingerprint: finding.id for finding in listed}
+
+    def add(finding: Finding) -> Finding:
+        fix = fixes.get(finding.fingerprint)
+        if fix is None:
+            return finding
+        excludes = tuple(ids[name] for name in fix.excludes if name in ids)
+        return replace(finding, fix=replace(fix, excludes=excludes))
+
+    return tuple(map(add, listed))

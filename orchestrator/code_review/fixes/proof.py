@@ -1,0 +1,164 @@
+"""The proof of a patch: what the analyzers say of head with it, compared with head as it is."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
+from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.analyzer_tools import Analysis
+from orchestrator.engine.ports import CallContext, Tool
+from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.types import Json
+
+AnalyzerTool = Analysis[Any]
+
+MakeTools = Callable[[ReviewWorkspace], Mapping[str, Tool]]
+"""The analyzers over a workspace, by the tool's name."""
+
+TESTS = "run_tests"
+COMPARED_BY_FILE = frozenset({"complexity", "docstrings", "protections"})
+"""Tools that compare both sides of one file, and look at no other file."""
+FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines", TESTS})
+"""Tools that cannot say what they would find in other contents, or are asked apart."""
+
+
+class Proof(Struct, frozen=True):
+    """What came of it.
+
+    Attributes:
+        tools: those that looked at the patched files.
+        refused: why the patch does not hold; empty when it does.
+        unproved: why nobody can tell that the finding is gone; empty when it is.
+    """
+
+    tools: tuple[str, ...] = ()
+    refused: str = ""
+    unproved: str = ""
+
+
+async def prove(
+    targets: Sequence[FixTarget],
+    patched: ReviewWorkspace,
+    paths: Collection[str],
+    make_tools: MakeTools,
+    focus: FixFocus,
+    context: CallContext,
+) -> Proof:
+    """Have analyzers look at patched files, and hold what they say against the review's calls.
+
+    Args:
+        paths: the files that the patch changes.
+        patched: the workspace of the change with the patch.
+    """
+    wanted = _choose(targets, paths, make_tools(patched), focus)
+    looked = sorted({*paths, *(target.path for target in targets)})
+    results: dict[str, AnalysisResult] = {}
+
+    async def ask(name: str) -> None:
+        whole = name not in COMPARED_BY_FILE and wanted[name].compares_sides
+        here = [path for path in looked if path in patched.files]
+        arguments: dict[str, Json] = {} if whole else {"paths": list(here)}
+        seen = await wanted[name].run(arguments, context)
+        results[name] = AnalysisResult.from_json(seen.data)
+
+    async with task_group() as group:
+        for name in wanted:
+            group.start_soon(ask, name)
+    proved_by = tuple(sorted(results))
+    for name in proved_by:
+        before = focus.reported[name]
+        if why := _why_not(name, results[name], before, targets, looked):
+            return Proof(proved_by, refused=why)
+    return Proof(proved_by, unproved=_why_unproved(targets, results))
+
+
+async def prove_by_tests(
+    patched: ReviewWorkspace, make_tools: MakeTools, context: CallContext
+) -> str:
+    """Why the tests that base configures do not pass with the patch; empty when they do."""
+    seen = await make_tools(patched)[TESTS].run({}, context)
+    result = AnalysisResult.from_json(seen.data)
+    if result.error:
+        return f"the tests could not be run with it: {result.error}"
+    if result.gaps:
+        return f"the tests could not be run with it: {next(iter(result.gaps.values()))}"
+    return f"a test fails with it: {result.findings[0].detail}" if result.findings else ""
+
+
+def _choose(
+    targets: Sequence[FixTarget], paths: Collection[str], tools: Mapping[str, Tool], focus: FixFocus
+) -> dict[str, AnalyzerTool]:
+    """The tools of a proof: who reported the finding, and who reads a patched file alone.
+
+    A tool that said nothing of head has nothing that could be compared.
+    """
+    reporters = frozenset[str]().union(*(target.tools for target in targets))
+    chosen: dict[str, AnalyzerTool] = {}
+    for name, tool in tools.items():
+        if name in FIXED_RESULTS or name not in focus.reported or not isinstance(tool, Analysis):
+            continue
+        of_files = name in COMPARED_BY_FILE or not (tool.compares_sides or tool.needs_tree)
+        if name in reporters or (of_files and any(map(tool.concerns, paths))):
+            chosen[name] = tool
+    return chosen
+
+
+def _why_not(
+    name: str,
+    result: AnalysisResult,
+    before: ToolReport,
+    targets: Iterable[FixTarget],
+    looked: Collection[str],
+) -> str:
+    """Why a tool's word on the patched files speaks against the patch; empty when it does not."""
+    if result.error:
+        return f"{name} failed over the patched files: {result.error}"
+    gone = frozenset[str]().union(*(target.fingerprints for target in targets))
+    found = [finding for finding in result.findings if finding.path in looked]
+    if left := next((finding for finding in found if finding.fingerprint in gone), None):
+        return f"{name} still reports {left.rule} at {left.path}:{left.start_line}"
+    asked = set(looked).intersection(result.given) - set(result.read)
+    if not result.compares and (unread := sorted(before.read & asked)):
+        why = result.gaps.get(unread[0], "it is no longer read as code")
+        return f"{name} cannot read {unread[0]} with it: {why}"
+    if new := _new_finding(found, list(before.at(looked)), gone):
+        return f"{name} reports {new.rule} at {new.path}:{new.start_line}, which is new"
+    return ""
+
+
+def _new_finding(
+    found: Sequence[LocatedFinding], before: Sequence[LocatedFinding], gone: Collection[str]
+) -> LocatedFinding | None:
+    """A finding that head as it is does not have.
+
+    Another finding in a patched line has another fingerprint then. So of one rule in one file as
+    many may come as others go, beside those that are to be mended.
+    """
+    known = {finding.fingerprint for finding in before}
+    still = {finding.fingerprint for finding in found}
+    went = Counter(
+        (finding.path, finding.rule)
+        for finding in before
+        if finding.fingerprint not in still and finding.fingerprint not in gone
+    )
+    for finding in found:
+        if finding.fingerprint in known:
+            continue
+        went[finding.path, finding.rule] -= 1
+        if went[finding.path, finding.rule] < 0:
+            return finding
+    return None
+
+
+def _why_unproved(targets: Sequence[FixTarget], results: Mapping[str, AnalysisResult]) -> str:
+    """Why it is not shown that all targets are gone; empty when it is."""
+    if any(not target.tools for target in targets):
+        return "only agents report the finding, so no analyzer can tell whether it is gone"
+    silent = {name for target in targets for name in target.tools} - results.keys()
+    if silent:
+        return f"{', '.join(sorted(silent))} cannot be asked again"
+    return ""

@@ -1,0 +1,212 @@
+"""A tool that proves patches: whether head with them lacks the findings, and has nothing new."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, convert, to_builtins
+
+from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.checks.redacted_quotes import REDACTED
+from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
+from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.fixes.fix_targets import FixTarget
+from orchestrator.code_review.fixes.patched_change import with_files
+from orchestrator.code_review.fixes.patches import (
+    PatchRefused,
+    Replacement,
+    apply_replacements,
+    find_replacements,
+    read_patch,
+    write_patch,
+)
+from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_tests
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
+from orchestrator.code_review.verdict.fix import FixState
+from orchestrator.data_directories import OVERLAY
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.errors import DiffcourtError
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+PROVE_FIXES = "prove_fixes"
+MOST_FIXES = 20
+"""Patches in one call."""
+REDACTION_SECONDS = 10.0
+SECONDS = 300.0
+
+SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "fixes": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_FIXES,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "finding": {"type": "string", "description": "its id or fingerprint"},
+                    "patch": {"type": "string", "description": "a unified diff against head"},
+                },
+                "required": ["finding", "patch"],
+                "additionalProperties": False,
+            },
+        },
+        "tests": {
+            "type": "boolean",
+            "description": "also run the tests that base configures, if they pass over head",
+        },
+    },
+    "required": ["fixes"],
+    "additionalProperties": False,
+}
+
+
+class ProposedPatch(Struct, frozen=True):
+    """A patch, and the finding that it is to mend."""
+
+    finding: str
+    patch: str
+
+
+class ProofResult(Struct, frozen=True):
+    """What came of a proof.
+
+    Attributes:
+        patch: all patches as one, as git writes it; empty where they do not apply.
+        tools: those that looked at the patched files.
+        reason: why it is refused, or no more than applies.
+    """
+
+    state: FixState
+    patch: str = ""
+    tools: tuple[str, ...] = ()
+    reason: str = ""
+
+    @classmethod
+    def from_json(cls, data: Json) -> "ProofResult":
+        """Read it back from the journal."""
+        return convert(data, cls)
+
+
+class ProveFixes:
+    """Applies patches to head in a scratch tree, and has analyzers look at it."""
+
+    spec = ToolSpec(
+        PROVE_FIXES,
+        "Whether patches of head mend findings: analyzers look at it with them.",
+        SCHEMA,
+        timeout=SECONDS,
+    )
+
+    def __init__(
+        self, workspace: ReviewWorkspace, pool: WorkerPool, focus: Focus, make_tools: MakeTools
+    ) -> None:
+        self._workspace, self._pool, self._focus = workspace, pool, focus
+        self._make_tools = make_tools
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Prove the patches together; what does not hold is refused with the reason."""
+        fixes = convert(arguments["fixes"], list[ProposedPatch])
+        try:
+            result = await self._prove(fixes, bool(arguments.get("tests")), context)
+        except (PatchRefused, DiffcourtError) as error:
+            result = ProofResult("refused", reason=" ".join(str(error).split()))
+        shown = {"state": result.state, "reason": result.reason, "checked_by": result.tools}
+        return Observation(json.dumps(shown), to_builtins(result))
+
+    async def _prove(
+        self, fixes: Sequence[ProposedPatch], tests: bool, context: CallContext
+    ) -> ProofResult:
+        targets = [self._target(fix.finding) for fix in fixes]
+        before: dict[str, bytes] = {}
+        parts: dict[str, list[Replacement]] = {}
+        for fix, target in zip(fixes, targets, strict=True):
+            for file in read_patch(fix.patch):
+                await self._require_allowed(file.path, target)
+                before[file.path] = await self._read(file.path)
+                found = find_replacements(file, before[file.path])
+                parts.setdefault(file.path, []).extend(found)
+        after = {path: apply_replacements(before[path], found) for path, found in parts.items()}
+        after = {path: data for path, data in after.items() if data != before[path]}
+        if not after:
+            raise PatchRefused("with the patch head is as it is without")
+        patch = write_patch(before, after)
+        await self._require_no_secret(patch)
+        return await self._look(patch, targets, after, tests, context)
+
+    async def _look(
+        self,
+        patch: str,
+        targets: Sequence[FixTarget],
+        after: Mapping[str, bytes],
+        tests: bool,
+        context: CallContext,
+    ) -> ProofResult:
+        """Have the analyzers look at the patched files."""
+        workspace, focus = self._workspace, self._focus.fixes
+        with scratch_directory.temporary_directory() as folder:
+            change = await with_files(workspace.change, workspace.contents, after, Path(folder))
+            async with open_review_workspace(
+                change,
+                workspace.rules,
+                workspace.excluded,
+                cores=int(workspace.slots.total_tokens),
+                max_bytes=workspace.max_bytes,
+            ) as patched:
+                ask = partial(prove, targets, patched, after, self._make_tools, focus)
+                proof = await ask(context)
+                if not proof.refused and tests and focus.tests_passed:
+                    why = await prove_by_tests(patched, self._make_tools, context)
+                    if why:
+                        return ProofResult("refused", patch, proof.tools, why)
+        if proof.refused:
+            return ProofResult("refused", patch, proof.tools, proof.refused)
+        state: FixState = "applies" if proof.unproved else "verified"
+        return ProofResult(state, patch, proof.tools, proof.unproved)
+
+    def _target(self, name: str) -> FixTarget:
+        target = self._focus.fixes.targets.get(name)
+        if target is None:
+            raise PatchRefused(f"{name[:60]} is no open finding of this review")
+        return target
+
+    async def _require_allowed(self, path: str, target: FixTarget) -> None:
+        """Check that a patch for a finding may touch a file."""
+        listed = await self._workspace.contents.paths("head")
+        if path not in listed:
+            raise PatchRefused(f"{path} is no file of head")
+        if not listed[path][0].startswith("100"):
+            raise PatchRefused(f"{path} is not a regular file")
+        own = {target.path, target.cause_path}
+        if path in own:
+            return
+        if path not in self._workspace.files:
+            raise PatchRefused(f"{path} is no file of the change, and not the finding's")
+        if kind := _protected_kind(path):
+            raise PatchRefused(f"{path} is {kind}, and the finding is not in it")
+
+    async def _read(self, path: str) -> bytes:
+        blob = (await self._workspace.contents.paths("head"))[path][1]
+        return await self._workspace.contents.read(blob)
+
+    async def _require_no_secret(self, patch: str) -> None:
+        """Check that the patch, with the lines around it, shows no secret."""
+        job: dict[str, Any] = {"text": patch}
+        shown = await call_check(self._pool, "redacted_output:run", job, REDACTION_SECONDS, str)
+        if shown != patch or REDACTED in patch:
+            raise PatchRefused("the patch would show a secret, or what stands around it would")
+
+
+def _protected_kind(path: str) -> str:
+    """What a file is that no patch of another file's finding may touch; empty for others."""
+    if path == OVERLAY or path.startswith(f"{OVERLAY}/"):
+        return "part of the review's policy"
+    if matches(path, LOCK_FILES):
+        return "a lock file"
+    if "ci" in path_kinds(path):
+        return "run by CI"
+    return ""

@@ -1,0 +1,137 @@
+"""``diffcourt fix``: what it shows, asks, applies, takes back and proves again."""
+
+import os
+import pty
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import main
+from tests.review.review_kit import Repo, change
+
+HEAD = "import os\nimport sys\n\n\ndef f() -> int:\n    return 1\n"
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    repo = change(tmp_path_factory.mktemp("fix"), {}, {"src/a.py": HEAD, "b.py": "import re\n"})
+    assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", str(repo.path)]) == 0
+    return repo
+
+
+@pytest.fixture
+def restored(reviewed: Repo, capsys: pytest.CaptureFixture[str]) -> Repo:
+    reviewed.git("reset", "-q", "--hard")
+    capsys.readouterr()
+    return reviewed
+
+
+Fix = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def fix(restored: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Fix:
+    """Run a command over the reviewed repository: exit code, output, errors."""
+
+    def run(*given: str, stdin: int | None = None) -> tuple[int, str, str]:
+        with os.fdopen(os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin) as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            code = main([*given, "--repo", str(restored.path)])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_patches_are_applied_and_taken_back(restored: Repo, fix: Fix) -> None:
+    (restored.path / "src/a.py").chmod(0o755)
+    code, shown, error = fix("fix", "--yes")
+    assert (code, error) == (0, "")
+    assert "verified by" in shown
+    assert "-import sys" in shown
+    assert "Applied 3 patches (F1, F2, F3)." in shown
+    assert "commit: git add -- b.py src/a.py && git commit" in shown
+    assert (restored.path / "src/a.py").read_text() == "\n\ndef f() -> int:\n    return 1\n"
+    assert (restored.path / "b.py").read_text() == ""
+    undo = next(line for line in shown.splitlines() if "undo:" in line).split()[2:]
+    code, shown, error = fix(*undo)
+    assert (code, error) == (0, "")
+    assert (restored.path / "src/a.py").read_text() == HEAD
+    assert os.access(restored.path / "src/a.py", os.X_OK)
+
+
+def test_one_finding_is_fixed_where_it_alone_is_named(restored: Repo, fix: Fix) -> None:
+    code, shown, _ = fix("fix", "latest", "F1", "--yes")
+    assert code == 0
+    assert "Applied 1 patch (F1)." in shown
+    changed = restored.git("diff", "--stat", "--", "src/a.py", "b.py")
+    assert "1 file changed, 1 deletion" in changed
+
+
+def test_nothing_is_changed_without_a_yes(restored: Repo, fix: Fix) -> None:
+    code, _, error = fix("fix")
+    assert code == 2
+    assert "give --yes, or --check" in error
+    for answer, words in (("n\n", "nothing was changed"), ("y\n", "Applied 3 patches")):
+        master, slave = pty.openpty()
+        os.write(master, answer.encode())
+        code, shown, _ = fix("fix", stdin=slave)
+        os.close(master)
+        assert code == 0
+        assert "Apply 3 patches to the work tree? [y/N]" in shown
+        assert words in shown
+        assert bool(restored.git("diff", "--stat")) == (answer == "y\n")
+
+
+def test_a_check_proves_again_and_changes_nothing(restored: Repo, fix: Fix) -> None:
+    code, shown, error = fix("fix", "--check")
+    assert (code, error) == (0, "")
+    assert shown.splitlines()[-3:] == ["F1 verified", "F2 verified", "F3 verified"]
+    assert restored.git("status", "--porcelain", "--untracked-files=no") == ""
+
+
+def test_a_file_that_has_changed_since_is_named_and_nothing_is_written(
+    restored: Repo, fix: Fix
+) -> None:
+    (restored.path / "b.py").write_text("import json\n")
+    code, _, error = fix("fix", "--yes")
+    assert code == 2
+    assert "does not apply to the work tree" in error
+    assert "b.py" in error
+    assert "Traceback" not in error
+    assert (restored.path / "src/a.py").read_text() == HEAD
+
+
+def test_what_was_changed_after_a_fix_is_not_taken_back(restored: Repo, fix: Fix) -> None:
+    _, shown, _ = fix("fix", "--yes")
+    (restored.path / "b.py").write_text("x = 1\n")
+    undo = next(line for line in shown.splitlines() if "undo:" in line).split()[2:]
+    code, shown, _ = fix(*undo)
+    assert code == 3
+    assert "b.py  (changed since the call, kept" in shown
+    assert (restored.path / "b.py").read_text() == "x = 1\n"
+    assert (restored.path / "src/a.py").read_text() == HEAD
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [(["latest", "F9"], "has no finding F9; it has F1"), (["nonesuch"], "nonesuch")],
+)
+def test_what_is_not_there_is_said_in_one_line(fix: Fix, given: list[str], why: str) -> None:
+    code, _, error = fix("fix", *given, "--yes")
+    assert code == 2
+    assert why in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_link_in_the_work_tree_is_not_followed(restored: Repo, fix: Fix, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text("import re\n")
+    (restored.path / "b.py").unlink()
+    (restored.path / "b.py").symlink_to(outside)
+    code, _, error = fix("fix", "--yes")
+    assert code == 2
+    assert "b.py" in error
+    assert outside.read_text() == "import re\n"
