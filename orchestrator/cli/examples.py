@@ -19,7 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt dismiss": (
         "F3 --reason 'The list is never empty.' --by dana",
-        "F3 --scope path --until 2027-06-30 --reason 'The old parser.'",
+        "F3 --scope path --until 2027-06-30 --reason 'Old parser.'",
     ),
     "diffcourt remember": ("--out memory.patch", "latest"),
     "diffcourt override": (
