@@ -40,9 +40,9 @@ class FixFocus(Struct):
     Attributes:
         targets: a finding's id or fingerprint → what is to be mended.
         reported: tool → what it said of head.
-        tests_passed: the tests that base configures passed over head.
+        programs: the tools that run tests or type checks of base, and are content with head.
     """
 
     targets: Mapping[str, FixTarget] = field(default_factory=dict)
     reported: Mapping[str, ToolReport] = field(default_factory=dict)
-    tests_passed: bool = False
+    programs: frozenset[str] = frozenset()

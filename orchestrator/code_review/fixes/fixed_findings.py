@@ -14,6 +14,7 @@ from orchestrator.code_review.findings.evidence_from_journal import Call
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
 from orchestrator.code_review.fixes.patches import PatchRefused, apply_edits, write_patch
+from orchestrator.code_review.fixes.proof import PROGRAMS, is_content
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult, ProposedPatch
 from orchestrator.code_review.verdict.fix import Fix
@@ -31,9 +32,6 @@ TEMPLATE = "template"
 TEMPLATE_SECONDS = 20.0
 CODE = AgentSpec("fixes", "proves patches", "", (PROVE_FIXES,), bounds=Bounds())
 """In whose name code calls the tool."""
-
-TESTS_CHECK = "tests"
-"""The required check that is the tests of base."""
 
 
 async def prove_fixes(state: ReviewState) -> None:
@@ -135,8 +133,8 @@ def make_focus(state: ReviewState) -> FixFocus:
         for target in [_target(finding, state.synthesis.ids, calls)]
         for name in (finding.id, finding.fingerprint)
     }
-    passed = any(check.name == TESTS_CHECK and check.has_passed for check in state.checks)
-    return FixFocus(targets, reports, tests_passed=passed)
+    programs = {call.tool for call in calls if call.tool in PROGRAMS and is_content(call.result)}
+    return FixFocus(targets, reports, frozenset(programs))
 
 
 def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[Call]) -> FixTarget:
@@ -218,20 +216,20 @@ def _compared_with(focus: FixFocus, patches: Iterable[ProposedPatch]) -> Json:
     """What a proof depends on besides the patches, as JSON."""
     targets = [focus.targets[patch.finding] for patch in patches]
     known = [[sorted(target.fingerprints), sorted(target.tools)] for target in targets]
-    return [to_builtins(known), sorted(focus.reported), focus.tests_passed]
+    return [to_builtins(known), sorted(focus.reported), sorted(focus.programs)]
 
 
 async def _prove_together(state: ReviewState) -> None:
     """See that all verified patches hold at once; one that does not excludes those before it.
 
-    The tests of base run here, over all patches: one run of them costs more than all analyzers.
+    Tests and type checks of base run here, over all patches: a run costs more than all analyzers.
     """
     held = [
         (finding, fix)
         for finding in state.synthesis.findings
         if (fix := state.fixes.get(finding.fingerprint)) and fix.is_verified
     ]
-    tests = state.focus.fixes.tests_passed
+    tests = bool(state.focus.fixes.programs)
     if not held or (len(held) == 1 and not tests):
         return
     if (await _prove(state, _patches(held), tests=tests)).state != "refused":

@@ -19,11 +19,12 @@ AnalyzerTool = Analysis[Any]
 MakeTools = Callable[[ReviewWorkspace], Mapping[str, Tool]]
 """The analyzers over a workspace, by the tool's name."""
 
-TESTS = "run_tests"
+PROGRAMS = frozenset({"run_tests", "typecheck"})
+"""Tools that run what base configures over the whole tree."""
 COMPARED_BY_FILE = frozenset({"complexity", "docstrings", "protections"})
 """Tools that compare both sides of one file, and look at no other file."""
-FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines", TESTS})
-"""Tools that cannot say what they would find in other contents, or are asked apart."""
+FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines"})
+"""Tools that cannot say what they would find in other contents."""
 
 
 class Proof(Struct, frozen=True):
@@ -76,17 +77,23 @@ async def prove(
     return Proof(proved_by, unproved=_why_unproved(targets, results))
 
 
-async def prove_by_tests(
-    patched: ReviewWorkspace, make_tools: MakeTools, context: CallContext
+async def prove_by_programs(
+    patched: ReviewWorkspace, make_tools: MakeTools, focus: FixFocus, context: CallContext
 ) -> str:
-    """Why the tests that base configures do not pass with the patch; empty when they do."""
-    seen = await make_tools(patched)[TESTS].run({}, context)
-    result = AnalysisResult.from_json(seen.data)
-    if result.error:
-        return f"the tests could not be run with it: {result.error}"
-    if result.gaps:
-        return f"the tests could not be run with it: {next(iter(result.gaps.values()))}"
-    return f"a test fails with it: {result.findings[0].detail}" if result.findings else ""
+    """Why what base configures is not content with the patch; empty when it is."""
+    tools = make_tools(patched)
+    for name in sorted(focus.programs):
+        result = AnalysisResult.from_json((await tools[name].run({}, context)).data)
+        if why := result.error or next(iter(result.gaps.values()), ""):
+            return f"{name} could not be run with it: {why}"
+        if result.findings:
+            return f"{name} is not content with it: {result.findings[0].detail}"
+    return ""
+
+
+def is_content(result: AnalysisResult) -> bool:
+    """Whether a program of base ran over head and has nothing against it."""
+    return bool(result.examined) and not (result.findings or result.gaps or result.error)
 
 
 def _choose(
@@ -99,7 +106,11 @@ def _choose(
     reporters = frozenset[str]().union(*(target.tools for target in targets))
     chosen: dict[str, AnalyzerTool] = {}
     for name, tool in tools.items():
-        if name in FIXED_RESULTS or name not in focus.reported or not isinstance(tool, Analysis):
+        if (
+            name in FIXED_RESULTS | PROGRAMS - reporters
+            or name not in focus.reported
+            or not isinstance(tool, Analysis)
+        ):
             continue
         of_files = name in COMPARED_BY_FILE or not (tool.compares_sides or tool.needs_tree)
         if name in reporters or (of_files and any(map(tool.concerns, paths))):

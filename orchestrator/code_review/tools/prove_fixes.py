@@ -22,7 +22,7 @@ from orchestrator.code_review.fixes.patches import (
     read_patch,
     write_patch,
 )
-from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_tests
+from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.verdict.fix import FixState
 from orchestrator.data_directories import OVERLAY
@@ -57,7 +57,7 @@ SCHEMA: Mapping[str, Json] = {
         },
         "tests": {
             "type": "boolean",
-            "description": "also run the tests that base configures, if they pass over head",
+            "description": "also run the tests and type checks of base, if head passes them",
         },
     },
     "required": ["fixes"],
@@ -159,8 +159,8 @@ class ProveFixes:
             ) as patched:
                 ask = partial(prove, targets, patched, after, self._make_tools, focus)
                 proof = await ask(context)
-                if not proof.refused and tests and focus.tests_passed:
-                    why = await prove_by_tests(patched, self._make_tools, context)
+                if not proof.refused and tests:
+                    why = await prove_by_programs(patched, self._make_tools, focus, context)
                     if why:
                         return ProofResult("refused", patch, proof.tools, why)
         if proof.refused:

@@ -1,0 +1,41 @@
+"""A patch that analyzers like and the tests of base do not is refused."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app.run_review import run_review
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox.level_and_launchers import SANDBOX
+from tests.review.review_kit import change, options
+
+FIND = bubblewrap.find_bwrap  # before the suite runs without
+CHECK = "import a\nimport b\n\nassert a.os.sep and b.f() == 1\n"
+A = "import os\n\nVALUE = 1\n"
+B = "import re\n\n\ndef f():\n    return 1\n"
+
+
+@pytest.fixture
+def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Bubblewrap, without which the rest of the suite runs."""
+    SANDBOX.close()
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
+    yield
+    SANDBOX.close()
+
+
+@pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
+def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path: Path) -> None:
+    command = json.dumps({"command": [sys.executable, "check.py"], "seconds": 20})
+    base = {".diffcourt/config/defaults.yaml": f"tests: {command}\n", "check.py": CHECK}
+    before = {"a.py": A.replace("1", "os.sep"), "b.py": B.removeprefix("import re\n\n\n")}
+    repo = change(tmp_path, base | before, {"a.py": A, "b.py": B})
+    verdict = run_review(options(repo.path, run_tests=True), ignore_event)
+    fixes = {finding.path: finding.fix for finding in verdict.findings if finding.fix}
+    assert fixes["b.py"].state == "verified"
+    assert fixes["a.py"].state == "refused"
+    assert "run_tests is not content with it" in fixes["a.py"].reason
