@@ -68,3 +68,26 @@ async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:
     result = AnalysisResult.from_json(seen.data)
     assert "exit code 3" in result.error
     assert result.examined == ()
+
+
+async def test_a_file_that_both_sides_share_is_written_once(tmp_path: Path) -> None:
+    before = {"pkg/same.py": "x = 1\n", "pkg/other.py": "x = 1\n", "link": "pkg/same.py"}
+    repo = change(tmp_path / "repo", before, {"pkg/other.py": "x = 2\n", "link": None})
+    (repo.path / "link").symlink_to("pkg/same.py")
+    repo.git("add", "-A")
+    repo.git("commit", "-q", "--amend", "-m", "change")
+    async with workspace_of(repo) as workspace:
+        base, _ = await workspace.side("base", list(before))
+        head, refused = await workspace.side("head", list(before))
+        sides = base.root, head.root
+        inodes = {
+            name: {(root / name).stat().st_ino for root in sides} for name in list(before)[:2]
+        }
+        assert {name: len(found) for name, found in inodes.items()} == {
+            "pkg/same.py": 1,
+            "pkg/other.py": 2,
+        }
+        assert [(root / "pkg/other.py").read_text() for root in sides] == ["x = 1\n", "x = 2\n"]
+        assert list(refused) == ["link"]  # the same blob, and a link in head alone
+        assert (base.root / "link").is_file()
+        assert not (head.root / "link").exists()

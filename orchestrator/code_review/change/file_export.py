@@ -1,9 +1,10 @@
 """Write files below a folder: no link is followed, and nothing lands outside of it."""
 
 import errno
+import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.errors import StoreError
@@ -64,3 +65,22 @@ def write_files(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str
     with SafeDirectory(root) as folder:
         errors = ((path, _write_file(folder, path, data)) for path, data in sorted(items))
         return {path: why for path, why in errors if why}
+
+
+def link_files(source: Path, root: Path, paths: Iterable[str]) -> set[str]:
+    """Link files that were written below one directory of ours into another one.
+
+    Args:
+        root: no symbolic link; made when it is not there.
+
+    Returns:
+        The paths that were linked; the others have to be written.
+    """
+    linked: set[str] = set()
+    root.mkdir(parents=True, exist_ok=True)
+    with SafeDirectory(root) as folder:
+        for path in sorted(paths):
+            with suppress(OSError), folder.parent(path, make=True) as (directory, name):
+                os.link(source / path, name, dst_dir_fd=directory, follow_symlinks=False)
+                linked.add(path)
+    return linked
