@@ -225,6 +225,11 @@ class _Target:
         if place is None:
             return None
         lines = "".join(f"{line}\n" for line in place.missing)
+        rest = self.text[: match.start] + self.text[match.end :]
+        if fix.drops and len(re.findall(rf"\b{re.escape(fix.drops)}\b", rest)) == 1:
+            old = re.search(rf"^import {re.escape(fix.drops)}[ \t]*\r?\n", self.text, re.MULTILINE)
+            if old:
+                return [(*old.span(), lines)]
         at = self.starts[place.line]
         return [(at, at, lines)] if lines else []
 
@@ -286,6 +291,11 @@ def _new_text(fix: Template, match: _Match, indent: str) -> str | None:
         if derived is None:
             return None
         values = _layered(derived, values)
+    known = f"{fix.config} {' '.join(step.collect for step in fix.derive)}"
+    for _, _, _, name in _VARIABLE.findall(fix.replace):
+        # A dollar sign may also belong to the language.
+        if name and values(name) is None and re.search(rf"\b{name}\b", known):
+            return None
     return _fill(fix.replace.replace("\n", f"\n{indent}"), values)
 
 

@@ -63,6 +63,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
             ``\\1``. A line of which nothing would be left is removed.
         derive: steps that run before.
         imports: lines that are added behind the file's imports where they are missing.
+        drops: a module whose import makes room for them where nothing else in the file names it.
         also: further places that change.
         when: must be found in the file.
         unless: must not be found in the file.
@@ -75,6 +76,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     regex: re.Pattern[str] | None = None
     derive: tuple[Derivation, ...] = ()
     imports: tuple[str, ...] = ()
+    drops: str = ""
     also: tuple[Companion, ...] = ()
     when: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None

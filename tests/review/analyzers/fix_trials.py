@@ -1,0 +1,241 @@
+"""Tries proposed fixes on the samples that the tools are tested by.
+
+A proposal is good where its edits apply, every tool that reads the file can still read it, the
+finding is gone, and no tool that ran says anything new.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from orchestrator.checks import infrastructure, patterns, sql, taint, templates
+from orchestrator.checks.check_io import CheckReply, Edit, RawFinding
+from orchestrator.checks.fixes.template_edits import run as propose
+from orchestrator.checks.patterns.pattern_loading import load
+from orchestrator.code_review.analyzer_types import Side
+from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.typos import Typos
+from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.data_directories import data_root
+from tests.checks.fix_kit import apply
+from tests.checks.infrastructure import infrastructure_kit
+from tests.checks.patterns import test_pattern_files, test_samples
+from tests.checks.sql_samples import SAMPLES as SQL
+from tests.checks.taint.taint_pairs import LIBRARY_MODELS, pairs
+from tests.checks.templates.test_templates import planted
+from tests.review.analyzers import (
+    docker_samples,
+    ruff_samples,
+    ruff_security_samples,
+    shell_samples,
+    test_oxlint,
+    workflow_samples,
+)
+from tests.review.analyzers.conftest import put, table
+from tests.review.analyzers.ruff_text import IMPORTS
+
+TEMPLATES = sorted(str(file) for file in (data_root() / "config/fixes").glob("*.yaml"))
+PROGRAMS: Mapping[str, type[ProgramAnalyzer]] = {
+    each.name: each for each in (Ruff, ShellCheck, Oxlint, Hadolint, Zizmor, Typos)
+}
+CHECKS: Mapping[str, Callable[[dict[str, object]], CheckReply]] = {
+    "patterns": patterns.run,
+    "infrastructure": infrastructure.run,
+    "sql": sql.run,
+    "templates": templates.run,
+    "taint": taint.run,
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A file with a defect, and the tool that knows it."""
+
+    tool: str
+    path: str
+    text: str
+
+
+@dataclass
+class Trial:
+    """A finding of a sample, its proposals, and what became of the file with each of them."""
+
+    number: int
+    sample: Sample
+    finding: RawFinding
+    rule: str
+    proposals: list[Sequence[Edit]] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether one of its proposals is."""
+        return "" in self.troubles
+
+
+def samples() -> Iterator[Sample]:
+    """Every positive sample of the tools that look at one file at a time."""
+    yield from _samples_of_programs()
+    yield from _samples_of_patterns()
+    for several in SQL.values():
+        yield from (Sample("sql", "a.sql", bad) for bad, _ in several)
+    for path, bad, _ in infrastructure_kit.cases().values():
+        yield Sample("infrastructure", path, bad)
+    for kind in sorted(infrastructure_kit.SAMPLES):
+        for each in infrastructure_kit.samples(kind):
+            yield Sample("infrastructure", each["path"], each["bad"])
+    for page in planted():
+        yield Sample("templates", page["name"], page["bad"])
+    for case in pairs():
+        if len(case.bad) == 1:
+            yield Sample("taint", "case.py", case.bad["case.py"])
+
+
+def _samples_of_programs() -> Iterator[Sample]:
+    for code, (bad, _) in {**ruff_samples.SAMPLES, **ruff_security_samples.SAMPLES}.items():
+        head = "" if code in {"F401", "F404", "F407"} else IMPORTS
+        yield Sample("ruff", "a.py", head + bad)
+    for tool, name, given in (
+        ("shellcheck", "a.sh", shell_samples.SAMPLES),
+        ("hadolint", "Dockerfile", docker_samples.SAMPLES),
+        ("oxlint", "a.js", test_oxlint.SAMPLES),
+    ):
+        yield from (Sample(tool, name, bad) for bad, _ in given.values())
+    for path, bad, _ in workflow_samples.SAMPLES.values():
+        yield Sample("zizmor", path, bad)
+
+
+def _samples_of_patterns() -> Iterator[Sample]:
+    for language in load(tuple(test_pattern_files.FILES)):
+        for pattern in language.patterns:
+            suffix = test_pattern_files.example_suffix(pattern, language)
+            yield Sample("patterns", f"a{suffix}", pattern.bad)
+    for name in sorted(test_samples.SAMPLES):
+        suffix = test_samples.SUFFIXES.get(name, f".{name}")
+        for pair in test_samples.planted(name):
+            yield Sample("patterns", f"a{pair.get('suffix', suffix)}", pair["bad"])
+
+
+def try_all(root: Path, given: Sequence[Sample]) -> list[Trial]:
+    """Look for the findings of samples, ask for fixes of them, and look at what these make."""
+    before = {number: found or () for number, found in enumerate(_look(root / "bad", given))}
+    trials = [
+        Trial(number, given[number], finding, rule.id)
+        for number, findings in before.items()
+        for finding in findings
+        if (rule := table().find(given[number].tool, finding.code))
+    ]
+    _ask(root / "bad", trials)
+    fixed = [
+        (trial, Sample(trial.sample.tool, trial.sample.path, text))
+        for trial in trials
+        for text in trial.results
+    ]
+    after = _look(root / "fixed", [sample for _, sample in fixed])
+    for (trial, sample), findings in zip(fixed, after, strict=True):
+        trial.troubles.append(_trouble(trial, sample, before[trial.number], findings))
+    return trials
+
+
+def _ask(root: Path, trials: Sequence[Trial]) -> None:
+    """Fill in the proposals: those of the tool, then those of templates."""
+    asked = {
+        f"{number}": {
+            "fingerprint": f"{number}",
+            "path": f"{trial.number}/{trial.sample.path}",
+            "rule": trial.rule,
+            "line": trial.finding.line,
+            "end_line": trial.finding.end_line,
+            "column": trial.finding.column,
+        }
+        for number, trial in enumerate(trials)
+    }
+    paths = sorted({str(each["path"]) for each in asked.values()})
+    job = {"paths": paths, "templates": TEMPLATES, "findings": list(asked.values())}
+    found = propose({"root": str(root), **job})
+    for number, trial in enumerate(trials):
+        own = [trial.finding.edits] if trial.finding.edits else []
+        trial.proposals = [*own, *found.get(f"{number}", ())][:3]
+        trial.results = [apply(trial.sample.text, edits) for edits in trial.proposals]
+
+
+def _look(root: Path, given: Sequence[Sample]) -> list[Sequence[RawFinding] | None]:
+    """The findings in each sample; None where its tool could not read it."""
+    found: list[Sequence[RawFinding] | None] = [()] * len(given)
+    for tool in sorted({sample.tool for sample in given}):
+        own = [number for number, sample in enumerate(given) if sample.tool == tool]
+        if tool in PROGRAMS:
+            found_now = _run_program(root, tool, {number: given[number] for number in own})
+        else:
+            found_now = {number: _run_check(root, number, given[number]) for number in own}
+        for number, findings in found_now.items():
+            found[number] = findings
+    return found
+
+
+def _run_program(
+    root: Path, tool: str, given: Mapping[int, Sample]
+) -> Mapping[int, Sequence[RawFinding] | None]:
+    # Where the kind of a file follows from its place, that place begins the path.
+    def place(number: int, path: str) -> str:
+        if tool != "zizmor":
+            return f"{number}/{path}"
+        return path.replace(".yml", f"{number}.yml") if "workflows" in path else f"{number}/{path}"
+
+    paths = {place(number, sample.path): number for number, sample in given.items()}
+    side = put(root, {path: given[number].text for path, number in paths.items()})
+    for number, sample in given.items():
+        put(root, {f"{number}/{sample.path}": sample.text})
+    report = anyio.run(
+        PROGRAMS[tool](table().codes(tool)).run, Side("head", side.root), list(paths)
+    )
+    assert report.error is None
+    found: dict[int, Sequence[RawFinding] | None] = {number: [] for number in given}
+    for raw in report.findings:
+        number = paths[raw.path]
+        found[number] = [*(found[number] or ()), raw]
+    return found | {paths[path]: None for path in report.gaps}
+
+
+def _run_check(root: Path, number: int, sample: Sample) -> Sequence[RawFinding] | None:
+    put(root / str(number), {sample.path: sample.text})
+    reply = CHECKS[sample.tool](
+        {
+            "root": str(root / str(number)),
+            "paths": [sample.path],
+            "tree": [sample.path],
+            "languages": test_pattern_files.FILES,
+            "codes": test_pattern_files.CODES,
+            "patterns": infrastructure_kit.FILES,
+            "library_models": LIBRARY_MODELS,
+        }
+    )
+    return None if reply.gaps else reply.findings
+
+
+def _trouble(
+    trial: Trial, sample: Sample, before: Sequence[RawFinding], after: Sequence[RawFinding] | None
+) -> str:
+    """Why a proposal is not good; empty where it is."""
+    if after is None:
+        return "cannot be read"
+    if sample.path.endswith(".py"):
+        try:
+            ast.parse(sample.text)
+        except SyntaxError as error:
+            return f"does not parse: {error}"
+    left = Counter(raw.code for raw in after)
+    had = Counter(raw.code for raw in before)
+    if left[trial.finding.code] >= had[trial.finding.code]:
+        return "is found again"
+    new = left - had
+    return f"brings {', '.join(sorted(new))}" if new else ""

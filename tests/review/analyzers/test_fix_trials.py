@@ -1,0 +1,40 @@
+"""Fixes of analyzers and of templates, tried on all samples of the rules that they are for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.review.analyzers.fix_trials import Trial, samples, try_all
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
+    root: Path = tmp_path_factory.mktemp("trials")
+    return [trial for trial in try_all(root, list(samples())) if trial.proposals]
+
+
+def test_the_finding_is_gone_and_nothing_is_new(trials: list[Trial]) -> None:
+    failed = [
+        (trial.sample.tool, trial.finding.code, trial.results, trial.troubles)
+        for trial in trials
+        if not trial.is_good
+    ]
+    assert len(failed) <= 0.02 * len(trials), failed
+
+
+def test_many_samples_of_many_rules_have_a_fix(trials: list[Trial]) -> None:
+    assert len({trial.number for trial in trials}) >= 330
+    assert len({trial.rule for trial in trials}) >= 100
+    assert {trial.sample.tool for trial in trials} == {
+        *("ruff", "shellcheck", "hadolint", "oxlint", "zizmor"),
+        *("sql", "patterns", "infrastructure", "templates", "taint"),
+    }
+
+
+def test_what_stays_is_as_it_was(trials: list[Trial]) -> None:
+    """Most fixes change one line, and add one for an import or remove one."""
+    for trial in trials:
+        before = trial.sample.text.splitlines()
+        for result in trial.results:
+            kept = set(before) & set(result.splitlines())
+            assert len(set(before) - kept) <= 3, (trial.rule, result)
