@@ -53,11 +53,11 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
         ({"config/verdict.yaml": WAIVER}, "config/verdict.yaml:2: waivers: there is no rule sec"),
         (
             {"config/taint/x.yaml": "sinks: [{match: a.b, class: sqll, args: ['0']}]\n"},
-            "config/taint/x.yaml: there is no class 'sqll'; allowed: code, command, ",
+            "config/taint/x.yaml: there is no class 'sqll'; allowed: attribute, code, ",
         ),
         (
             {"config/taint/x.yaml": "sanitizers: [{match: a.b, clears: [all, SQL]}]\n"},
-            "config/taint/x.yaml: there is no class 'SQL'; allowed: code, command, ",
+            "config/taint/x.yaml: there is no class 'SQL'; allowed: attribute, code, ",
         ),
         (
             {"config/taint/x.yaml": SINK + "confidence: 3}]\n"},
