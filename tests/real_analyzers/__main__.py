@@ -1,6 +1,6 @@
 """Run real analyzers in whole reviews: ``python -m tests.real_analyzers [NAME ...]``.
 
-Each is configured as ``docs/analyzers.md`` says. Its change adds one defect beside one that base has
+Each is configured as ``docs/analyzers.md`` says, or as a type checker. Its change adds one defect beside one that base has
 already; the review must report the new one alone. What is not installed is installed into a
 directory that is removed at the end, or is skipped with the reason.
 """
@@ -35,6 +35,7 @@ class Case(Struct, frozen=True):
         path, old, new: the file, a defect that base has, and the same one in another place.
         pip, npm: packages that hold it.
         beside: other files of base.
+        typecheck: the command, where it is a type checker.
     """
 
     rule: str
@@ -44,6 +45,7 @@ class Case(Struct, frozen=True):
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     beside: Mapping[str, str] = {}
+    typecheck: tuple[str, ...] = ()
 
 
 TERRAFORM = 'resource "aws_s3_bucket" "{0}" {{\n  bucket = "{0}"\n  acl    = "public-read"\n}}\n'
@@ -106,6 +108,23 @@ CASES: Mapping[str, Case] = {
         TERRAFORM.format("new"),
         pip=("checkov",),
     ),
+    "pyright": Case(
+        "qa.type-error",
+        "shop.py",
+        "def pay(n: int) -> str:\n    return n\n",
+        "\n\ndef refund(total: int) -> str:\n    return total\n",
+        npm=("pyright",),
+        typecheck=("pyright", "--outputjson"),
+    ),
+    "tsc": Case(
+        "qa.type-error",
+        "shop.ts",
+        "export function pay(n: number): string {\n  return n;\n}\n",
+        "export function refund(total: number): string {\n  return total;\n}\n",
+        npm=("typescript",),
+        beside={"tsconfig.json": '{"compilerOptions": {"strict": true, "noEmit": true}}'},
+        typecheck=("tsc", "-p", "."),
+    ),
 }
 
 
@@ -146,14 +165,21 @@ def commit(repository: Path, files: Mapping[str, str]) -> None:
     subprocess.run([*git, "commit", "-q", "-m", "change"], check=True)
 
 
-def review(name: str, case: Case, path: str, place: Path, sandbox: str = "auto") -> str:
-    """Review the case's change; what is wrong with the verdict, or empty."""
+def configuration(name: str, case: Case) -> dict[str, object]:
+    """Base's settings for a case."""
+    if case.typecheck:
+        return {"typecheck": {"command": case.typecheck}}
     (example,) = _EXAMPLE.findall(PAGE.read_text())
     configured = yaml.safe_load(example)["analyzers"][name]
-    configured = {**configured, "files": [f"*{Path(case.path).suffix}"]}
+    return {"analyzers": {name: {**configured, "files": [f"*{Path(case.path).suffix}"]}}}
+
+
+def review(name: str, case: Case, path: str, place: Path, sandbox: str = "auto") -> str:
+    """Review the case's change; what is wrong with the verdict, or empty."""
+    key, tool = ("typecheck",) * 2 if case.typecheck else (name, "configured_analyzers")
     repository, verdict = place / "repository", place / "verdict.json"
     subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
-    settings = json.dumps({"analyzers": {name: configured}, "sandbox": sandbox})
+    settings = json.dumps({**configuration(name, case), "sandbox": sandbox})
     config = {".diffcourt/config/defaults.yaml": settings}
     commit(repository, {**config, **case.beside, case.path: case.old})
     commit(repository, {case.path: case.old + case.new})
@@ -170,8 +196,8 @@ def review(name: str, case: Case, path: str, place: Path, sandbox: str = "auto")
     if not verdict.exists():
         return f"no verdict: {done.stderr.strip()}"
     document = json.loads(verdict.read_text())
-    problems = [f"gap: {s['why']}" for s in document["skipped"] if s["path"] == name]
-    found = [f for f in document["findings"] if "configured_analyzers" in f["reported_by"]]
+    problems = [f"gap: {s['why']}" for s in document["skipped"] if s["path"] == key]
+    found = [f for f in document["findings"] if tool in f["reported_by"]]
     first = len(case.old.splitlines())
     if not [f for f in found if f["rule"] == case.rule]:
         problems.append(f"{case.rule} is not among {[f['rule'] for f in found]}")
