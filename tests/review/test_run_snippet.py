@@ -71,6 +71,9 @@ async def _print_all(tmp_path: Path) -> None:
         assert failed.startswith("exit status 1\nbegun\nTraceback")
         assert failed.endswith("ValueError: invalid literal for int() with base 10: 'x'")
         assert "SyntaxError" in await printed(workspace, "def")
+        assert "No such file or directory: 'no.py'" in await printed(
+            workspace, "import os\nopen(os.getcwd() + '/no.py')"
+        )
         for code, why in (
             ("é" * MAX_CODE, "8192 bytes"),
             ("'\0'", "NUL"),

@@ -5,6 +5,7 @@ change's modules. So it runs in namespaces of its own as tests do, where whoever
 lets this repository's code run, and it may not even write the tree.
 """
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -97,7 +98,9 @@ class RunSnippet:
             done, how = late.output, f"ended after {LIMITS.seconds:g} s, since its time was up"
         except SandboxError as error:
             raise SandboxError(f"snippet not run: {error}") from None
-        return Observation(f"{how}\n{_shown(done.stdout)}")
+        # Where the tree stands differs in each run, and is nobody's business.
+        printed = done.stdout.replace(os.fsencode(f"{tree}/"), b"")
+        return Observation(f"{how}\n{_shown(printed)}")
 
 
 def _shown(printed: bytes) -> str:
