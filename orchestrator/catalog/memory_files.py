@@ -11,7 +11,7 @@ from orchestrator.catalog.shared_literals import Severity
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.catalog.yaml_validation import convert_node, read_yaml, split_front_matter
 from orchestrator.data_directories import DISMISSED, PREFERENCES
-from orchestrator.engine.field_types import NonEmptyStr, Strict
+from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.errors import ConfigError
 
 MAX_ENTRIES = 1_000
@@ -84,9 +84,11 @@ class Preference(Waiver, frozen=True, kw_only=True):
 
     Attributes:
         severity: what its findings are at most; ``off``: they are waived.
+        below_confidence: it is for findings of less confidence than this only; None: for all.
     """
 
     severity: Severity | Literal["off"]
+    below_confidence: UnitFloat | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -64,6 +64,12 @@ def test_every_format_is_utf8_and_holds_no_control_characters(name: str) -> None
     assert render(name) == text
 
 
+@pytest.mark.parametrize("name", ["markdown", "sarif", "junit", "html"])
+def test_a_finding_that_came_back_says_who_dismissed_it_and_why_it_is_open(name: str) -> None:
+    said = "dana dismissed it, and it is open again"
+    assert said in render(name, verdict(findings=(finding(1, waiver=said),)))
+
+
 @pytest.mark.parametrize("name", sorted(set(FORMAT_NAMES) - {"json", "markdown"}))
 def test_open_findings_and_gaps_are_told_and_what_is_no_gap_is_not(name: str) -> None:
     text = render(name)

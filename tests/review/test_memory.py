@@ -75,6 +75,8 @@ async def test_a_finding_that_rests_on_a_remembered_line_is_cited_as_its_use(
         ("severity: low", "low", "open", ["lowered"]),
         ("severity: 'off'", "medium", "waived", ["dismissed"]),
         ("severity: high", "medium", "open", []),
+        ("severity: low, below_confidence: 0.81", "low", "open", ["lowered"]),
+        ("severity: low, below_confidence: 0.8", "medium", "open", []),
         ("severity: low, paths: ['tools/**']", "medium", "open", ["unmatched"]),
         ("severity: low, until: 2020-01-01", "medium", "open", ["expired"]),
     ],

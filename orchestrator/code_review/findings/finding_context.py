@@ -74,7 +74,7 @@ def find_block(lines: Sequence[str], start: int, end: int) -> Block:
         first, last = _paragraph(lines, start, end)
     else:
         first, last = _function(lines, header, end)
-        first, last = max(first, start - MAX_BLOCK), min(last, end + MAX_BLOCK)
+        first = max(first, start - MAX_BLOCK)
     code = [line for line in lines[first - 1 : last] if not _COMMENT.match(line)]
     scope = lines[header - 1].strip()[:MAX_SCOPE] if header else ""
     return Block(first, last, scope, digest([remove_white_space(code)])[:16])
@@ -90,10 +90,11 @@ def _find_header(lines: Sequence[str], start: int) -> int | None:
         if not text.strip():
             continue
         if _indent(text) < indent or (opened and _indent(text) == indent):
+            signed = opened and text.rstrip().endswith(")") and not _CONTROL.match(text)
             indent, opened = _indent(text), text.strip() == "{"
             if opened:
                 continue
-            if _is_header(text):
+            if signed or _is_header(text):
                 return _signature_start(lines, number)
             if indent == 0:
                 return None
@@ -126,7 +127,7 @@ def _function(lines: Sequence[str], header: int, end: int) -> tuple[int, int]:
     while first > 1 and _ABOVE.match(lines[first - 2]) and _indent(lines[first - 2]) == indent:
         first -= 1
     last = header
-    for number in range(header + 1, len(lines) + 1):
+    for number in range(header + 1, min(len(lines), end + MAX_BLOCK) + 1):
         text = lines[number - 1]
         if text.strip():
             inside = _indent(text) > indent

@@ -70,6 +70,9 @@ def matches_finding(waiver: Waiver, finding: LocatedFinding | Finding) -> bool:
     """Whether a waiver is of a finding."""
     if isinstance(waiver, PlacedDismissal):
         return waiver.means(finding)
+    least = waiver.below_confidence if isinstance(waiver, Preference) else None
+    if least is not None and finding.confidence >= least:
+        return False
     named = waiver.rule == finding.rule or waiver.fingerprint == finding.fingerprint
     return named and any(matches(finding.path, pattern) for pattern in waiver.paths)
 

@@ -106,6 +106,8 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
         cut = " ..." if len(finding.detail) > DETAIL else ""
         detail = f"{finding.detail[:DETAIL]}{cut}"
         lines.append("  \n".join(map(plain, detail.splitlines())))
+    if finding.waiver and finding.state == "open":
+        lines.append(_prose(finding.waiver))
     quote = escape_code_lines(finding.evidence.quote)[:QUOTED]
     if quoted and any(quote):
         lines.append(code_block([truncate(line, WIDEST) for line in quote]))

@@ -40,7 +40,7 @@ def counted_findings(verdict: Verdict) -> list[Finding]:
 
 
 def describe_finding(finding: Finding) -> str:
-    """Title, cause, detail and advice as lines of plain text, unprintable characters escaped."""
+    """Title, cause, detail, a waiver that does not hold, and advice, unprintable text escaped."""
     parts = [finding.title.rstrip(".") + "."]
     if finding.evidence.side == "base":
         parts.append(f"Removed: line {finding.start_line} of base.")
@@ -48,6 +48,8 @@ def describe_finding(finding: Finding) -> str:
         parts.append(describe_cause(finding.because_of))
     if finding.detail:
         parts.append(finding.detail)
+    if finding.waiver and finding.state == "open":
+        parts.append(finding.waiver)
     if finding.fix_suggestion:
         parts.append(f"Fix: {finding.fix_suggestion}")
     lines = "\n".join(parts).splitlines()
