@@ -1,9 +1,11 @@
 """What a person dismissed does not come back in other words, and comes back once when it must."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator.code_review.findings.dismissals import _same_claim, _same_place, _same_proof
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from tests.review.memory_kit import FILE, commit_to_base, dismiss, named
 from tests.review.push_kit import Branch, claims, open_titles, said
@@ -15,6 +17,7 @@ from tests.review.test_converging_reviews import (
     step,
     true_claim,
 )
+from tests.review.test_merging import located
 
 pytestmark = pytest.mark.anyio
 
@@ -206,3 +209,34 @@ async def test_a_dismissal_in_the_change_itself_has_no_effect(tmp_path: Path) ->
     branch.verdict = None
     found = await branch.push({FILE: text}, said(true_claim(1)))
     assert (named(found, "step1").state, found.memory) == ("open", ())
+
+
+AT: dict[str, Any] = {
+    "start_line": 5, "end_line": 5, "quote": "run(x, shell=True)", "rule": "qa.reported",
+    "category": "qa", "title": "Hangs without a time limit", "cwe": (),
+}  # fmt: skip
+SHELL_AT = {**AT, "rule": "security.subprocess-shell", "category": "security", "cwe": (78,)}
+
+
+@pytest.mark.parametrize(
+    ("at", "claim", "agent_means_it", "analyzer_means_it"),
+    [
+        (AT, {}, True, True),
+        (AT, {"title": "Blocks", "cwe": (400,), "rule": "qa.time-limit"}, True, False),
+        (AT, {"title": "Blocks", "quote": "other(x)"}, False, False),
+        (AT, {"title": "Blocks", "start_line": 6, "end_line": 6}, False, False),
+        # A claim of a whole function, and one in a function that was dismissed whole.
+        (AT, {"end_line": 11}, False, False),
+        ({**AT, "end_line": 30}, {"title": "Blocks"}, False, False),
+        (SHELL_AT, {"rule": "security.other", "cwe": (78, 20)}, True, True),
+        (SHELL_AT, {"rule": "security.other", "cwe": (89,), "title": "SQL"}, True, False),
+        (SHELL_AT, {"rule": "security.other", "cwe": (862,), "title": "Open"}, False, False),
+        (SHELL_AT, {"quote": "run(y)"}, True, False),
+    ],
+)
+def test_what_an_agent_and_what_an_analyzer_mean(
+    at: dict[str, Any], claim: dict[str, Any], agent_means_it: bool, analyzer_means_it: bool
+) -> None:
+    known, made = located(**at), located(**{**at, "end_line": AT["end_line"], **claim})
+    assert (_same_place(known, made) and _same_claim(known, made)) is agent_means_it
+    assert (_same_place(known, made) and _same_proof(known, made)) is analyzer_means_it

@@ -35,7 +35,7 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
 
 MORE_LINES = 5
-"""How many more lines than what was dismissed a claim may quote that only its place tells."""
+"""How many more or fewer lines than what was dismissed a claim of the same defect quotes."""
 
 
 def reported_paths(
@@ -142,33 +142,38 @@ class _Meaning:
             analyzed, claim = False, finding
         if self._dismissal.fingerprint in names:
             return self._at is None or not self._about.quote or overlaps(self._at, claim)
-        if self._at is None or not overlaps(self._at, claim):
+        if self._at is None or not _same_place(self._at, claim):
             return False
-        return self._same_proof(claim) if analyzed else self._same_claim(self._at, claim)
+        return (_same_proof if analyzed else _same_claim)(self._at, claim)
 
-    def _same_proof(self, claim: LocatedFinding) -> bool:
-        """Whether an analyzer's finding is of the rule or the weakness that was dismissed."""
-        about = self._about
-        return claim.rule == about.rule or bool(claim.cwe and claim.cwe[:1] == about.cwe[:1])
 
-    def _same_claim(self, at: LocatedFinding, claim: LocatedFinding) -> bool:
-        """Whether an agent means what was dismissed, in whatever words.
+def _same_place(at: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether a claim is about the lines of what was dismissed, and not many more or less."""
+    more = claim.end_line - claim.start_line - (at.end_line - at.start_line)
+    return overlaps(at, claim) and abs(more) <= MORE_LINES
 
-        Where neither rule, weakness nor words say so, its place does: then it is no more severe
-        than what was dismissed, or below high, names no weakness of another kind, and does not
-        quote much more.
-        """
-        if names_other_weakness(at, claim):
-            return False
-        if names_same_weakness(at, claim) or same_rule_or_title(at, claim):
-            return True
-        if "docs" in {at.category, claim.category} and at.category != claim.category:
-            return False
-        more = claim.end_line - claim.start_line - (at.end_line - at.start_line)
-        worse = claim.severity in SEVERE and _is_worse(claim.severity, at.severity)
-        unnamed = {default_rule(at.category), default_rule(claim.category)}
-        own_rules = {at.rule, claim.rule} - unnamed
-        return quotes_same(at, claim) and more <= MORE_LINES and not worse and len(own_rules) < 2
+
+def _same_proof(at: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether an analyzer's finding is of the text, and of the rule or weakness, of another."""
+    same_weakness = bool(claim.cwe) and claim.cwe[:1] == at.cwe[:1]
+    return quotes_same(at, claim) and (claim.rule == at.rule or same_weakness)
+
+
+def _same_claim(at: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether an agent means what was dismissed, in whatever words.
+
+    Where neither rule, weakness nor words say so, its quotation does: then it is no more severe
+    than what was dismissed, or below high, and names no weakness of another kind.
+    """
+    if names_other_weakness(at, claim):
+        return False
+    if names_same_weakness(at, claim) or same_rule_or_title(at, claim):
+        return True
+    if "docs" in {at.category, claim.category} and at.category != claim.category:
+        return False
+    worse = claim.severity in SEVERE and _is_worse(claim.severity, at.severity)
+    own_rules = {at.rule, claim.rule} - {default_rule(one.category) for one in (at, claim)}
+    return quotes_same(at, claim) and not worse and len(own_rules) < 2
 
 
 def _worst(finding: Finding) -> Severity:
