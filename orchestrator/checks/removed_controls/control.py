@@ -1,5 +1,6 @@
 """What a control is: a condition, call, argument, or entry of a list that keeps something out."""
 
+import keyword
 import re
 from collections import Counter
 from functools import cached_property
@@ -9,6 +10,9 @@ from msgspec import Struct
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
 
 _NAMES = re.compile(r"[^\W\d]\w*")
+_KEYWORDS = frozenset(keyword.kwlist) | frozenset(
+    ["const", "false", "function", "let", "new", "nil", "null", "true", "undefined", "var"]
+)
 
 
 class Control(Struct, frozen=True):
@@ -64,6 +68,7 @@ class ChangedFile:
     def __init__(self, old_path: str, text: ChangedText, base: Version, head: Version) -> None:
         self.old_path, self.text, self.base, self.head = old_path, text, base, head
         self._scope_lines: dict[str, tuple[Counter[str], Counter[str]]] = {}
+        self._words: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     @property
     def path(self) -> str:
@@ -104,8 +109,20 @@ class ChangedFile:
 
     def head_words(self, scope: str) -> frozenset[str]:
         """Every name in the scope in head."""
-        first, last = self.head.scopes[scope]
-        return frozenset(_NAMES.findall("\n".join(self.text.head[first - 1 : last])))
+        return self._scope_words(scope)[1]
+
+    def new_words(self, scope: str) -> frozenset[str]:
+        """Names in the scope in head that it did not have in base."""
+        was, now = self._scope_words(scope)
+        return now - was
+
+    def _scope_words(self, scope: str) -> tuple[frozenset[str], frozenset[str]]:
+        if scope not in self._words:
+            self._words[scope] = (
+                _names(self.text.base, self.base.scopes[scope]),
+                _names(self.text.head, self.head.scopes[scope]),
+            )
+        return self._words[scope]
 
     def place(self, control: Control) -> int:
         """The line of head that stands where a removed control stood, or that is next to it."""
@@ -128,3 +145,9 @@ def _is_code(line: str) -> bool:
 def _code(lines: list[str], place: tuple[int, int]) -> Counter[str]:
     first, last = place
     return Counter(strip_whitespace(line) for line in lines[first - 1 : last] if _is_code(line))
+
+
+def _names(lines: list[str], place: tuple[int, int]) -> frozenset[str]:
+    first, last = place
+    code = (line for line in lines[first - 1 : last] if _is_code(line))
+    return frozenset(_NAMES.findall("\n".join(code))) - _KEYWORDS

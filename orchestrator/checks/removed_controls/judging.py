@@ -2,13 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.removed_controls import vocabulary as words
 from orchestrator.checks.removed_controls.control import ChangedFile, Control
-from orchestrator.checks.removed_controls.lost_wrapping import tell_other_lines
+from orchestrator.checks.removed_controls.pure_removal import (
+    finds_decision_lost,
+    finds_rejection_lost,
+)
+from orchestrator.checks.removed_controls.reporting import SHOWN, as_finding
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
 KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
@@ -17,11 +21,12 @@ MOSTLY_GONE = 2  # lines that go for each that comes, where a change mostly take
 NEW_LINES = 2  # added to the function, with which it does not do the same in another way
 SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
 LOOKED_AT = 1000  # characters of a condition: the rest of a longer one is data
-SHOWN = 90  # characters of a control in a message
 
 _CONDITIONS = frozenset({"guard", "condition", "filter"})
 _TAKE_OUT = frozenset({"pop", "discard", "remove"})
+_REJECTS_LESS = ("guard-removed", "The request or value is no longer rejected", 0.5)
 _DISCLOSED = ("disclosure", "This is no longer taken out before it is passed on", 0.7)
+_READ = frozenset({"get", "has", "lower", "split", "startswith", "strip"})  # not a header sent
 _AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
@@ -83,7 +88,7 @@ class Losses:
                     same = code, control.name or control.key
                     lost.setdefault(same, []).append((control, says, confidence))
             for (code, _), places in lost.items():
-                yield _as_finding(file, code, places)
+                yield as_finding(file, code, places)
 
     def _is_gone(self, control: Control) -> bool:
         return self._head[control.identity] < self._base[control.identity]
@@ -104,6 +109,8 @@ class Losses:
         kept, came = (before & after).total(), (after - before).total()
         if came > max(new, (before - after).total() // MOSTLY_GONE):
             return False
+        if kept and not file.new_words(control.scope):
+            return True  # nothing is there that could do what the control did
         return kept >= KEPT * before.total() or kept >= max(LEAST, LEFT * after.total())
 
     def uses_value(self, file: ChangedFile, control: Control) -> bool:
@@ -134,15 +141,30 @@ class Losses:
         """An early end of the function, or a part of its condition."""
         if loosened := self._loosened(file, control):
             return loosened
-        if not (
-            self.is_same_work(file, control)
-            and self.uses_value(file, control)
-            and not self.is_rewritten(control)
-            and not self._message_kept(control)
+        same, less = self.is_same_work(file, control), finds_rejection_lost(file, control)
+        if (
+            not (same or less)
+            or not control.words.isdisjoint(words.LEGACY)
+            or not self.uses_value(file, control)
+            or self.is_rewritten(control)
+            or self._message_kept(control)
+            or self._has_another(file, control)
         ):
             return None
-        if not control.words.isdisjoint(words.LEGACY):
-            return None
+        return (self._known_guard(control) if same else None) or (_REJECTS_LESS if less else None)
+
+    def _has_another(self, file: ChangedFile, control: Control) -> bool:
+        """Whether the change writes another condition for the same rejection in its place."""
+        return bool(control.rejection) and any(
+            (new.kind, new.scope, new.effect) == ("guard", control.scope, control.effect)
+            and new.rejection == control.rejection
+            and file.is_added(new)
+            and self._head[new.identity] > self._base[new.identity]
+            for new in file.head.controls
+        )
+
+    def _known_guard(self, control: Control) -> tuple[str, str, float] | None:
+        """What the words of a guard clause say that it kept out."""
         parts = split_words(control.words)
         strict = control.effect in {"raise", "reject"}
         bounds = parts & words.BOUND or (strict and words.TOO_MUCH.search(control.rejection))
@@ -185,7 +207,9 @@ class Losses:
             return loosened
         if not control.follows or not self.is_same_work(file, control):
             return None
-        if control.follows not in file.scope_lines(control.scope)[1]:
+        if control.follows in file.scope_lines(control.scope)[1]:
+            return self._weakened(file, control)
+        if not finds_decision_lost(file, control):
             return None
         return self._weakened(file, control)
 
@@ -268,7 +292,7 @@ class Losses:
             if parts & {"max", "limit", "maximum"} and self.is_same_work(file, control):
                 return "bound-removed", "The limit is no longer enforced", 0.7
             return None
-        header = words.SENT_HEADERS.search(control.text)
+        header = control.name not in _READ and words.SENT_HEADERS.search(control.text)
         if header and self.is_same_work(file, control) and header.group() not in self._new_text:
             return "security-header-removed", "The header is no longer sent", 0.8
         return None
@@ -325,7 +349,10 @@ class Losses:
             for other in file.head.controls
             if other.scope == control.scope and other.kind in {"argument", "call"}
         ]
-        called = any(other.kind == "call" and other.name == control.follows for other in others)
+        calls = [o for o in others if o.kind == "call" and o.name == control.follows]
+        called = bool(calls) and not any("**" in call.text for call in calls)
+        if self._passed_elsewhere(control):
+            return None
         if not called and not words.STRONG_HARDENING.fullmatch(control.name):
             return None
         same = [
@@ -336,6 +363,16 @@ class Losses:
         if same and not any({control.text, o.text} == {"True", "False"} for o in same):
             return None
         return "hardening-removed", f"{control.follows}() is called without {control.name}", 0.7
+
+    def _passed_elsewhere(self, control: Control) -> bool:
+        """Whether the change passes the same to another function."""
+        passed = f"{control.name}={control.text}"
+        return any(
+            new.kind == "argument" and f"{new.name}={new.text}" == passed
+            for file in self._files
+            for new in file.head.controls
+            if new.follows != control.follows and file.is_added(new)
+        )
 
     def middleware(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """What runs before the handler of a route that is there still."""
@@ -352,7 +389,7 @@ class Losses:
 
     def decorator(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A decorator, dependency or base class that decides who may call."""
-        written = control.text
+        written = control.text if file.path.endswith(".py") else control.text.partition(",")[0]
         if (
             control.scope not in file.head.scopes
             or not words.ACCESS.search(written)
@@ -362,7 +399,8 @@ class Losses:
         siblings = [
             c for c in file.head.controls if c.scope == control.scope and c.kind == control.kind
         ]
-        if any(words.ACCESS.search(c.text) for c in siblings) or self.is_rewritten(control):
+        added = [c for c in siblings if file.is_added(c)]
+        if any(words.ACCESS.search(c.text) for c in added) or self.is_rewritten(control):
             return None
         return "access-control-removed", f"{control.scope} can be reached without", 0.9
 
@@ -425,31 +463,6 @@ def is_weaker(old: Control, new: Control) -> bool:
     if "perm" in old.name.lower() or "mode" in old.name.lower():
         return bool(int(after) & ~int(before))
     return int(after) >= 4 * int(before) > 0
-
-
-def _as_finding(
-    file: ChangedFile, code: str, places: Sequence[tuple[Control, str, float]]
-) -> RawFinding:
-    """A finding at the first of the places, that names the others."""
-    control, says, confidence = places[0]
-    line = file.place(control)
-    also = tell_other_lines({file.place(other) for other, _, _ in places[1:]} - {line})
-    message = f"{says}: {shorten(control.text)}{also}"
-    return RawFinding(
-        code,
-        file.path,
-        line,
-        message,
-        confidence=confidence,
-        removed_path=file.old_path,
-        removed_line=control.line,
-    )
-
-
-def shorten(text: str) -> str:
-    """A control in one line of bounded length."""
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 _Judge = Callable[[Losses, ChangedFile, Control], tuple[str, str, float] | None]

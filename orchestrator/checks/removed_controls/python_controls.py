@@ -18,6 +18,11 @@ from orchestrator.checks.removed_controls.vocabulary import STRONG_HARDENING
 _COMMON = frozenset(
     {"self", "cls", "len", "isinstance", "str", "bytes", "int", "get", "any", "all"}
 )
+_TYPES = frozenset(
+    {"Annotated", "Callable", "Dict", "FrozenSet", "Iterable", "List", "Literal", "Mapping"}
+    | {"Optional", "Sequence", "Set", "Tuple", "Type", "Union"}
+    | {"dict", "frozenset", "list", "set", "tuple", "type"}
+)
 _REJECTING = re.compile(
     r"(?i)abort|send_error|fail|exit|error|reject|forbid|den(?:y|ied)|bad_?req|HTTP"
 )
@@ -219,13 +224,14 @@ class _Reader(ast.NodeVisitor):
         target = ast.unparse(node.targets[0])
         for entry in _entries(node.value):
             self._add("entry", f"{target}:{ast.unparse(entry)}", entry, name=target)
-        if isinstance(node.targets[0], ast.Attribute | ast.Subscript | ast.Name):
+        named = isinstance(node.targets[0], ast.Attribute | ast.Subscript | ast.Name)
+        if named and not _is_type(node.value):
             self._add("setting", f"{target}={ast.unparse(node.value)}", node, name=target)
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         """As an assignment without a type."""
-        if node.value:
+        if node.value and _last(node.annotation) != "TypeAlias":
             target = ast.unparse(node.target)
             for entry in _entries(node.value):
                 self._add("entry", f"{target}:{ast.unparse(entry)}", entry, name=target)
@@ -235,6 +241,14 @@ class _Reader(ast.NodeVisitor):
     def visit_Delete(self, node: ast.Delete) -> None:
         """What is taken out of a table."""
         self._add("delete", ast.unparse(node), node, name=ast.unparse(node.targets[0]))
+
+
+def _is_type(value: ast.expr) -> bool:
+    """Whether a name is only another one for a type: ``Annotated[...]``, ``str | None``."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):
+        sides = (value.left, value.right)
+        return any((isinstance(s, ast.Constant) and s.value is None) or _is_type(s) for s in sides)
+    return isinstance(value, ast.Subscript) and _last(value.value) in _TYPES
 
 
 def _entries(value: ast.expr) -> Iterator[ast.expr]:

@@ -76,8 +76,15 @@ REPLACEMENTS = (
     _pair(
         _PYTHON,
         r"\bdefusedxml\b",
-        r"\b(?:import|from) (?:xml|lxml)\b",
+        r"\b(?:import|from) (?:xml|lxml)\b"
+        r"|(?<!defusedxml\.)\b(?:ElementTree|ET|etree|minidom|sax)\.(?:iter)?(?:parse|fromstring|XML)",
         "the parser resolves entities",
+    ),
+    _pair(
+        _PYTHON,
+        r"methods ?= ?[\[({]\s*['\"](?:POST|PUT|PATCH|DELETE)['\"]",
+        r"methods ?= ?[\[({][^\])}]*['\"]GET['\"]",
+        "a link on another site can make the request",
     ),
     _pair(
         _SCRIPT,

@@ -199,6 +199,7 @@ VALUES = frozenset(
 
 LEGACY = frozenset(
     {"basestring", "unicode", "long", "six", "PY2", "PY3", "version_info", "string_types"}
+    | {"unicode_type", "text_type", "bytes_type", "binary_type"}
 )
 """Names in conditions about the version of the language."""
 
@@ -275,7 +276,7 @@ HARDENING = re.compile(
     r"(?i)^(?:resolve_entities|no_network|load_dtd|huge_tree|forbid_\w+|verify\w*|check_hostname|cert_reqs"
     r"|ca_certs?|max_\w+|no_log|\w*_?limit|limits?|timeout|perms?|permissions?|secure|httponly|samesite"
     r"|allow_(?!none)\w+|\w*unsafe\w*|safe_\w+|is_safe|strict\w*|autoescape|validate\w*|validators?|algorithms?|audience|issuer"
-    r"|follow_redirects|allow_redirects|trust_env|expand_\w+|quote|escape\w*|permission\w*|policy|auth\w*"
+    r"|follow_redirects|allow_redirects|trust_env|expand_\w+|quote|escape\w*|permission\w*|policy|auth(?!or(?!i))\w*"
     r"|sanitiz\w*|csrf\w*|required_\w+|trusted\w*|whitelist\w*|blacklist\w*|\w*allowed\w*"
     r"|\w*_hosts?|cookie_\w+|weights_only|require_\w+"
     r"|max_length|min_length|max_digits|\w+_signature|signature\w*|is_admin|owner\w*|umask)$"

@@ -146,6 +146,45 @@ LOST = [
         "def inside(path, root):\n    root = abspath(root)\n    return path.startswith(root)\n",
     ),
     (
+        "guard-removed",  # the words of the condition say nothing: the function only gets shorter
+        "def load(self, key):\n    if key not in self.known:\n        raise KeyError('no such key')\n"
+        "    return self.read(key)\n",
+        "def load(self, key):\n    return self.read(key)\n",
+    ),
+    (
+        "guard-removed",
+        "def take(rows, name):\n    rows = list(rows)\n    if digest(name) != rows[0]:\n"
+        "        return None\n    rows.append(name)\n    return rows\n",
+        "def take(rows, name):\n    rows = list(rows)\n    rows.append(name)\n    return rows\n",
+    ),
+    (
+        "condition-weakened",  # with what was done under it
+        "def render(self, title):\n    title = tidy(title)\n    if is_unsafe(title):\n"
+        "        title = self.hide(title)\n    return page(self, title)\n",
+        "def render(self, title):\n    title = tidy(title)\n    return page(self, title)\n",
+    ),
+    (
+        "check-removed",  # in a function of which little else is left
+        "def leave(request):\n    target = request.args.get('next')\n"
+        "    if not validate_next_url(target):\n        target = home()\n    return go(target)\n",
+        "def leave(request):\n    return go(request.args.get('next') or home())\n",
+    ),
+    (
+        "access-control-removed",  # one of two
+        "@login_required\n@require_POST\ndef view(request):\n    return page(request)\n",
+        "@login_required\ndef view(request):\n    return page(request)\n",
+    ),
+    (
+        "unsafe-replacement",
+        "@app.route('/delete', methods=['POST'])\ndef delete():\n    return run()\n",
+        "@app.route('/delete', methods=['GET'])\ndef delete():\n    return run()\n",
+    ),
+    (
+        "unsafe-replacement",
+        "def load(text):\n    return defusedxml.ElementTree.fromstring(text)\n",
+        "def load(text):\n    return ElementTree.fromstring(text)\n",
+    ),
+    (
         "lock-removed",
         "def add(self):\n    with self.lock:\n        self.total += 1\n",
         "def add(self):\n    self.total += 1\n",
@@ -250,6 +289,33 @@ FINE = [
     (
         "def f(a):\n    if len(a) > 0:\n        return 1\n    return g(a)\n",
         "def f(a):\n    return g(a)\n",
+    ),
+    # another condition for the same rejection
+    (
+        "def f(view, keys):\n    if view == 'Default Owner':\n        raise NotAllowed(view)\n"
+        "    return g(view)\n",
+        "def f(view, keys):\n    if view.lower() == 'default owner':\n        raise NotAllowed(view)\n"
+        "    return g(view)\n",
+    ),
+    # the end of an iteration, another name of a type, and a header that is read
+    (
+        "def f(a, rows):\n    if a in rows:\n        raise StopIteration\n    return g(a)\n",
+        "def f(a, rows):\n    return g(a)\n",
+    ),
+    ("allowed_hosts = Annotated[list[str], Depends(find)]\n\nx = 1\n", "x = 1\n"),
+    ("allowed_hosts: TypeAlias = Names\n\nx = 1\n", "x = 1\n"),
+    (
+        "def f(r):\n    kind = r.headers.get('content-disposition', '')\n    return g(r)\n",
+        "def f(r):\n    return g(r)\n",
+    ),
+    # an argument that is passed to another function, or with the others
+    (
+        "def f(a, verify):\n    tool = Tool(a, verify=verify)\n    return tool.build()\n",
+        "def f(a, verify):\n    tool = Tool(a)\n    return tool.build(verify=verify)\n",
+    ),
+    (
+        "def f(a, timeout, **rest):\n    return get(a, timeout=timeout)\n",
+        "def f(a, **rest):\n    return get(a, **rest)\n",
     ),
     # decoding is no cleaning
     ("def f(text):\n    return g(text.replace('/', '-'))\n", "def f(text):\n    return g(text)\n"),

@@ -1,0 +1,61 @@
+"""Conditions that a change takes out of a function to which it gives nothing new instead."""
+
+import re
+
+from orchestrator.checks.removed_controls import vocabulary as words
+from orchestrator.checks.removed_controls.control import ChangedFile, Control
+from orchestrator.checks.removed_controls.vocabulary import split_words
+
+NEW_NAMES = 1  # in a function that no longer raises: another spelling of what is there
+LEAST = 3  # lines that stay where a name is new
+MOSTLY_GONE = 4  # lines that go for each that comes, where a change only takes out
+
+_FLOW = re.compile(r"StopIteration|StopAsyncIteration|NotImplemented|ImportError")
+# What every function asks: whether something failed, is there, or is of a kind.
+_ORDINARY = re.compile(
+    r"^[!(]*\$?[\w.]+\)*$|\b(?:err|errors?|ok|stderr|er?|ex)\b|\b(?:typeof|instanceof|is_a\?|isinstance"
+    r"|hasattr|callable|function_exists|class_exists|isset|empty)\b|\b(?:len|count|size)\(|\.length\b"
+    r"|(?i:debug|verbose|quiet|test)"
+)
+_DECISIVE = (
+    words.AUTHORITY
+    | words.DENYING
+    | frozenset({"cors", "escape", "escaped", "nonce", "origin", "safe", "sanitize", "scheme"})
+    | frozenset({"secret", "traversal", "trust"})
+)
+
+
+def finds_rejection_lost(file: ChangedFile, control: Control) -> bool:
+    """Whether a rejection goes that nothing new in its function can stand for.
+
+    The words of the condition do not matter: a function that only gets shorter accepts more.
+    """
+    if control.scope not in file.head.scopes or words.EMPTINESS.search(control.text.lstrip("!( ")):
+        return False
+    new, (came, went, kept) = len(file.new_words(control.scope)), _lines(file, control)
+    if control.effect == "raise":
+        few = new == 0 or (new <= NEW_NAMES and MOSTLY_GONE * came <= 2 * went and kept >= LEAST)
+        return few and came <= max(2, went // 2) and not _FLOW.search(control.rejection)
+    shrinks = new == 0 and MOSTLY_GONE * came <= went
+    return shrinks and not _ORDINARY.search(control.text)
+
+
+def finds_decision_lost(file: ChangedFile, control: Control) -> bool:
+    """Whether a condition goes with what was done under it, and it is one that decides."""
+    if control.scope not in file.head.scopes or file.new_words(control.scope):
+        return False
+    came, went, _ = _lines(file, control)
+    if 2 * came > went:
+        return False
+    parts = split_words({word for word in control.words if word[0] not in "'\""})
+    return bool(
+        not parts.isdisjoint(_DECISIVE)
+        or words.PREDICATE.search(control.text)
+        or any(map(words.INJECTED.match, control.words))
+    )
+
+
+def _lines(file: ChangedFile, control: Control) -> tuple[int, int, int]:
+    """How many lines came into the function, how many went, and how many stayed."""
+    before, after = file.scope_lines(control.scope)
+    return (after - before).total(), (before - after).total(), (before & after).total()

@@ -1,0 +1,34 @@
+"""Findings about controls that a change takes out."""
+
+from collections.abc import Sequence
+
+from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.removed_controls.control import ChangedFile, Control
+from orchestrator.checks.removed_controls.lost_wrapping import tell_other_lines
+
+SHOWN = 90  # characters of a control in a message
+
+
+def as_finding(
+    file: ChangedFile, code: str, places: Sequence[tuple[Control, str, float]]
+) -> RawFinding:
+    """A finding at the first of the places, that names the others."""
+    control, says, confidence = places[0]
+    line = file.place(control)
+    also = tell_other_lines({file.place(other) for other, _, _ in places[1:]} - {line})
+    message = f"{says}: {shorten(control.text)}{also}"
+    return RawFinding(
+        code,
+        file.path,
+        line,
+        message,
+        confidence=confidence,
+        removed_path=file.old_path,
+        removed_line=control.line,
+    )
+
+
+def shorten(text: str) -> str:
+    """A control in one line of bounded length."""
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
