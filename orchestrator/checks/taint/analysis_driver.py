@@ -2,10 +2,18 @@
 
 import contextlib
 import functools
+import re
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.checks.taint import calls, entry_parameters, expressions, sink_checks, statements
+from orchestrator.checks.taint import (
+    calls,
+    entry_parameters,
+    expressions,
+    sink_checks,
+    statements,
+    stored_fields,
+)
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
 from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
@@ -19,6 +27,7 @@ from orchestrator.checks.taint.entry_points import (
     functions_containing,
     functions_with_statements,
     lines_naming,
+    lines_with,
     spans,
 )
 from orchestrator.checks.taint.library_models import LibraryModels
@@ -108,6 +117,8 @@ class TaintAnalysis:
                 names.extend(
                     self._run_path(path, lines_naming(self.project.text(path) or "", fresh))
                 )
+        for path in scope if self.run.stored else ():
+            self._run_readers(path)
         for path in paths:
             self._run_builders(path)
 
@@ -119,6 +130,22 @@ class TaintAnalysis:
             module.globals = None
         self.run.memo.clear()
         self.run.heap.shared.clear()
+
+    def _run_readers(self, path: str) -> None:
+        """Run the functions that may show what a request has stored, now that this is known."""
+        module = self.project.module(path)
+        if module is None or self._spent > MAX_TOTAL:
+            return
+        self.globals_of(module)
+        text = self.project.text(path) or ""
+        fields = "|".join(sorted(stored_fields.fields_shown(self.run, module)))
+        lines = lines_with(text, re.compile(rf"\.(?:{fields})\b")) if fields else []
+        rows = text.split("\n")
+        for span in functions_containing(spans(module), lines):
+            shown = stored_fields.SHOWN.search("\n".join(rows[span.first - 1 : span.last]))
+            function = self.run.functions.get(span.node)
+            if shown and function is not None:
+                self._run_function(function)
 
     def _run_builders(self, path: str) -> None:
         """Run the functions that build SQL from parameters which no handler was seen to give."""

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Hashable
 
-from orchestrator.checks.taint import containers
+from orchestrator.checks.taint import containers, stored_fields
 from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, reachable_objects
 from orchestrator.checks.taint.abstract_values import (
     PART,
@@ -56,6 +56,8 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
         return kept
     value = external_value(frame, f"{base.ref or '?'}.{name}", node)
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
+    if frame.run.stored and not inherited:
+        inherited = stored_fields.read(frame, base, name, node)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
     return Value(
         ref=value.ref, taints=value.taints or inherited, locs=locs, marks=value.marks | base.marks
@@ -180,6 +182,7 @@ def _keep_in_class(frame: Frame, cls: Class, name: str, value: Value) -> None:
 
 def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     """Perform ``base.name = value``."""
+    stored_fields.note_attribute(frame, base, name, value)
     if isinstance(base.target, Class) and not collect_taints(value, frame.state):
         _keep_in_class(frame, base.target, name, value)
     if base.ref and frame.run.models.listed("contexts", base.ref):

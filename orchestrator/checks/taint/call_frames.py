@@ -100,6 +100,9 @@ class Run(Struct, eq=False):
         handling: a request handler is being run.
         held: by class, the attributes that some method sets to what comes from a request.
         contexts: by dotted name, what comes from outside in objects that a whole request shares.
+        text_fields: by class, the fields of a database model that hold text.
+        stored: by field and model, what a request leaves in it, not escaped.
+        imported_models: by module, the models of a database that it defines or imports.
         constructed: by the definition of a class, the first call in a module's body that makes one.
         pending: by module, the objects that its body makes and whose constructors are yet to run.
 
@@ -125,6 +128,9 @@ class Run(Struct, eq=False):
     handling: bool = False
     held: dict[Class, dict[str, Value]] = field(default_factory=dict)
     contexts: dict[str, Value] = field(default_factory=dict)
+    stored: dict[str, dict[Class, Taint]] = field(default_factory=dict)
+    text_fields: dict[Class, frozenset[str]] = field(default_factory=dict)
+    imported_models: dict[Module, list[Class]] = field(default_factory=dict)
     constructed: dict[ast.AST, Call] = field(default_factory=dict)
     pending: dict[str, list[tuple[Value, Call]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from orchestrator.checks.taint import (
     branch_conditions,
     containers,
     external_functions,
+    stored_fields,
     strings,
 )
 from orchestrator.checks.taint.abstract_state import (
@@ -123,6 +124,7 @@ def invoke(frame: Frame, record: Call) -> Value:
 
 
 def _dispatch(frame: Frame, record: Call, name: str) -> Value:
+    stored_fields.note_call(frame, record)
     if record.receiver is not None and name:
         result = containers.call_method(frame, name, record)
         if result is None:

@@ -26,8 +26,8 @@ _BEGINNINGS: Final = {
     "markup": re.compile(r"\s*<"),
     "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
 }
-_SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5}
-_SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter"}
+_SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "stored": 0.8}
+_SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter", "stored": "-stored"}
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
@@ -37,6 +37,7 @@ _SHELLS: Final = re.compile(
 _KINDS: Final = {
     "request": "request data",
     "spliced": "a parameter",
+    "stored": "text that a request has stored",
     "socket": "data from the network",
     "environment": "an environment variable",
     "argv": "a command-line argument",
@@ -187,8 +188,10 @@ def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str)
     """Report a value that reaches a sink."""
     taints = value.taints if sink.itself else collect_taints(value, frame.state)
     for taint in taints:
-        wanted = taint.kind in sink.kinds or (
-            taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value)
+        wanted = (
+            taint.kind in sink.kinds
+            or (taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value))
+            or (taint.kind == "stored" and sink.klass == "xss")
         )
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue
@@ -204,13 +207,13 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
     """Report one flow unless what is known of it makes it safe."""
     klass, ref, confidence = sink
     cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
-    if klass in cleared or "all" in cleared or frame.quiet:
+    code = f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
+    if frame.quiet or not cleared.isdisjoint((klass, code, "all")):
         return
     words = frame.run.models.classes[klass].sink
     line = getattr(node, "lineno", 1)
     name = ref.removeprefix("?.").removesuffix("=")
     trace = Step(frame.module.path, line, f"reaches {name}", taint.trace)
-    code = f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
     message = f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
     confidence = round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
     traced = Taint(taint.origin, taint.kind, trace=trace)
