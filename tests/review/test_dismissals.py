@@ -12,6 +12,7 @@ from tests.review.push_kit import Branch, claims, open_titles, said
 from tests.review.test_converging_reviews import (
     OPENING,
     OTHER_WORDS,
+    defect,
     line_of,
     repeated,
     step,
@@ -140,6 +141,15 @@ async def test_it_comes_back_once_when_its_function_changes_and_says_why(tmp_pat
         text += step(5)
         last = await branch.push({"app.py": text}, said({**claim, "title": OTHER_WORDS[0]}))
         assert named(last, title).state == "waived"
+
+    edited = {**claim, "quote": "return kept[2] / size(items)", "start_line": 7, "end_line": 7}
+    text = text.replace(defect(2), "return kept[2] / size(items)")
+    verdict = await branch.push({"app.py": text}, said(edited))
+    assert verdict.previous is not None
+    assert verdict.previous.settles_nothing == ""  # a dismissal in base is no other policy
+    found = named(verdict, title)
+    assert (found.state, of_memory(verdict, found)) == ("open", ["reopened", "reopened"])
+    assert found.waiver.endswith("and it is open again: the line changed since")
 
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

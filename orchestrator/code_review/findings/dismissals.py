@@ -5,7 +5,7 @@ something new to it, or proves it to be worse, it is open once more and says why
 See docs/decisions/0017.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
@@ -85,9 +85,12 @@ async def _place(
     )
     if path not in known:
         return placed
-    place = _choose_place(await read_lines(workspace, about.side, path), about)
+    lines = await read_lines(workspace, about.side, path)
+    place = _choose_place(lines, about)
     if place is None:
-        return placed
+        if not about.scope or about.side == "base" or find_quote(lines, about.quote):
+            return placed
+        return replace(placed, means=_was_like(about, path), path=path, is_edited=True)
     start, end, block = place
     at = LocatedFinding(
         fingerprint=dismissal.fingerprint or "",
@@ -122,6 +125,19 @@ def _choose_place(lines: Sequence[str], about: DismissedFinding) -> tuple[int, i
     same = same or [place for place in found if place[2].scope == about.scope]
     same = same or (found if len(found) == 1 else [])
     return min(same, key=lambda place: abs(place[0] - about.line), default=None)
+
+
+def _was_like(about: DismissedFinding, path: str) -> Callable[[LocatedFinding | Finding], bool]:
+    """Whether a finding is what was dismissed, at another line of its function."""
+
+    def means(finding: LocatedFinding | Finding) -> bool:
+        if not isinstance(finding, Finding) or finding.path != path or not finding.context:
+            return False
+        known = replace(as_located(finding), rule=about.rule, title=about.title)
+        same_function = finding.context.scope == about.scope
+        return same_function and same_rule_or_title(known, as_located(finding))
+
+    return means
 
 
 class _Meaning:

@@ -48,9 +48,13 @@ def _effect(
     if has_expired(waiver, day):
         return "expired"
     if matched:
+        if not waiver.by and all(one.severity == "critical" for one in matched):
+            return "unnamed"
         if isinstance(waiver, Preference) and waiver.severity != "off":
             return "lowered" if any(one.waiver for one in matched) else None
         waived = any(one.state == "waived" for one in matched)
+        if isinstance(waiver, PlacedDismissal) and waiver.is_edited:
+            return None if waived else "reopened"
         return "dismissed" if waived else "reopened"
     return None if _is_there(waiver, paths) else "unmatched"
 

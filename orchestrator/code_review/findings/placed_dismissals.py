@@ -19,6 +19,7 @@ class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
         path: its file in head, which may have been renamed; empty where it is not placed.
         now: what it stands in now; None where it is not placed.
         in_base: digests of what the same text stands in in base.
+        is_edited: its file is there and its text is not, so nothing is dismissed by it.
     """
 
     means: Callable[[LocatedFinding | Finding], bool]
@@ -26,6 +27,7 @@ class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
     path: str = ""
     now: Block | None = None
     in_base: frozenset[str] = frozenset()
+    is_edited: bool = False
 
     @property
     def has_moved_on(self) -> bool:
@@ -42,6 +44,9 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
     Args:
         dismissals: all of it that hold today, at least one.
     """
+    dismissals = [one for one in dismissals if not one.is_edited]
+    if not dismissals:
+        return "the line changed since"
     abouts, last = [one.about for one in dismissals if one.about], dismissals[-1]
     context = finding.context
     if context is not None and context.flow not in {"", *(one.flow for one in abouts)}:

@@ -6,7 +6,9 @@ from msgspec import Meta
 
 from orchestrator.engine.field_types import Strict
 
-MemoryEffect = Literal["dismissed", "reopened", "lowered", "cited", "expired", "unmatched"]
+MemoryEffect = Literal[
+    "dismissed", "reopened", "lowered", "cited", "unnamed", "expired", "unmatched"
+]
 
 
 class FindingContext(Strict, frozen=True):
@@ -33,7 +35,8 @@ class MemoryUse(Strict, frozen=True, kw_only=True):
         Meta(
             description="dismissed: findings are waived; reopened: what it dismissed has changed, "
             "so the finding is open; lowered: findings weigh less; cited: findings rest on the "
-            "line; expired: its last day is over; unmatched: head has no such file"
+            "line; unnamed: they are critical, which takes a person's name; expired: its last day "
+            "is over; unmatched: head has no such file"
         ),
     ]
     why: str = ""
