@@ -106,7 +106,7 @@ class Fixes(Strict, frozen=True):
         agent: with a model, who writes patches for open findings that have none; None: nobody.
     """
 
-    proofs: Annotated[int, Meta(ge=0, le=100)]
+    proofs: Annotated[int, Meta(ge=0, le=1_000)]
     agent: NonEmptyStr | None = None
 
 

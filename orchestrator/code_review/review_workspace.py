@@ -171,8 +171,13 @@ async def open_review_workspace(
     cores: int,
     max_bytes: int = BIG_FILE_BYTES,
     guidance: Sequence[Guidance] = (),
+    contents: Contents | None = None,
 ) -> AsyncIterator[ReviewWorkspace]:
-    """Open a change to the tools of a review; what is written is removed at the end."""
+    """Open a change to the tools of a review; what is written is removed at the end.
+
+    Args:
+        contents: what its sides hold, where they are not to be read from git.
+    """
     with tempfile.TemporaryDirectory(
         dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
     ) as folder:
@@ -180,11 +185,11 @@ async def open_review_workspace(
         for name in SIDES:
             (root / name).mkdir()
         try:
-            async with Contents(change) as contents:
+            async with contents or Contents(change) as opened:
                 yield ReviewWorkspace(
                     change=change,
                     rules=rules,
-                    contents=contents,
+                    contents=opened,
                     root=root,
                     excluded=excluded,
                     max_bytes=max_bytes,

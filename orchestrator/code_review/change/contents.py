@@ -37,10 +37,13 @@ class Contents:
     """Reads both sides of a change; use it as an async context manager.
 
     Safe for concurrent callers. Its one git process ends with it.
+
+    Args:
+        objects: what reads the objects, where that is not the change's git.
     """
 
-    def __init__(self, change: Change) -> None:
-        self._objects = Objects(Git.of(change))
+    def __init__(self, change: Change, objects: Objects | None = None) -> None:
+        self.objects = objects or Objects(Git.of(change))
         self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
         self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
         self._listing: dict[SideName, anyio.Lock] = {side: anyio.Lock() for side in SIDES}
@@ -49,17 +52,17 @@ class Contents:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._objects.__aexit__(*error)
+        await self.objects.__aexit__(*error)
 
     async def read(self, blob: str) -> bytes:
         """The bytes of one blob."""
-        return await self._objects.read(blob)
+        return await self.objects.read(blob)
 
     async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
         """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
         async with self._listing[side]:
             if side not in self._listings:
-                self._listings[side] = await list_tree(self._objects, self._trees[side])
+                self._listings[side] = await list_tree(self.objects, self._trees[side])
             return self._listings[side]
 
     async def export(
@@ -105,6 +108,6 @@ class Contents:
             if len(pending) >= _FILES_AT_ONCE or held >= _BYTES_AT_ONCE:
                 await flush()
 
-        await self._objects.each(list(paths_of_blob), keep)
+        await self.objects.each(list(paths_of_blob), keep)
         await flush()
         return refused

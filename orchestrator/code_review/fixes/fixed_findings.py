@@ -229,23 +229,35 @@ async def _prove_together(state: ReviewState) -> None:
         for finding in state.synthesis.findings
         if (fix := state.fixes.get(finding.fingerprint)) and fix.is_verified
     ]
+    if len(held) > 1 or (held and state.focus.fixes.programs):
+        await _accept(state, [], held)
+
+
+Held = list[tuple[Finding, Fix]]
+
+
+async def _accept(state: ReviewState, accepted: Held, more: Held) -> Held:
+    """Of further patches those that hold beside the accepted ones, all of which are returned.
+
+    Few do not hold, so they are looked for by halves.
+    """
+    trial = [*accepted, *more]
     tests = bool(state.focus.fixes.programs)
-    if not held or (len(held) == 1 and not tests):
-        return
-    if (await _prove(state, _patches(held), tests=tests)).state != "refused":
-        return
-    accepted: list[tuple[Finding, Fix]] = []
-    for finding, fix in held:
-        trial = [*accepted, (finding, fix)]
-        proof = await _prove(state, _patches(trial), tests=tests)
-        if proof.state != "refused":
-            accepted = trial
-        elif accepted:
-            others = tuple(other.fingerprint for other, _ in accepted)
-            state.fixes[finding.fingerprint] = replace(fix, excludes=others)
-        else:
-            refused = replace(fix, state="refused", reason=proof.reason)
-            state.fixes[finding.fingerprint] = refused
+    proof = await _prove(state, _patches(trial), tests=tests)
+    if proof.state != "refused":
+        return trial
+    if len(more) > 1:
+        middle = len(more) // 2
+        accepted = await _accept(state, accepted, more[:middle])
+        return await _accept(state, accepted, more[middle:])
+    finding, fix = more[0]
+    if accepted:
+        others = tuple(other.fingerprint for other, _ in accepted)
+        state.fixes[finding.fingerprint] = replace(fix, excludes=others)
+    else:
+        refused = replace(fix, state="refused", reason=proof.reason)
+        state.fixes[finding.fingerprint] = refused
+    return accepted
 
 
 def _patches(held: Iterable[tuple[Finding, Fix]]) -> list[ProposedPatch]:

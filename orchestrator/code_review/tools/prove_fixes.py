@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert, to_builtins
@@ -13,11 +11,10 @@ from orchestrator.checks.redacted_quotes import REDACTED
 from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.fixes.fix_targets import FixTarget
-from orchestrator.code_review.fixes.patched_change import with_files
+from orchestrator.code_review.fixes.patched_change import PatchedFile, with_patches
 from orchestrator.code_review.fixes.patches import (
     PatchRefused,
     Replacement,
-    apply_replacements,
     find_replacements,
     read_patch,
     write_patch,
@@ -29,11 +26,10 @@ from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import DiffcourtError
-from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FIXES = "prove_fixes"
-MOST_FIXES = 20
+MOST_FIXES = 1_000
 """Patches in one call."""
 REDACTION_SECONDS = 10.0
 SECONDS = 300.0
@@ -130,39 +126,40 @@ class ProveFixes:
                 before[file.path] = await self._read(file.path)
                 found = find_replacements(file, before[file.path])
                 parts.setdefault(file.path, []).extend(found)
-        after = {path: apply_replacements(before[path], found) for path, found in parts.items()}
+        patched = {path: PatchedFile(before[path], tuple(parts[path])) for path in parts}
+        after = {path: file.data for path, file in patched.items()}
         after = {path: data for path, data in after.items() if data != before[path]}
         if not after:
             raise PatchRefused("with the patch head is as it is without")
         patch = write_patch(before, after)
         await self._require_no_secret(patch)
-        return await self._look(patch, targets, after, tests, context)
+        patched = {path: patched[path] for path in after}
+        return await self._look(patch, targets, patched, tests, context)
 
     async def _look(
         self,
         patch: str,
         targets: Sequence[FixTarget],
-        after: Mapping[str, bytes],
+        files: Mapping[str, PatchedFile],
         tests: bool,
         context: CallContext,
     ) -> ProofResult:
         """Have the analyzers look at the patched files."""
         workspace, focus = self._workspace, self._focus.fixes
-        with scratch_directory.temporary_directory() as folder:
-            change = await with_files(workspace.change, workspace.contents, after, Path(folder))
-            async with open_review_workspace(
-                change,
-                workspace.rules,
-                workspace.excluded,
-                cores=int(workspace.slots.total_tokens),
-                max_bytes=workspace.max_bytes,
-            ) as patched:
-                ask = partial(prove, targets, patched, after, self._make_tools, focus)
-                proof = await ask(context)
-                if not proof.refused and tests:
-                    why = await prove_by_programs(patched, self._make_tools, focus, context)
-                    if why:
-                        return ProofResult("refused", patch, proof.tools, why)
+        change, contents = await with_patches(workspace.change, workspace.contents, files)
+        async with open_review_workspace(
+            change,
+            workspace.rules,
+            workspace.excluded,
+            cores=int(workspace.slots.total_tokens),
+            max_bytes=workspace.max_bytes,
+            contents=contents,
+        ) as patched:
+            proof = await prove(targets, patched, files, self._make_tools, focus, context)
+            if not proof.refused and tests:
+                why = await prove_by_programs(patched, self._make_tools, focus, context)
+                if why:
+                    return ProofResult("refused", patch, proof.tools, why)
         if proof.refused:
             return ProofResult("refused", patch, proof.tools, proof.refused)
         state: FixState = "applies" if proof.unproved else "verified"
