@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.findings.finding_context import find_block
+from tests.review.test_converging_reviews import OPENING, step
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
@@ -57,6 +59,17 @@ def test_examples_do_what_the_pages_say(with_files):
     assert len(config.verdict_policy.required_checks) == 1
     shipped, own = with_files({}).agents["docs"].bounds, config.agents["docs"].bounds
     assert (own.seconds, own.tool_calls) == (300, shipped.tool_calls)
+
+
+def test_the_page_of_the_memory_shows_a_dismissal_as_it_is_made(with_files):
+    dismissal, *rules = with_files(examples("memory")[0]).verdict_policy.waivers
+    assert (dismissal.who, dismissal.about.severity) == ("dana", "medium")
+    assert [(one.rule, one.severity) for one in rules] == [
+        ("qa.complexity-jump", "info"),
+        ("docs.missing-docstring", "off"),
+    ]
+    block = find_block((OPENING + step(1)).split("\n"), dismissal.about.line, dismissal.about.line)
+    assert (block.scope, block.digest) == (dismissal.about.scope, dismissal.about.context)
 
 
 def test_every_setting_is_in_the_shipped_file():

@@ -184,6 +184,30 @@ async def test_what_the_change_makes_exploitable_comes_back_and_says_by_which_li
     assert [one.state for one in again.findings if one.path == "tools.py"] == ["waived"]
 
 
+async def test_an_agent_reopens_by_a_new_call_of_the_function_and_by_no_other_line(
+    tmp_path: Path,
+) -> None:
+    branch = Branch(tmp_path, {"base.py": "X = 1\n"})
+    text = OPENING + step(1) + step(2)
+    first = await branch.push({"app.py": text}, said(true_claim(1), true_claim(2)))
+    for number in (1, 2):
+        dismiss(branch, named(first, f"step{number}"))
+    branch.repo.git("checkout", "-q", "main")
+    branch.repo.git("merge", "-q", "feature")
+    branch.repo.git("checkout", "-q", "-B", "feature")
+    branch.verdict = None
+    causes = {1: 3, 2: 5}
+    made = [
+        {**true_claim(number), "because_of": {"path": "job.py", "line": line}}
+        for number, line in causes.items()
+    ]
+    job = "from app import step1\n\nstep1([])\n\nLIMIT = 3\n"
+    verdict = await branch.push({"job.py": job}, said(*made))
+    found = [named(verdict, f"step{number}") for number in (1, 2)]
+    assert [one.state for one in found] == ["open", "waived"]
+    assert found[0].waiver.endswith("open again: job.py:3, which the change adds, leads to it")
+
+
 async def test_a_critical_finding_is_dismissed_by_name_only_and_expired_entries_are_listed(
     tmp_path: Path,
 ) -> None:
