@@ -23,7 +23,6 @@ from orchestrator.checks.taint.template_names import Templates
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
 _MAX_STEPS: Final = 40
-_MANY: Final = 50  # files whose trees, which are kept, should not be searched for garbage again
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -49,8 +48,7 @@ def run(job: dict[str, Any]) -> CheckReply:
         sys.setrecursionlimit(limit)
         if collecting:
             gc.enable()
-        if len(paths) > _MANY:
-            gc.freeze()
+        gc.freeze()  # the trees are kept for other checks, and hold no garbage
 
 
 def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:

@@ -180,6 +180,8 @@ def same_const(left: Any, right: Any) -> bool:
 
 def _common_prefix(left: Value, right: Value) -> str:
     left_prefix, right_prefix = prefix_of(left), prefix_of(right)
+    if not left_prefix or not right_prefix:
+        return ""
     size = 0
     for a, b in zip(left_prefix, right_prefix, strict=False):
         if a != b:
