@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from orchestrator.app import state_directory
 from orchestrator.checks.check_io import Source
-from orchestrator.checks.redacted_quotes import redact_secrets
+from orchestrator.checks.secrets.redaction import redact_secrets
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 from orchestrator.code_review.change.git.commands import PLAIN_DIFF, Git
 from orchestrator.code_review.verdict.model import Finding, Verdict

@@ -3,7 +3,7 @@
 from typing import Any
 
 from orchestrator.checks.check_io import Source
-from orchestrator.checks.redacted_quotes import redact_secrets
+from orchestrator.checks.secrets.redaction import redact_secrets
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 
 

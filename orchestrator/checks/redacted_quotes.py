@@ -3,23 +3,16 @@
 Whoever found what for whatever: a line that is quoted may hold a password as well.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from orchestrator.checks.check_io import Gap, Source, read
+from orchestrator.checks.secrets.redaction import redact_secrets
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 
 QUOTE_LINES = 3
 QUOTE_CHARACTERS = 300
-REDACTED = "[redacted]"
-
-
-def redact_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Text without the given secrets; the longest goes first, so that no tail of one is left."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, REDACTED)
-    return text
 
 
 def _shown(source: Source, cited: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

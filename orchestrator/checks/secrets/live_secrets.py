@@ -7,8 +7,8 @@ for the same text, and the text keeps its lines.
 import re
 from collections.abc import Iterator
 
-from orchestrator.checks.redacted_quotes import REDACTED
-from orchestrator.checks.secrets.secret_scan import find_tokens
+from orchestrator.checks.secrets.redaction import REDACTED
+from orchestrator.checks.secrets.token_formats import find_tokens
 
 SHORTEST = 16
 """Characters: no format is shorter."""

@@ -16,8 +16,8 @@ from orchestrator.checks.secrets.assignments import find_assignments
 from orchestrator.checks.secrets.credential_file_formats import find_in_credential_file
 from orchestrator.checks.secrets.keyword_prefilter import SearchableText
 from orchestrator.checks.secrets.private_keys import find_private_keys
-from orchestrator.checks.secrets.secret_plausibility import Hit, compute_entropy, is_made_up
-from orchestrator.checks.secrets.token_formats import PUBLIC, token_formats
+from orchestrator.checks.secrets.secret_plausibility import Hit
+from orchestrator.checks.secrets.token_formats import find_tokens
 from orchestrator.checks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
 # Files full of random texts that are nobody's secret: lock files, checksums, generated code.
@@ -27,21 +27,6 @@ _DIGEST_KINDS = frozenset({"lock_files", "generated"})
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MOST_REDACTED = 200
 MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten thousand
-
-
-def find_tokens(text: str) -> Iterator[Hit]:
-    """Tokens that have the shape in which a service issues them."""
-    for shape in token_formats():
-        if not any(hint in text for hint in shape.hints):
-            continue
-        for match in shape.pattern.finditer(text):
-            group = "s" if match.groupdict().get("s") else 0
-            token = match[group]
-            # Some services pad: the padding says nothing of what follows it.
-            own = token.lstrip("A")
-            if token in PUBLIC or is_made_up(own) or compute_entropy(own) < 3.0:
-                continue
-            yield Hit(shape.code, shape.what, *match.span(group))
 
 
 def _hits(source: Source, text: str) -> Iterator[Hit]:

@@ -1,4 +1,4 @@
-"""The shapes of tokens that services issue, as one table.
+"""The shapes of tokens that services issue, as one table, and what of a text has one of them.
 
 A token's shape is what its issuer documents: a fixed prefix, an alphabet and a length. Every
 pattern takes linear time: no repetition contains another, and every repetition is bounded or
@@ -6,8 +6,11 @@ cannot be followed by what it repeats.
 """
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
+
+from orchestrator.checks.secrets.secret_plausibility import Hit, compute_entropy, is_made_up
 
 _HEX32, _HEX40, _HEX64 = r"[0-9a-f]{32}", r"[0-9a-f]{40}", r"[0-9a-f]{64}"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -144,3 +147,18 @@ PUBLIC = frozenset(
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
     }
 )
+
+
+def find_tokens(text: str) -> Iterator[Hit]:
+    """Tokens that have the shape in which a service issues them."""
+    for shape in token_formats():
+        if not any(hint in text for hint in shape.hints):
+            continue
+        for match in shape.pattern.finditer(text):
+            group = "s" if match.groupdict().get("s") else 0
+            token = match[group]
+            # Some services pad: the padding says nothing of what follows it.
+            own = token.lstrip("A")
+            if token in PUBLIC or is_made_up(own) or compute_entropy(own) < 3.0:
+                continue
+            yield Hit(shape.code, shape.what, *match.span(group))

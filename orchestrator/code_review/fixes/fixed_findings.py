@@ -8,7 +8,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit
-from orchestrator.checks.redacted_quotes import REDACTED
+from orchestrator.checks.secrets.redaction import REDACTED
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import Call
 from orchestrator.code_review.findings.located_findings import ProposedFix

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.checks.redacted_quotes import REDACTED
+from orchestrator.checks.secrets.redaction import REDACTED
 from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.fixes.fix_targets import FixTarget
