@@ -124,6 +124,14 @@ class ChangedFile:
             )
         return self._words[scope]
 
+    def goes_with_its_use(self, control: Control) -> bool:
+        """Whether what is assigned to is a variable that head has no use for."""
+        if not control.name.isidentifier() or control.name in self.head_words(control.scope):
+            return False
+        first, last = self.base.scopes[control.scope]
+        text = "\n".join(self.text.base[first - 1 : last])
+        return len(re.findall(rf"\b{control.name}\b", text)) > 1
+
     def place(self, control: Control) -> int:
         """The line of head that stands where a removed control stood, or that is next to it."""
         first, last = self.head.scopes.get(control.scope, self.head.scopes[""])

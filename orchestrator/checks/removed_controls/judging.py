@@ -233,9 +233,21 @@ class Losses:
         )
         if words.EMPTINESS.search(control.text) and parts.isdisjoint(words.SECURITY):
             return None
+        if self._decides_still(file, control):
+            return None
         if concerns and self.uses_value(file, control) and not self.is_rewritten(control):
             return "condition-weakened", "The condition no longer asks for this", 0.6
         return None
+
+    @staticmethod
+    def _decides_still(file: ChangedFile, control: Control) -> bool:
+        """Whether the change asks in the same function for the same right in another way."""
+        rights = {w for w in control.words if not split_words({w}).isdisjoint(words.SECURITY)}
+        return bool(rights) and any(
+            new.kind in _CONDITIONS and new.scope == control.scope
+            for new in file.head.controls
+            if rights <= new.words and file.is_added(new)
+        )
 
     def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A call that checks, makes safe, or ends a session."""
@@ -430,6 +442,8 @@ class Losses:
         others = [c for c in file.head.controls if (c.kind, c.name) == ("setting", control.name)]
         if any(is_weaker(control, other) for other in others):
             return "hardening-removed", "A weaker value replaces", 0.7
+        if file.goes_with_its_use(control):
+            return None
         if others or not protects or (limits and not _CONSTANT.search(control.text)):
             return None
         if self.is_same_work(file, control) and not self.is_rewritten(control, share=0.5):
@@ -459,7 +473,7 @@ def is_weaker(old: Control, new: Control) -> bool:
     if {before, after} == {"True", "False"}:
         return after == "False"
     if not (before.isdigit() and after.isdigit()):
-        return before.isdigit() and after == "None"
+        return before.isdigit() and after == "None" and "count" not in old.name.lower()
     if "perm" in old.name.lower() or "mode" in old.name.lower():
         return bool(int(after) & ~int(before))
     return int(after) >= 4 * int(before) > 0

@@ -175,6 +175,11 @@ LOST = [
         "@login_required\ndef view(request):\n    return page(request)\n",
     ),
     (
+        "hardening-removed",
+        "class View(Base):\n    authentication_classes = [Token]\n    kind = 'a'\n    page = 2\n",
+        "class View(Base):\n    kind = 'a'\n    page = 2\n",
+    ),
+    (
         "unsafe-replacement",
         "@app.route('/delete', methods=['POST'])\ndef delete():\n    return run()\n",
         "@app.route('/delete', methods=['GET'])\ndef delete():\n    return run()\n",
@@ -307,6 +312,15 @@ FINE = [
     (
         "def f(r):\n    kind = r.headers.get('content-disposition', '')\n    return g(r)\n",
         "def f(r):\n    return g(r)\n",
+    ),
+    # a variable that goes with its use, and the same right asked for in another way
+    (
+        "def f(a, **rest):\n    verify = rest.get('verify')\n    return get(a, verify)\n",
+        "def f(a, **rest):\n    return get(a, **rest)\n",
+    ),
+    (
+        "def f(a, user):\n    a = g(a)\n    if user.is_admin:\n        h(a)\n    return a\n",
+        "def f(a, user):\n    a = g(a)\n    if h and user.is_admin is True:\n        h(a)\n    return a\n",
     ),
     # an argument that is passed to another function, or with the others
     (
