@@ -133,8 +133,8 @@ def npm_key(name: str, form: str, url: str, digest: str) -> tuple[str, str, str]
 
 LOCKED = {
     "package-lock.json": ("npm", "a"), "npm-shrinkwrap.json": ("npm", "a"), "yarn.lock": ("npm", "a"),
-    "pnpm-lock.yaml": ("npm", "a"), "Cargo.lock": ("crates.io", "a"), "Gemfile.lock": ("RubyGems", "a"),
-    "composer.lock": ("Packagist", "V/A"),
+    "pnpm-lock.yaml": ("npm", "a"), "bun.lock": ("npm", "a"), "Cargo.lock": ("crates.io", "a"),
+    "Gemfile.lock": ("RubyGems", "a"), "composer.lock": ("Packagist", "V/A"),
 }  # fmt: skip
 
 

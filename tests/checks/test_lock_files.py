@@ -91,6 +91,27 @@ name = "p"
 version = "0.1.0"
 source = {{ editable = "." }}
 """
+PYLOCK = """lock-version = "1.0"
+
+[[packages]]
+name = "a"
+version = "{version}"
+index = "{url}"
+{digest}
+[[packages]]
+name = "p"
+directory = {{ path = ".", editable = true }}
+"""
+BUN = """{{
+  "lockfileVersion": 1,
+  "workspaces": {{"": {{"name": "p", "dependencies": {{"a": "^1.0.0",}},}},}},
+  "packages": {{
+    "a": ["a@{version}", "{url}", {{ "bin": {{ "a": "x,}}" }} }}{digest}],
+
+    "own": ["own@workspace:packages/own"],
+  }}
+}}
+"""
 PIPFILE = """{{
   "_meta": {{"sources": [{{"name": "main", "url": "{url}"}}]}},
   "default": {{
@@ -146,6 +167,8 @@ FORMATS = [
     ("pnpm-lock.yaml", PNPM, "https://registry.npmjs.org/a/-/a.tgz", "integrity: sha512-{}, "),
     ("poetry.lock", POETRY, "https://pypi.org/simple", '    {{file = "a.whl", hash = "sha256:{}"}},\n'),
     ("uv.lock", UV, "https://pypi.org/simple", 'sdist = {{ url = "https://files.pythonhosted.org/a.tar.gz", hash = "sha256:{}" }}\n'),
+    ("pylock.toml", PYLOCK, "https://pypi.org/simple", 'sdist = {{ url = "https://files.pythonhosted.org/a.tar.gz", hashes = {{ sha256 = "{}" }} }}\n'),
+    ("bun.lock", BUN, "https://registry.npmjs.org/", ', "sha512-{}"'),
     ("Pipfile.lock", PIPFILE, "https://pypi.org/simple", '      "hashes": ["sha256:{}"],\n'),
     ("Cargo.lock", CARGO, "https://github.com/rust-lang/crates.io-index", 'checksum = "{}"\n'),
     ("Gemfile.lock", GEMS, "https://rubygems.org/", " sha256={}"),

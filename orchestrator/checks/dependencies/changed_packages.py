@@ -21,6 +21,7 @@ _ECOSYSTEMS = {
     "package-lock.json": "npm",
     "npm-shrinkwrap.json": "npm",
     "yarn.lock": "npm",
+    "bun.lock": "npm",
     "pnpm-lock.yaml": "npm",
     "Cargo.lock": "crates.io",
     "go.mod": "Go",

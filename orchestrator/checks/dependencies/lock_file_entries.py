@@ -1,6 +1,7 @@
 """What lock files record of each package: its version, where it comes from, and its digests."""
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from orchestrator.checks.check_io import Gap
 from orchestrator.checks.dependencies import line_lock_files
 from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests, load_toml
 
+_JSON_COMMA = re.compile(r"(\"(?:\\.|[^\"\\])*\")|,(?=\s*[}\]])")
 AGAIN = "lock it again with its package manager"
 
 
@@ -93,6 +95,48 @@ def _python(text: str) -> Iterator[Entry]:
         )
 
 
+def _pylock(text: str) -> Iterator[Entry]:
+    """pylock.toml, as PEP 751 has it."""
+    for package in load_toml(text)["packages"]:
+        vcs, folder = package.get("vcs", {}), package.get("directory", {})
+        single = [package[key] for key in ("archive", "sdist") if key in package]
+        files = [*package.get("wheels", ()), *single]
+        path = str(folder.get("path") or vcs.get("path") or "")
+        urls = [str(file["url"]) for file in files if "url" in file]
+        found = [f"{k}:{value}" for file in files for k, value in file.get("hashes", {}).items()]
+        yield Entry(
+            str(package["name"]),
+            str(package.get("version", "")),
+            "" if path else str(vcs.get("url") or package.get("index") or next(iter(urls), "")),
+            digests(*found),
+            exempt=bool(vcs or folder),
+            git=bool(vcs),
+            path=path,
+            urls=_one_of_each_host(iter(urls)),
+        )
+
+
+def _bun(text: str) -> Iterator[Entry]:
+    """bun.lock: JSON with commas before closing brackets."""
+    strict = _JSON_COMMA.sub(lambda found: found[1] or "", text)
+    for given in json.loads(strict)["packages"].values():
+        name, _, version = str(given[0]).rpartition("@")
+        local = version.startswith(("workspace:", "file:", "link:"))
+        git = version.startswith(("git", "ssh:"))
+        registry = given[1] if len(given) > 1 and isinstance(given[1], str) else ""
+        url = version if URL.match(version) else registry
+        found = digests(*(item for item in given[2:] if str(item).startswith("sha")))
+        yield Entry(
+            name or version,
+            version,
+            "" if local else url,
+            found,
+            exempt=local or git,
+            git=git,
+            path=version.partition(":")[2] if local else "",
+        )
+
+
 def _one_of_each_host(urls: Iterator[str]) -> tuple[str, ...]:
     return tuple({"/".join(url.split("/", 3)[:3]): url for url in urls}.values())
 
@@ -151,6 +195,8 @@ _READERS: Mapping[str, Callable[[str], Iterator[Entry]]] = {
     "poetry.lock": _python,
     "pdm.lock": _python,
     "uv.lock": _python,
+    "pylock.toml": _pylock,
+    "bun.lock": _bun,
     "Pipfile.lock": _pipfile,
     "Cargo.lock": _cargo,
     "go.sum": line_lock_files.go_sum,

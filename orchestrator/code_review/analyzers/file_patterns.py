@@ -32,8 +32,8 @@ MANIFESTS = (
     "Gemfile",
 )
 LOCK_FILES = (
-    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"),
-    *("poetry.lock", "pdm.lock", "uv.lock", "Pipfile.lock"),
+    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock"),
+    *("poetry.lock", "pdm.lock", "uv.lock", "pylock.toml", "Pipfile.lock"),
     *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock"),
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
