@@ -145,6 +145,7 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
         lines += _render_text(page, "why", finding.detail, whole)
     if finding.fix_suggestion:
         lines += _render_text(page, "fix", finding.fix_suggestion, page.cut(4))
+    lines += _render_patch(page, cause)
     for prefix, text in dict.fromkeys((*_agents_words(finding), *_contradictions(finding))):
         lines += _render_text(page, prefix, text, whole)
     waiver = [escape_line(finding.waiver)] if finding.waiver else []
@@ -154,6 +155,28 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
             for line in page.wrap(text, first="      ", rest=DEEP_INDENT, limit=3)
         ]
     return lines + _render_places(page, others)
+
+
+def _render_patch(page: Page, cause: Cause) -> list[str]:
+    """What code found out about the patch, how to apply it, and in a full report the diff."""
+    fix = cause[0].fix
+    if fix is None or (fix.state == "refused" and not page.verbose):
+        return []
+    if fix.state == "refused":
+        return _render_text(page, "patch refused", f"by {fix.source}: {fix.reason}", UNBOUNDED)
+    # Reading patches takes a tenth of a second to import, and most reviews have none.
+    from orchestrator.code_review.fixes import patch_lines  # noqa: PLC0415
+
+    same = [one.id for one in cause[:PLACES] if one.fix and one.fix.state == fix.state]
+    proof = f"verified by {', '.join(fix.proved_by)}"
+    if not fix.is_verified:
+        proof = f"not proven ({fix.reason or 'only agents report the finding'})"
+    count = count_noun(patch_lines.count_changed_lines(fix), "line")
+    text = f"{proof} ({count}): {page.fix} {' '.join(same)}"
+    lines = _render_text(page, "patch", text, page.cut(3))
+    if page.items is None:
+        lines += [f"{DEEP_INDENT}{row}" for row in escape_code_lines(fix.patch)]
+    return lines
 
 
 def _render_text(page: Page, prefix: str, text: str, limit: int) -> list[str]:

@@ -67,12 +67,16 @@ class Page(Struct, frozen=True):
         color: use ANSI codes, applied after layout.
         items: entries that are shown of each list; None: everything, and no text is cut.
         more: the command that prints what is left out.
+        fix: the command that applies patches, before the ids of findings.
+        verbose: with what else is of interest to few, such as refused patches.
     """
 
     width: int = 80
     color: bool = False
     items: int | None = None
     more: str = ""
+    fix: str = "diffcourt fix"
+    verbose: bool = False
 
     def cut(self, lines: int) -> int:
         """The most lines of one text: two where room is scarcest, no bound without ``items``."""

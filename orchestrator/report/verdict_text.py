@@ -59,7 +59,15 @@ def render_verdict(
     """
     where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
     show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
-    page = Page(max(width, MIN_WIDTH), color, None, show)
+    run = "" if detail == "brief" else f" {escape_unprintable(verdict.run_id)}"
+    page = Page(
+        max(width, MIN_WIDTH),
+        color,
+        items=None,
+        more=show,
+        fix=f"diffcourt fix{where}{run}",
+        verbose=detail == "verbose",
+    )
     if detail == "short":
         return _join([_render_short(page, verdict)])
     if detail != "brief":

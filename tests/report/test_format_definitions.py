@@ -17,7 +17,7 @@ from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.verdict.model import Skipped, Verdict
 from orchestrator.report.formats import Sources, render_format
 from tests.report.test_formats import hostile
-from tests.report.verdict_samples import finding, rich_verdict, verdict
+from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
 
 TEXT = {"type": "string", "minLength": 1}
 LINE = {"type": "integer", "minimum": 1}
@@ -73,7 +73,18 @@ RDJSON = fields(
                     ),
                     "severity": RDJSON_SEVERITY,
                     "code": fields({"value": TEXT}),
-                }
+                },
+                suggestions=many(
+                    fields(
+                        {
+                            "range": fields(
+                                {"start": fields({"line": LINE}), "end": fields({"line": LINE})}
+                            ),
+                            "text": {"type": "string"},
+                        }
+                    ),
+                    minItems=1,
+                ),
             )
         ),
     }
@@ -116,6 +127,10 @@ RULE = fields(
     }
 )
 STEP = fields({"location": fields({"physicalLocation": PHYSICAL, "message": SENTENCES})})
+DELETED = fields({"startLine": LINE, "startColumn": LINE, "endLine": LINE, "endColumn": LINE})
+INSERTED = fields({"text": {"type": "string"}})
+REPLACEMENT = fields({"deletedRegion": DELETED, "insertedContent": INSERTED})
+CHANGE = fields({"artifactLocation": ARTIFACT, "replacements": many(REPLACEMENT, minItems=1)})
 RESULT = fields(
     {
         "ruleId": TEXT,
@@ -128,6 +143,11 @@ RESULT = fields(
         "properties": {"type": "object"},
     },
     baselineState={"enum": ["new", "unchanged"]},
+    fixes=many(
+        fields({"description": SENTENCES, "artifactChanges": many(CHANGE, minItems=1)}),
+        minItems=1,
+        maxItems=1,
+    ),
     codeFlows=many(fields({"threadFlows": many(fields({"locations": many(STEP)}))})),
     relatedLocations=many(
         fields({"id": LINE, "physicalLocation": PHYSICAL, "message": SENTENCES}), minItems=1
@@ -189,6 +209,7 @@ def full() -> Verdict:
     return verdict(
         findings=(
             finding(1, rule="security.command-injection", steps=steps, since_previous="reopened"),
+            fixed(3),
             finding(2, title="What is it?", path="ä/日本.py", start_column=3),
         )
     )

@@ -2,18 +2,26 @@
 
 import json
 import re
+from html import unescape
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import assume
+from hypothesis import given as over
 from markdown_it import MarkdownIt
 
 from orchestrator.checks.check_io import FlowStep
 from orchestrator.cli.verdict_outputs import FORMAT_NAMES
+from orchestrator.code_review.fixes.patches import write_patch
 from orchestrator.code_review.verdict.model import Cause, Evidence, RequiredCheck, Skipped, Verdict
 from orchestrator.report.formats import FORMATS, Sources, render_format
-from tests.report.verdict_samples import finding, verdict
+from tests.report.verdict_samples import PATCH, finding, fixed, verdict
 
 HOSTILE = "</failure>\n::error::x ![a](http://evil.example) <img src=x> @team #1 `` ``` \x1b[31m"
+
+LF = "\n"
 
 
 def hostile() -> Verdict:
@@ -24,7 +32,14 @@ def hostile() -> Verdict:
         exit_code=3,
         lead_summary=HOSTILE,
         findings=(
-            finding(1, severity="critical", title=HOSTILE, detail=HOSTILE, start_column=5),
+            fixed(
+                1,
+                patch=PATCH.replace("+    run", f"+    {HOSTILE.replace(LF, ' ')}"),
+                severity="critical",
+                title=HOSTILE,
+                detail=HOSTILE,
+                start_column=5,
+            ),
             finding(
                 2,
                 severity="medium",
@@ -208,7 +223,7 @@ def test_markdown_shows_text_of_others_as_text() -> None:
     assert not re.search(r"<(img|a|/failure)\b", html)
     assert "@team" not in render("markdown").replace("`` ``` ", "").split("```")[0]
     assert "![a](http://evil.example)" in html
-    assert html.count("<pre>") == 4
+    assert html.count("<pre>") == 5
 
 
 def test_markdown_counts_the_findings_that_do_not_fit() -> None:
@@ -241,3 +256,87 @@ def test_no_length_of_a_path_or_text_keeps_markdown_from_fitting_or_a_finding_ou
     assert "**critical: &#64;" in text
     assert "**high: A short one** `src/upload.py:42`" in text
     assert len(re.findall(r"^- and \d+ more$", text, re.MULTILINE)) == 3
+
+
+LINES = ["a\n", "b\n", "\n", "é\tc\r\n", "d"]
+TEXTS = st.lists(st.sampled_from(LINES[:-1]), min_size=1, max_size=9).flatmap(
+    lambda lines: st.sampled_from(["".join(lines), "".join(lines) + LINES[-1]])
+)
+
+
+def replaced(text: str, start: tuple[int, int], end: tuple[int, int], new: str) -> str:
+    """The text with what stands between two places, each 1-based line and column, replaced."""
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    first, last = (starts[line - 1] + column - 1 for line, column in (start, end))
+    assert first <= last <= len(text)
+    return text[:first] + new + text[last:]
+
+
+@over(TEXTS, TEXTS)
+def test_fixes_of_sarif_and_suggestions_of_rdjson_are_what_was_proven(old: str, new: str) -> None:
+    path = "src/upload.py"
+    patch = write_patch({path: old.encode()}, {path: new.encode()})
+    assume(patch)
+    given = verdict(findings=(fixed(1, patch=patch),))
+    (result,) = json.loads(render("sarif", given))["runs"][0]["results"]
+    if "fixes" in result:
+        (change,) = result["fixes"][0]["artifactChanges"]
+        text = old
+        for part in reversed(change["replacements"]):
+            at = part["deletedRegion"]
+            start, end = (at["startLine"], at["startColumn"]), (at["endLine"], at["endColumn"])
+            text = replaced(text, start, end, part["insertedContent"]["text"])
+        assert text == new
+    else:  # nothing of the file stays
+        assert not set(old.splitlines()) & set(new.splitlines())
+    (diagnostic,) = json.loads(render("rdjson", given))["diagnostics"]
+    for suggestion in diagnostic.get("suggestions", ()):
+        first, last = (suggestion["range"][side]["line"] for side in ("start", "end"))
+        width = len(old.split("\n")[last - 1].removesuffix("\r")) + 1
+        assert replaced(old, (first, 1), (last, width), suggestion["text"]) == new
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"state": "applies"},
+        {"state": "refused"},
+        {"patch": "no patch"},
+        {"patch": "--- a/src/upload.py\n+++ b/src/upload.py\n@@ -1 +1 @@\n-\ud800\n+b\n"},
+    ],
+)
+@pytest.mark.parametrize("name", ["sarif", "rdjson"])
+def test_a_patch_that_is_not_proven_or_is_none_is_no_fix_for_another_program(
+    name: str, changed: dict[str, Any]
+) -> None:
+    text = render(name, verdict(findings=(fixed(1, **changed),)))
+    assert "fixes" not in text
+    assert "suggestions" not in text
+
+
+def test_markdown_folds_verified_patches_away_and_no_line_of_one_ends_the_block() -> None:
+    given = verdict(
+        findings=(
+            fixed(1, patch=PATCH.replace("+    run", "+```\n+</details><b>\n+    run")),
+            fixed(2, state="applies"),
+        )
+    )
+    text = render("markdown", given)
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert html.count("<details>") == html.count("</details>") == 1
+    assert "<summary>Patch: verified by ruff_bugs, parse_check</summary>" in unescape(text)
+    assert '<code class="language-diff">' in html
+    assert "`diffcourt fix F1`" in text
+    assert "<b>" not in html
+
+
+def test_patches_never_keep_a_finding_out_of_markdown() -> None:
+    long = PATCH.replace("+    run", "+" + "x" * 3_000 + "\n+    run")
+    plain = [finding(number, detail="x " * 500) for number in range(1, 45)]
+    given = [fixed(number, patch=long, detail="x " * 500) for number in range(1, 45)]
+    texts = [render("markdown", verdict(findings=(*some,))) for some in (plain, given)]
+    assert [text.count("**high: ") for text in texts] == [44, 44]
+    assert 0 < texts[1].count("```diff") < 44
+    assert len(texts[1]) < 60_000

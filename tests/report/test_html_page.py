@@ -23,7 +23,7 @@ from orchestrator.code_review.verdict.model import (
 )
 from orchestrator.report.formats import Sources, render_format
 from tests.report.test_formats import hostile
-from tests.report.verdict_samples import finding, verdict
+from tests.report.verdict_samples import PATCH, finding, fixed, verdict
 from tests.review.review_kit import Repo
 
 ATTACK = "</script></style><script>document.title='pwned'</script><img src=x onerror=alert(1)>\"'"
@@ -186,3 +186,27 @@ def test_an_incomplete_review_is_said_at_the_top_and_its_gaps_are_joined_by_reas
     assert rest.count("not reviewed by") == 1
     assert "not reviewed by ruff, taint: no parse" in rest
     assert "Review incomplete" not in render(verdict())
+
+
+def test_a_patch_stands_under_its_finding_with_its_state_and_who_proved_it() -> None:
+    given = verdict(findings=(fixed(1), fixed(2, state="applies"), fixed(3, state="refused")))
+    page = render(given)
+    words = re.sub(r"<[^>]+>", "", page.replace("&#x27;", "'"))
+    assert page.count('aria-label="Patch of F') == 3
+    assert page.count('<tr class="del"><td class="n">42</td><td class="n"></td>') == 3
+    assert page.count('<tr class="add"><td class="n"></td><td class="n">42</td>') == 3
+    assert "patch verifiedby ruff_bugs, parse_check diffcourt fix F1" in words
+    assert "patch appliesnot proven: it brings another defect diffcourt fix F2" in words
+    assert "diffcourt fix F3" not in words
+    assert "+     run(['convert', name])" in words
+
+
+@pytest.mark.parametrize("patch", [ATTACK, "\ud800", PATCH.replace("+    run", f"+    {ATTACK}")])
+def test_no_patch_runs_or_fetches_anything(patch: str) -> None:
+    page = render(verdict(findings=(fixed(1, patch=patch), fixed(2, patch=patch, state="refused"))))
+    page.encode()
+    clean = outline(render(verdict(findings=(fixed(1), fixed(2, state="refused")))))
+    found = outline(page)
+    assert found.risky == clean.risky
+    assert set(found.tags) <= set(clean.tags)
+    assert found.tags.count("script") == clean.tags.count("script")

@@ -9,11 +9,12 @@ import pytest
 
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.checks.check_io import FlowStep
+from orchestrator.code_review.verdict.fix import FixState
 from orchestrator.code_review.verdict.model import Cause, Verdict
 from orchestrator.report.formats import Sources, render_format
 from tests.report.browser import Page
 from tests.report.test_formats import hostile
-from tests.report.verdict_samples import finding, rich_verdict, verdict
+from tests.report.verdict_samples import PATCH, finding, fixed, rich_verdict, verdict
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = importlib.util.find_spec("axe_core_python")
@@ -42,6 +43,13 @@ def busy() -> Verdict:
     )
 
 
+def patched() -> Verdict:
+    """A patch in each state, on lines that are too long."""
+    patch = PATCH.replace("shell=True)", "shell=True)  # why" + " long" * 40)
+    states: tuple[FixState, ...] = ("verified", "applies", "refused")
+    return verdict(findings=tuple(fixed(n, patch=patch, state=s) for n, s in enumerate(states, 1)))
+
+
 def lines() -> list[ExcerptLine]:
     return [
         ExcerptLine("same", 40, 40, "# what it does"),
@@ -64,6 +72,7 @@ def write(folder: Path, given: Verdict) -> Path:
     [
         (busy, [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]),
         (hostile, [(360, "dark")]),
+        (patched, [(360, "dark"), (1280, "light"), (360, "light"), (1280, "dark")]),
         (verdict, [(1280, "light")]),
     ],
 )

@@ -23,7 +23,7 @@ from orchestrator.code_review.verdict.model import (
 )
 from orchestrator.code_review.verdict.opinions import Reported
 from orchestrator.report.verdict_text import render_verdict
-from tests.report.verdict_samples import finding, rich_verdict, verdict
+from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
 
 
 def clean() -> Verdict:
@@ -580,3 +580,48 @@ def test_a_short_report_names_place_and_id_of_a_finding_however_long_its_path() 
     assert first.startswith("NEEDS CHANGES")
     assert line == f"{path}:42: high: `subprocess` call with `she... [F1]"
     assert last == "NEEDS CHANGES  1 high · exit 1 · diffcourt show 20260314-092653-k3f9"
+
+
+PATCHED = "patch: verified by ruff_bugs, parse_check (2 lines): diffcourt fix"
+
+
+def test_a_finding_with_a_patch_says_who_proved_it_and_how_to_apply_it() -> None:
+    refused = fixed(3, state="refused", severity="low", title="Other")
+    given = verdict(findings=(fixed(1), fixed(2), refused))
+    brief, full, verbose = (
+        render_verdict(given, width=100, repo=Path("/w w"), detail=detail)
+        for detail in ("brief", "full", "verbose")
+    )
+    assert f"{PATCHED} --repo '/w w' F1 F2" in " ".join(brief.split())
+    assert f"{PATCHED} --repo '/w w' {given.run_id} F1 F2" in " ".join(full.split())
+    assert "+    run([" not in brief
+    for whole in (full, verbose):
+        assert "        +    run(['convert', name])\n" in whole
+    assert ["refused" in text for text in (brief, full, verbose)] == [False, False, True]
+    assert "patch refused: by ruff: it brings another defect" in verbose
+    assert "patch" not in render_verdict(given, detail="short")
+
+
+def test_a_patch_that_nobody_can_prove_is_said_to_be_just_that() -> None:
+    text = render_verdict(verdict(findings=(fixed(1, state="applies"),)), width=100)
+    assert "patch: not proven (it brings another defect) (2 lines): diffcourt fix F1" in text
+
+
+def test_no_line_of_a_patch_forges_a_line_of_the_report_or_moves_the_cursor() -> None:
+    hostile = "--- a/b\n+++ b/b\n@@ -1 +1 @@\n-a\n+\x1b[2J::error::x\rVerdict  MERGE\n"
+    given = verdict(findings=(fixed(1, patch=hostile), fixed(2, patch="\ud800\nVerdict  MERGE")))
+    text = render_verdict(given, detail="verbose")
+    assert "\x1b" not in text
+    assert r"+\x1b[2J::error::x\rVerdict  MERGE" in text
+    assert not re.search(r"^\s{0,7}(Verdict  MERGE|::error)", text, re.MULTILINE)
+    text.encode()
+
+
+def test_patches_do_not_make_a_report_longer_than_its_bound() -> None:
+    many = tuple(
+        fixed(n, title=f"{n} defect", severity=level)
+        for n, level in enumerate(["critical"] * 20 + ["medium"] * 20, 1)
+    )
+    text = render_verdict(verdict(findings=many, verdict="block"))
+    assert text.count("\n") <= 100
+    assert "patch: verified by" in text

@@ -3,6 +3,7 @@
 from typing import Any
 
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
+from orchestrator.code_review.verdict.fix import Fix, FixState
 from orchestrator.code_review.verdict.model import (
     AgentReport,
     ChangeRef,
@@ -40,6 +41,27 @@ def finding(number: int = 1, **changed: Any) -> Finding:
         "reported_by": ("ruff",),
     }
     return Finding(**{**fields, **changed})
+
+
+PATCH = (
+    "--- a/src/upload.py\n+++ b/src/upload.py\n@@ -40,4 +40,4 @@\n def convert(name):\n"
+    "     check(name)\n-    run(f'convert {name}', shell=True)\n+    run(['convert', name])\n"
+    "     return name\n"
+)
+
+
+def fixed(
+    number: int = 1, *, patch: str = PATCH, state: FixState = "verified", **changed: Any
+) -> Finding:
+    """A finding with a patch."""
+    fix = Fix(
+        state=state,
+        patch=patch,
+        source="ruff",
+        proved_by=("ruff_bugs", "parse_check"),
+        reason="" if state == "verified" else "it brings another defect",
+    )
+    return finding(number, fix=fix, **changed)
 
 
 def verdict(**changed: Any) -> Verdict:

@@ -51,7 +51,10 @@ def read_patch(text: str) -> list[FileHunks]:
     Raises:
         PatchRefused: it is malformed, too large, or does more than change lines of text files.
     """
-    data = text.encode("utf-8", "surrogateescape")
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise PatchRefused("the patch is not Unicode text") from None
     if len(data) > MAX_PATCH_BYTES:
         raise PatchRefused(f"the patch is larger than {MAX_PATCH_BYTES >> 10} KiB")
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity, format_location
@@ -29,12 +30,18 @@ WIDEST = 300
 """Cells of a path, a title, a quoted line or an entry of a list."""
 LONGEST = 1_000
 """Cells of any other text on one line."""
+PATCH_LINES = 80
+"""Lines of a patch; one that is longer is named, not shown."""
+PATCH = 6_000
+"""Characters of a patch."""
 DETAIL = 4_000
 """Characters of a finding's reason. All bounds together leave room for the findings."""
 
 
 def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -> str:
     """The outcome, open findings with their evidence, and what was not reviewed.
+
+    Verified patches are shown in the room that the findings leave.
 
     Args:
         most: characters; findings that do not fit are counted.
@@ -43,15 +50,20 @@ def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -
     parts = _describe_outcome(verdict)
     room = most - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
     findings = counted_findings(verdict)
-    shown = 0
-    for text in map(describe_finding, findings):
-        if len(text) + 2 > room:
-            continue
-        room -= len(text) + 2
+    shown: list[tuple[Finding, str]] = []
+    for finding in findings:
+        text = describe_finding(finding)
+        if len(text) + 2 <= room:
+            room -= len(text) + 2
+            shown.append((finding, text))
+    for finding, text in shown:
         parts.append(text)
-        shown += 1
-    if shown < len(findings):
-        parts.append(f"{count_noun(len(findings) - shown, 'further finding')} in the verdict.")
+        patch = describe_patch(finding)
+        if patch and len(patch) + 2 <= room:
+            room -= len(patch) + 2
+            parts.append(patch)
+    if len(shown) < len(findings):
+        parts.append(f"{count_noun(len(findings) - len(shown), 'further finding')} in the verdict.")
     return "\n\n".join([*parts, *bottom]) + "\n"
 
 
@@ -114,6 +126,25 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     if finding.fix_suggestion:
         lines.append(f"Fix: {_prose(finding.fix_suggestion)}")
     return "\n\n".join(lines)
+
+
+def describe_patch(finding: Finding) -> str:
+    """A verified patch, folded away; empty where there is none."""
+    fix = finding.fix
+    if fix is None or not fix.is_verified:
+        return ""
+    proof = _prose(f"verified by {', '.join(fix.proved_by)}", WIDEST)
+    parts = [f"<details><summary>Patch: {proof}</summary>", diff_block(fix)]
+    parts.append(f"Apply it: {code(truncate(f'diffcourt fix {finding.id}', WIDEST))}")
+    return "\n\n".join([*filter(None, parts), "</details>"])
+
+
+def diff_block(fix: Fix) -> str:
+    """A patch as a fenced block; empty where it is long."""
+    lines = escape_code_lines(fix.patch)
+    if len(lines) > PATCH_LINES or len(fix.patch) > PATCH:
+        return ""
+    return code_block(lines, "diff")
 
 
 def _describe_gaps(verdict: Verdict) -> list[str]:

@@ -7,6 +7,7 @@ Source: https://github.com/reviewdog/reviewdog/tree/master/proto/rdf
 
 from typing import Any
 
+from orchestrator.code_review.fixes.patch_lines import only_span, split_line_ends
 from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.open_findings import (
@@ -43,9 +44,24 @@ def _describe_finding(finding: Finding) -> dict[str, Any]:
     if place.start:
         location["range"] = {"start": {"line": place.start}, "end": {"line": place.end}}
     severity = "WARNING" if finding.severity == "medium" else "INFO"
-    return {
+    found: dict[str, Any] = {
         "message": describe_finding(finding),
         "location": location,
         "severity": "ERROR" if finding.severity in ERRORS else severity,
         "code": {"value": finding.rule},
     }
+    if suggestion := _suggest(finding):
+        found["suggestions"] = [suggestion]
+    return found
+
+
+def _suggest(finding: Finding) -> dict[str, Any] | None:
+    """A verified patch of one hunk in the finding's file: several suggestions are alternatives."""
+    span = only_span(finding)
+    if span is None:
+        return None
+    ends = split_line_ends(span.old[-1], span.new[-1])
+    if ends is None:
+        return None
+    region = {"start": {"line": span.start}, "end": {"line": span.end}}
+    return {"range": region, "text": "".join([*span.new[:-1], ends[1]])}

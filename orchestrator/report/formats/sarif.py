@@ -6,13 +6,19 @@ https://docs.github.com/code-security/code-scanning/integrating-with-code-scanni
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from orchestrator import __version__
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.checks.check_io import FlowStep
+from orchestrator.code_review.fixes.patch_lines import (
+    Span,
+    changed_span,
+    patched_files,
+    split_line_ends,
+)
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.formats import Sources
@@ -180,11 +186,40 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
         result["codeFlows"] = [_describe_flow(finding.steps)]
     if finding.because_of is not None:
         result["relatedLocations"] = [_describe_cause(finding.because_of)]
+    if changes := list(_describe_changes(finding)):
+        proof = f"Verified by {', '.join(finding.fix.proved_by)}" if finding.fix else ""
+        text = _sentence(escape_line(proof))
+        result["fixes"] = [{"description": {"text": text}, "artifactChanges": changes}]
     if finding.state == "waived":
         result["suppressions"] = [
             {"kind": "external", "status": "accepted", "justification": _sentence(finding.waiver)}
         ]
     return result
+
+
+def _describe_changes(finding: Finding) -> Iterator[dict[str, Any]]:
+    """The files of a verified patch; none where one of its changes has no place in SARIF."""
+    if finding.fix is None or not finding.fix.is_verified:
+        return
+    files = patched_files(finding.fix)
+    spans = {file.path: [changed_span(hunk) for hunk in file.hunks] for file in files}
+    if any(span is None for found in spans.values() for span in found):
+        return
+    for path, found in spans.items():
+        yield {**_locate(path), "replacements": [_replace(span) for span in found if span]}
+
+
+def _replace(span: Span) -> dict[str, Any]:
+    """What replaces whole lines, without the end of the last one where it stays as it is."""
+    last, text = span.old[-1], "".join(span.new)
+    end = {"endLine": span.end, "endColumn": len(last) + 1}
+    if ends := split_line_ends(last, span.new[-1]):
+        end["endColumn"] = len(ends[0]) + 1
+        text = "".join([*span.new[:-1], ends[1]])
+    elif last.endswith("\n"):
+        end = {"endLine": span.end + 1, "endColumn": 1}
+    region = {"startLine": span.start, "startColumn": 1, **end}
+    return {"deletedRegion": region, "insertedContent": {"text": text}}
 
 
 def _describe_flow(steps: Sequence[FlowStep]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Lines of code as rows of a table, with the colors of their language."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import Literal
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_for_filename
@@ -10,12 +11,21 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
 
 from orchestrator.app.finding_excerpts import ExcerptLine
+from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
 MOST_CHARACTERS = 400
 """Of one line."""
 
+MOST_ROWS = 300
+"""Of the patch of one file."""
+
+_KINDS: Mapping[str, Literal["same", "added", "removed"]] = {
+    " ": "same",
+    "+": "added",
+    "-": "removed",
+}
 _CLASSES = {"same": "", "added": "add", "removed": "del"}
 _MARKS = {"same": " ", "added": "+", "removed": "-"}
 
@@ -27,17 +37,50 @@ def render_excerpt(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
         lines = _quoted_lines(finding, removed=removed)
     if not lines:
         return ""
-    colored = _highlight(finding.path, [line.text for line in lines])
-    rows = []
-    for line, html in zip(lines, colored, strict=True):
+
+    def is_cited(line: ExcerptLine) -> bool:
         number = line.old if removed else line.new
-        cited = finding.start_line <= number <= finding.end_line
-        kind = "cite" if cited else _CLASSES[line.kind]
-        rows.append(
-            f'<tr class="{kind}"><td class="n">{line.old or ""}</td><td class="n">{line.new or ""}'
-            f"</td><td>{_MARKS[line.kind]} {html}</td></tr>"
-        )
-    label = escape(f"Code of {finding.id}: {escape_unprintable(finding.path)}", quote=True)
+        return finding.start_line <= number <= finding.end_line
+
+    return _render_table(f"Code of {finding.id}", finding.path, lines, is_cited)
+
+
+def render_patch(finding: Finding) -> str:
+    """A finding's patch as tables, one for each file; as plain lines where it cannot be read."""
+    fix = finding.fix
+    if fix is None or not fix.patch:
+        return ""
+    files, tables = patched_files(fix), list[str]()
+    for file in files:
+        rows = [row for hunk in file.hunks for row in hunk_rows(hunk)]
+        lines = [
+            ExcerptLine(_KINDS[row.mark], row.old, row.new, row.text.removesuffix("\n"))
+            for row in rows[:MOST_ROWS]
+        ]
+        if len(files) > 1:
+            tables.append(f'<p class="place">{escape(escape_unprintable(file.path))}</p>')
+        tables.append(_render_table(f"Patch of {finding.id}", file.path, lines))
+    if not tables:
+        texts = fix.patch.split("\n")[:MOST_ROWS]
+        lines = [ExcerptLine("same", 0, 0, text) for text in texts]
+        tables = [_render_table(f"Patch of {finding.id}", finding.path, lines)]
+    return "".join(tables)
+
+
+def _render_table(
+    name: str,
+    path: str,
+    lines: Sequence[ExcerptLine],
+    is_cited: Callable[[ExcerptLine], bool] = lambda _: False,
+) -> str:
+    """Lines with both numbers, a mark and colors, in a region that scrolls."""
+    rows = [
+        f'<tr class="{"cite" if is_cited(line) else _CLASSES[line.kind]}"><td class="n">'
+        f'{line.old or ""}</td><td class="n">{line.new or ""}</td>'
+        f"<td>{_MARKS[line.kind]} {html}</td></tr>"
+        for line, html in zip(lines, _highlight(path, [line.text for line in lines]), strict=True)
+    ]
+    label = escape(f"{name}: {escape_unprintable(path)}", quote=True)
     return (
         f'<div class="code" tabindex="0" role="region" aria-label="{label}">'
         f"<table>{''.join(rows)}</table></div>"

@@ -8,7 +8,7 @@ from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report.findings_text import format_location
-from orchestrator.report.formats.html_page.code_lines import render_excerpt
+from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_patch
 from orchestrator.report.formats.open_findings import counted_findings
 from orchestrator.report.terminal_escaping import escape_unprintable
 
@@ -104,6 +104,7 @@ def _render_article(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
         f'<h3 id="{name}-title">{marks}{text(finding.title)}</h3>'
         f'<p class="place">{text(format_location(finding))}</p>'
         f"{_render_words(finding)}{render_excerpt(finding, lines)}{_render_steps(finding)}"
+        f"{_render_fix(finding)}"
         f'<p class="meta small soft">{"".join(meta)}</p></article>'
     )
 
@@ -123,6 +124,26 @@ def _render_words(finding: Finding) -> str:
         f"<dt>{text(name)}</dt><dd>{text(words)}</dd>" for name, words in rows if words
     )
     return f'<dl class="words">{listed}</dl>' if listed else ""
+
+
+def _render_fix(finding: Finding) -> str:
+    """The patch, its state, and who proved it; one that is refused is folded away."""
+    fix = finding.fix
+    if fix is None:
+        return ""
+    words = {
+        "verified": f"by {', '.join(fix.proved_by)}",
+        "applies": f"not proven: {fix.reason}",
+        "refused": fix.reason,
+    }
+    said = (
+        f'<span class="pill {fix.state}">patch {fix.state}</span>'
+        f'<span class="small soft">{text(words[fix.state])}</span>'
+    )
+    if fix.state == "refused":
+        return f"<details><summary>{said}</summary>{render_patch(finding)}</details>"
+    command = f'<code class="place">diffcourt fix {text(finding.id)}</code>'
+    return f'<p class="patch">{said} {command}</p>{render_patch(finding)}'
 
 
 def _render_steps(finding: Finding) -> str:

@@ -1,0 +1,107 @@
+"""The lines of a finding's patch, for whoever shows it, posts it, or writes it to a file.
+
+A verdict may come from a file that somebody else wrote, so a patch may be anything.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from orchestrator.code_review.change.patch.unified_diff import Hunk
+from orchestrator.code_review.fixes.patches import FileHunks, PatchRefused, read_patch
+from orchestrator.code_review.verdict.fix import Fix
+from orchestrator.code_review.verdict.model import Finding
+
+
+class PatchRow(Struct, frozen=True):
+    """A line of a patch.
+
+    Attributes:
+        mark: `` ``, ``-`` or ``+``.
+        old, new: 1-based line without and with the patch; 0 where it has none there.
+        text: with its line end, which the last line of a file may lack.
+    """
+
+    mark: str
+    old: int
+    new: int
+    text: str
+
+
+class Span(Struct, frozen=True):
+    """Lines of head that stand together, and what stands there with a patch.
+
+    Attributes:
+        start, end: 1-based, inclusive.
+        old, new: the lines with their line ends; neither is empty.
+    """
+
+    start: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def end(self) -> int:
+        """The last line that is replaced."""
+        return self.start + len(self.old) - 1
+
+
+def patched_files(fix: Fix | None) -> list[FileHunks]:
+    """The files of a patch; none where there is no patch, or it cannot be read."""
+    try:
+        return read_patch(fix.patch) if fix else []
+    except PatchRefused:
+        return []
+
+
+def hunk_rows(hunk: Hunk) -> Iterator[PatchRow]:
+    """The lines of a hunk with their numbers."""
+    old, new = hunk.old_start + (not hunk.old_count), hunk.new_start + (not hunk.new_count)
+    for marker, text in hunk.lines:
+        mark = marker.decode()
+        shown = text.decode("utf-8", "surrogateescape")
+        yield PatchRow(mark, old if mark != "+" else 0, new if mark != "-" else 0, shown)
+        old, new = old + (mark != "+"), new + (mark != "-")
+
+
+def changed_span(hunk: Hunk) -> Span | None:
+    """From the first to the last line that a hunk changes, with the lines between.
+
+    Where it only adds or only removes lines, the span takes in a line beside them; None where
+    there is none.
+    """
+    rows = list(hunk_rows(hunk))
+    changed = [place for place, row in enumerate(rows) if row.mark != " "]
+    first, last = changed[0], changed[-1]
+    marks = {row.mark for row in rows[first : last + 1]}
+    if not {" ", "-"} & marks or not {" ", "+"} & marks:
+        if first:
+            first -= 1
+        elif last + 1 < len(rows):
+            last += 1
+        else:
+            return None
+    part = rows[first : last + 1]
+    old, new = (tuple(row.text for row in part if row.mark != mark) for mark in ("+", "-"))
+    return Span(next(row.old for row in part if row.old), old, new)
+
+
+def only_span(finding: Finding) -> Span | None:
+    """What a verified patch replaces; None where it is not at one place of the finding's file."""
+    files = patched_files(finding.fix) if finding.fix and finding.fix.is_verified else []
+    if [(file.path, len(file.hunks)) for file in files] != [(finding.path, 1)]:
+        return None
+    return changed_span(files[0].hunks[0])
+
+
+def split_line_ends(old: str, new: str) -> tuple[str, str] | None:
+    """Two last lines without their line end; None where these differ."""
+    ends = [line[len(line.rstrip("\r\n")) :] for line in (old, new)]
+    if ends[0] != ends[1]:
+        return None
+    return old.removesuffix(ends[0]), new.removesuffix(ends[1])
+
+
+def count_changed_lines(fix: Fix) -> int:
+    """The lines that a patch removes and adds."""
+    return sum(file.changed_lines for file in patched_files(fix))
