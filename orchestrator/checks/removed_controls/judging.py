@@ -109,9 +109,9 @@ class Losses:
         kept, came = (before & after).total(), (after - before).total()
         if came > max(new, (before - after).total() // MOSTLY_GONE):
             return False
-        if kept and not file.new_words(control.scope):
-            return True  # nothing is there that could do what the control did
-        return kept >= KEPT * before.total() or kept >= max(LEAST, LEFT * after.total())
+        if kept >= KEPT * before.total() or kept >= max(LEAST, LEFT * after.total()):
+            return True
+        return bool(kept) and not file.new_words(control.scope)  # nothing could do it instead
 
     def uses_value(self, file: ChangedFile, control: Control) -> bool:
         """Whether the function still uses a value that the control was about, or what it is of."""

@@ -32,20 +32,23 @@ def finds_rejection_lost(file: ChangedFile, control: Control) -> bool:
     """
     if control.scope not in file.head.scopes or words.EMPTINESS.search(control.text.lstrip("!( ")):
         return False
-    new, (came, went, kept) = len(file.new_words(control.scope)), _lines(file, control)
+    came, went, kept = _lines(file, control)
+    if came > max(2, went // 2):
+        return False
+    new = len(file.new_words(control.scope))
     if control.effect == "raise":
         few = new == 0 or (new <= NEW_NAMES and MOSTLY_GONE * came <= 2 * went and kept >= LEAST)
-        return few and came <= max(2, went // 2) and not _FLOW.search(control.rejection)
+        return few and not _FLOW.search(control.rejection)
     shrinks = new == 0 and MOSTLY_GONE * came <= went
     return shrinks and not _ORDINARY.search(control.text)
 
 
 def finds_decision_lost(file: ChangedFile, control: Control) -> bool:
     """Whether a condition goes with what was done under it, and it is one that decides."""
-    if control.scope not in file.head.scopes or file.new_words(control.scope):
+    if control.scope not in file.head.scopes:
         return False
     came, went, _ = _lines(file, control)
-    if 2 * came > went:
+    if 2 * came > went or file.new_words(control.scope):
         return False
     parts = split_words({word for word in control.words if word[0] not in "'\""})
     return bool(
