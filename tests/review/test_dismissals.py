@@ -131,7 +131,7 @@ async def test_it_comes_back_once_when_its_function_changes_and_says_why(tmp_pat
     assert found.waiver.startswith("dana dismissed it on 2")
     assert found.waiver.endswith(
         "(The list is never empty.), and it is open again: the function around it "
-        "(def step2(items):) changed since, first at app.py:4"
+        "(def step2(items):) at app.py:4-8 changed since"
     )
     assert of_memory(changed, found) == ["reopened"]
     assert changed.verdict == "needs_changes"

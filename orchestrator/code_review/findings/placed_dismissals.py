@@ -67,10 +67,7 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
 def _describe_change(dismissal: PlacedDismissal, block: Block) -> str:
     """What the change does to the lines that a finding stands in."""
     what = f"the function around it ({block.scope})" if block.scope else "the lines around it"
-    added = dismissal.added(dismissal.path)
-    lines = [number for number in range(block.start, block.end + 1) if number in added]
-    at = f"{dismissal.path}:{lines[0]}" if lines else f"{dismissal.path}:{block.start}"
-    return f"{what} changed since, {'first at' if lines else 'where lines are gone, at'} {at}"
+    return f"{what} at {dismissal.path}:{block.start}-{block.end} changed since"
 
 
 def _new_ways(
