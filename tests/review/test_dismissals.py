@@ -245,6 +245,23 @@ async def test_a_dismissal_in_the_change_itself_has_no_effect(tmp_path: Path) ->
     assert (named(found, "step1").state, found.memory) == ("open", ())
 
 
+async def test_a_copy_of_what_was_dismissed_is_not_dismissed(tmp_path: Path) -> None:
+    claim = {**claims("subprocess.run(x, shell=True)", "A shell runs x", 5, cwe=[78])}
+    branch = Branch(tmp_path, {"base.py": "X = 1\n"})
+    first = await branch.push({"app.py": SHELL}, said(claim))
+    dismiss(branch, next(one for one in first.findings if one.path == "app.py"))
+    branch.verdict = None
+    body = SHELL.partition("\n\n\n")[2]
+    twice = await branch.push({"app.py": f"{SHELL}\n\n{body}"}, said(claim))
+    shells = [one for one in twice.findings if "subprocess.run" in one.evidence.quote]
+    assert {one.start_line: one.state for one in shells} == {5: "waived", 9: "open"}
+    inside = SHELL.replace("    sub", "    subprocess.run(x, shell=True)\n    sub")
+    assert inside.count("run(x, shell=True)") == 2
+    branch.verdict = None
+    changed = await branch.push({"app.py": inside}, said())
+    assert {one.state for one in changed.findings if one.path == "app.py"} == {"open"}
+
+
 AT: dict[str, Any] = {
     "start_line": 5, "end_line": 5, "quote": "run(x, shell=True)", "rule": "qa.reported",
     "category": "qa", "title": "Hangs without a time limit", "cwe": (),

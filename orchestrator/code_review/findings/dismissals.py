@@ -85,10 +85,16 @@ async def _place(
     )
     if path not in known:
         return placed
-    lines = await read_lines(workspace, about.side, path)
-    place = _choose_place(lines, about)
+    file = workspace.files.get(path)
+    places = _find_places(await read_lines(workspace, about.side, path), about)
+    before = _find_places(
+        await read_lines(workspace, "base", (file and file.old_path) or path), about
+    )
+    place = _choose_place(places, before, about)
     if place is None:
-        if not about.scope or about.side == "base" or find_quote(lines, about.quote):
+        if places:
+            return replace(placed, means=_Meaning(dismissal, about, None, several=True))
+        if not about.scope or about.side == "base":
             return placed
         return replace(placed, means=_was_like(about, path), path=path, is_edited=True)
     start, end, block = place
@@ -106,25 +112,43 @@ async def _place(
         end_line=end,
         quote=about.quote,
     )
-    file = workspace.files.get(path)
-    before = await read_lines(workspace, "base", (file and file.old_path) or path)
-    in_base = frozenset(
-        find_block(before, *found).digest for found in find_quote(before, about.quote)
-    )
+    in_base = frozenset(block.digest for _, _, block in before)
     means = _Meaning(dismissal, about, at)
     return replace(placed, means=means, path=path, now=block, in_base=in_base)
 
 
-def _choose_place(lines: Sequence[str], about: DismissedFinding) -> tuple[int, int, Block] | None:
-    """Where a dismissed finding stands: of equal quotations, the one in what it stood in."""
-    found = [
-        (start, end, find_block(lines, start, end))
-        for start, end in (find_quote(lines, about.quote) if about.quote else [])
-    ]
-    same = [place for place in found if place[2].digest == about.context]
-    same = same or [place for place in found if place[2].scope == about.scope]
-    same = same or (found if len(found) == 1 else [])
-    return min(same, key=lambda place: abs(place[0] - about.line), default=None)
+_Place = tuple[int, int, Block]
+"""First and last line of a quotation, and what it stands in."""
+
+
+def _find_places(lines: Sequence[str], about: DismissedFinding) -> list[_Place]:
+    """Where the text of a dismissed finding stands in a file."""
+    found = find_quote(lines, about.quote) if about.quote else []
+    return [(start, end, find_block(lines, start, end)) for start, end in found]
+
+
+def _choose_place(
+    places: Sequence[_Place], before: Sequence[_Place], about: DismissedFinding
+) -> _Place | None:
+    """Where a dismissed finding stands: of equal quotations, the one in what it stood in.
+
+    Where the change copies that, nobody has dismissed the copy, and which it is cannot be told.
+
+    Args:
+        before: where the text stands in base.
+    """
+
+    def alike(one: Block) -> tuple[bool, bool]:
+        return one.digest == about.context, bool(about.scope) and one.scope == about.scope
+
+    for way in (0, 1):
+        same = [place for place in places if alike(place[2])[way]]
+        if same:
+            now = len({block.start for _, _, block in same})
+            old = len({block.start for _, _, block in before if alike(block)[way]})
+            nearest = min(same, key=lambda place: abs(place[0] - about.line))
+            return nearest if now <= max(1, old) else None
+    return places[0] if len(places) == 1 else None
 
 
 def _was_like(about: DismissedFinding, path: str) -> Callable[[LocatedFinding | Finding], bool]:
@@ -144,9 +168,15 @@ class _Meaning:
     """Tells whether a finding is the one that was dismissed."""
 
     def __init__(
-        self, dismissal: Dismissal, about: DismissedFinding, at: LocatedFinding | None
+        self,
+        dismissal: Dismissal,
+        about: DismissedFinding,
+        at: LocatedFinding | None,
+        *,
+        several: bool = False,
     ) -> None:
         self._dismissal, self._about, self._at = dismissal, about, at
+        self._several = several
 
     def __call__(self, finding: LocatedFinding | Finding) -> bool:
         names = {finding.fingerprint}
@@ -157,6 +187,8 @@ class _Meaning:
         else:
             analyzed, claim = False, finding
         if self._dismissal.fingerprint in names:
+            if self._several:  # an analyzer's name counts equal texts, an agent's does not
+                return analyzed
             return self._at is None or not self._about.quote or overlaps(self._at, claim)
         if self._at is None or not _same_place(self._at, claim):
             return False
