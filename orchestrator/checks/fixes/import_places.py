@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -24,18 +24,20 @@ class ImportPlace(Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def find_import_place(root: SgNode, file: Templates, lines: Iterable[str]) -> ImportPlace | None:
+def find_import_place(
+    top: Sequence[SgNode], file: Templates, lines: Iterable[str]
+) -> ImportPlace | None:
     """Where imports go that a file lacks; None where there is no line for them.
 
     Args:
-        root: of the file's tree.
+        top: the nodes that the file consists of.
         file: says what imports something.
         lines: of imports, as they are written in the language.
     """
-    imports = [node for node in root.children() if node.kind() in file.imports]
+    imports = [node for node in top if node.kind() in file.imports]
     present = [node.text() for node in imports]
     missing = tuple(line for line in lines if not any(_brings(text, line) for text in present))
-    before = imports[-1] if imports else _last_of_header(root, file)
+    before = imports[-1] if imports else _last_of_header(top, file)
     if before is None:
         return ImportPlace(0, missing)
     after = before.next()
@@ -55,10 +57,10 @@ def _brings(text: str, line: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w| as )", text) is not None
 
 
-def _last_of_header(root: SgNode, file: Templates) -> SgNode | None:
+def _last_of_header(top: Sequence[SgNode], file: Templates) -> SgNode | None:
     """The last of the comments, the docstring or the like that a file begins with."""
     last = None
-    for node in root.children():
+    for node in top:
         is_text = node.kind() == "expression_statement" and _TEXT.match(node.text())
         if node.kind() not in {_COMMENT, *file.header} and not is_text:
             break

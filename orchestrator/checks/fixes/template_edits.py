@@ -14,7 +14,8 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, Source, read
-from orchestrator.checks.fixes.import_places import find_import_place
+from orchestrator.checks.fixes.import_places import ImportPlace, find_import_place
+from orchestrator.checks.fixes.program_tree import ProgramTree
 from orchestrator.checks.fixes.smallest_edit import smallest_edit
 from orchestrator.checks.fixes.template_loading import (
     Derivation,
@@ -54,14 +55,14 @@ class _Match(Struct, frozen=True):
     Attributes:
         start, end: offsets in the file.
         text: what ``regex`` puts there; None: variables are to be filled in.
-        root: of the tree, where it is that of the whole file.
+        tree: where it is that of the whole file.
     """
 
     start: int
     end: int
     values: Values = lambda name: None
     text: str | None = None
-    root: Any = None
+    tree: ProgramTree | None = None
 
 
 def run(job: Mapping[str, Any]) -> dict[str, list[list[Edit]]]:
@@ -117,8 +118,10 @@ class _Target:
 
     def __init__(self, source: Source) -> None:
         self.source, self.text = source, source.text
-        self._roots: dict[tuple[int, tuple[str, ...]], SgNode] = {}
-        self._matches: dict[int, list[_Match]] = {}
+        self._trees: dict[tuple[int, tuple[str, ...]], ProgramTree] = {}
+        self._fitting: dict[int, bool] = {}
+        self._places: dict[tuple[str, ...], ImportPlace | None] = {}
+        self._matches: dict[tuple[int, int, int], list[_Match]] = {}
 
     @cached_property
     def starts(self) -> list[int]:
@@ -137,21 +140,26 @@ class _Target:
         """The edits that a template makes at each of its places in a finding's lines."""
         if not 1 <= finding.line <= finding.end_line < len(self.starts):
             return
-        if fix.when and not fix.when.search(self.text):
-            return
-        if fix.unless and fix.unless.search(self.text):
+        if not self._fits(fix):
             return
         first, last = self.starts[finding.line - 1], self.starts[finding.end_line]
+        if max(map(len, self.text[first:last].split("\n"))) > _LONGEST_LINE:
+            return
         if fix.regex:
             matches = list(self._search(file, fix, first, last))
         else:
-            if id(fix) not in self._matches:
-                self._matches[id(fix)] = list(self._find(file, fix))
-            matches = self._matches[id(fix)]
+            matches = list(self._find(file, fix, finding))
         at = first + max(0, finding.column - 1)
         near = [match for match in matches if match.start < last and match.end > first]
         for match in sorted(near, key=lambda m: (not m.start <= at < m.end, abs(at - m.start))):
             yield self._apply(file, fix, match)
+
+    def _fits(self, fix: Template) -> bool:
+        """Whether the file says what a template asks of it."""
+        if id(fix) not in self._fitting:
+            asked = fix.when is None or fix.when.search(self.text) is not None
+            self._fitting[id(fix)] = asked and not (fix.unless and fix.unless.search(self.text))
+        return self._fitting[id(fix)]
 
     def _search(self, file: Templates, fix: Template, first: int, last: int) -> Iterator[_Match]:
         name = self.source.name
@@ -159,29 +167,37 @@ class _Target:
             self.source.suffix not in file.grammars
         ):
             return
-        lines = self.text[first:last].split("\n")
-        if max(map(len, lines)) > _LONGEST_LINE:
-            return
         assert fix.regex is not None
         for found in fix.regex.finditer(self.text[first:last].rstrip("\r\n")):
             start, end = found.span()
             yield _Match(first + start, first + end, text=found.expand(fix.replace))
 
-    def _find(self, file: Templates, fix: Template) -> Iterator[_Match]:
-        for number, program in enumerate(programs_in(self.source)):
+    def _find(self, file: Templates, fix: Template, finding: TargetFinding) -> Iterator[_Match]:
+        for number, program in enumerate(self._programs):
             grammars = file.grammars.get(program.suffix)
             if not grammars:
                 continue
-            key = (number, grammars)
-            if key not in self._roots:
-                self._roots[key] = _parse(program.text, grammars)
-            root = self._roots[key]
-            whole = program.text == self.text
-            for node in root.find_all(dict(fix.config)):  # type: ignore[call-overload]
-                start = self._place(node)
-                if start is not None:
-                    end = start + len(node.text())
-                    yield _Match(start, end, _variables(node), root=root if whole else None)
+            if (number, grammars) not in self._trees:
+                self._trees[number, grammars] = ProgramTree(program.text, grammars)
+            tree = self._trees[number, grammars]
+            whole = tree if program.text == self.text else None
+            for part in tree.parts(finding.line - 1, finding.end_line - 1):
+                key = (id(fix), number, part.range().start.index)
+                if key not in self._matches:
+                    self._matches[key] = list(self._matches_in(part, fix, whole))
+                yield from self._matches[key]
+
+    @cached_property
+    def _programs(self) -> list[Source]:
+        return programs_in(self.source)
+
+    def _matches_in(
+        self, part: SgNode, fix: Template, whole: ProgramTree | None
+    ) -> Iterator[_Match]:
+        for node in part.find_all(dict(fix.config)):  # type: ignore[call-overload]
+            start = self._place(node)
+            if start is not None:
+                yield _Match(start, start + len(node.text()), _variables(node), tree=whole)
 
     def _place(self, node: SgNode) -> int | None:
         """Where a node of a program stands in the file, which may hold more than the program."""
@@ -219,9 +235,11 @@ class _Target:
         """Where the imports go that are missing; None where they have no place."""
         if not fix.imports:
             return []
-        if match.root is None:
+        if match.tree is None:
             return None
-        place = find_import_place(match.root, file, fix.imports)
+        if fix.imports not in self._places:
+            self._places[fix.imports] = find_import_place(match.tree.top, file, fix.imports)
+        place = self._places[fix.imports]
         if place is None:
             return None
         lines = "".join(f"{line}\n" for line in place.missing)
@@ -266,19 +284,6 @@ class _Target:
         places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
         apart = all(one[1] <= two[0] and one != two for one, two in pairwise(places))
         return edits if apart else []
-
-
-def _parse(text: str, grammars: Sequence[str]) -> SgNode:
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
-
-    # It takes no lone surrogates, and Go's grammar wants an end of the last line.
-    whole = text.encode("utf-8", "replace").decode() + "\n"
-    roots = [SgRoot(whole, grammar).root() for grammar in grammars[:1]]
-    for grammar in grammars[1:]:
-        if roots[-1].find(kind="ERROR") is None:
-            return roots[-1]
-        roots.append(SgRoot(whole, grammar).root())
-    return roots[-1] if roots[-1].find(kind="ERROR") is None else roots[0]
 
 
 def _new_text(fix: Template, match: _Match, indent: str) -> str | None:

@@ -1,6 +1,7 @@
 """The shipped templates: each can be read, and none guesses."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,30 @@ def test_what_the_file_says_decides(
     tmp_path: Path, rule: str, path: str, text: str, expected: str
 ) -> None:
     assert fixed(tmp_path, rule, path, text)[:1] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "text"),
+    [
+        ("security.sql-injection", "a.py", "cursor.execute('SELECT a WHERE b = ' + c)\n" * 9000),
+        ("security.predictable-random", "a.py", "import a\n" * 20000 + "random.choice(x)\n" * 200),
+        ("security.cross-site-scripting", "a.py", "x = (" + "'<a>' + y +\n" * 9000 + "z)\n"),
+        ("security.cross-site-scripting", "a.py", "x = " + "'<a>' + y + " * 9000 + "z\n"),
+        ("security.buffer-overflow", "a.c", "void f() {\n" + "sprintf(c, d, e);\n" * 9000 + "}\n"),
+        ("qa.async-loop", "a.js", "async function f() {\n" * 900 + "a.forEach(b);" + "}\n" * 900),
+        ("qa.shell-test-operator", "a.sh", ("[ " + "a " * 990 + "\n") * 200),
+        ("security.template-unescaped", "a.html", ("{{" + "a | " * 490 + "\n") * 200),
+    ],
+)
+def test_a_large_file_with_many_findings_takes_seconds_at_most(
+    tmp_path: Path, rule: str, path: str, text: str
+) -> None:
+    (tmp_path / path).write_text(text)
+    last = text.count("\n")
+    findings = [
+        {"fingerprint": f"{n}", "path": path, "rule": rule, "line": n, "end_line": n, "column": 1}
+        for n in range(max(1, last - 150), last + 1)
+    ]
+    start = time.process_time()
+    run({"root": str(tmp_path), "paths": [path], "templates": FILES, "findings": findings})
+    assert time.process_time() - start < 8

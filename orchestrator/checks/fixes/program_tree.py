@@ -1,0 +1,95 @@
+"""A program's syntax tree, of which only the parts near some lines are searched."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_MOST_LINES, _MOST_CHARACTERS = 60, 20_000
+"""Of a part that is searched as a whole."""
+_MOST_NODES = 3000
+"""That are looked at on the way to the parts near some lines."""
+
+
+class _Part(Struct, frozen=True):
+    """A node, and where it is: lines 0-based and inclusive, characters from the program's start."""
+
+    node: SgNode
+    first: int
+    last: int
+    start: int
+    end: int
+
+
+class ProgramTree:
+    """The tree of a program by the first of some grammars that reads all of it, or else the first.
+
+    Nodes are asked for their children once: a hostile file has many, and many findings.
+    """
+
+    def __init__(self, text: str, grammars: Sequence[str]) -> None:
+        self.root = _parse(text, grammars)
+        self._parts: dict[tuple[int, int], list[SgNode]] = {}
+        self._children: dict[tuple[int, int, str], tuple[list[_Part], list[int]]] = {}
+
+    @cached_property
+    def top(self) -> Sequence[SgNode]:
+        """The nodes that the program consists of."""
+        return self.root.children()
+
+    def parts(self, first: int, last: int) -> Sequence[SgNode]:
+        """The largest parts that touch some lines and are no larger than what is searched.
+
+        Args:
+            first, last: 0-based and inclusive.
+        """
+        if (first, last) not in self._parts:
+            self._parts[first, last] = list(self._search(first, last))
+        return self._parts[first, last]
+
+    def _search(self, first: int, last: int) -> Iterator[SgNode]:
+        parts, looked = [_part(self.root)], 0
+        while parts and looked < _MOST_NODES:
+            looked += 1
+            part = parts.pop()
+            small = part.end - part.start <= _MOST_CHARACTERS
+            if small and part.last - part.first <= _MOST_LINES:
+                yield part.node
+                continue
+            children, ends = self._children_of(part)
+            at = bisect_left(ends, first)
+            while at < len(children) and children[at].first <= last:
+                parts.append(children[at])
+                at += 1
+
+    def _children_of(self, part: _Part) -> tuple[list[_Part], list[int]]:
+        """The children of a node, and the line that each ends in."""
+        key = (part.start, part.end, part.node.kind())
+        if key not in self._children:
+            children = [_part(node) for node in part.node.children()]
+            self._children[key] = children, [child.last for child in children]
+        return self._children[key]
+
+
+def _part(node: SgNode) -> _Part:
+    span = node.range()
+    return _Part(node, span.start.line, span.end.line, span.start.index, span.end.index)
+
+
+def _parse(text: str, grammars: Sequence[str]) -> SgNode:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    # It takes no lone surrogates, and Go's grammar wants an end of the last line.
+    whole = text.encode("utf-8", "replace").decode() + "\n"
+    first = SgRoot(whole, grammars[0]).root()
+    if first.find(kind="ERROR") is None:
+        return first
+    others = (SgRoot(whole, grammar).root() for grammar in grammars[1:])
+    return next((root for root in others if root.find(kind="ERROR") is None), first)
