@@ -49,6 +49,25 @@ def find_import_place(
     return ImportPlace(line, missing)
 
 
+def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | None:
+    """What is left of Python's import of a module that nothing else names.
+
+    Args:
+        text: of the file.
+        rest: of the file, without what named the module.
+
+    Returns:
+        Where the import stands and what stands there without the module; None: it has to stay.
+    """
+    name = re.escape(module)
+    found = re.search(rf"^import (.*\b{name}\b.*)\r?\n", text, re.MULTILINE)
+    modules = [one.strip() for one in found[1].split(",")] if found else []
+    if not found or module not in modules or len(re.findall(rf"\b{name}\b", rest)) != 1:
+        return None
+    modules.remove(module)
+    return (*found.span(), f"import {', '.join(modules)}\n" if modules else "")
+
+
 def _brings(text: str, line: str) -> bool:
     """Whether an import of the file brings what a line would."""
     keyword, _, name = line.rstrip(";").partition(" ")

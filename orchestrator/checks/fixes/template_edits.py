@@ -14,7 +14,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, Source, read
-from orchestrator.checks.fixes.import_places import ImportPlace, find_import_place
+from orchestrator.checks.fixes.import_places import ImportPlace, drop_import, find_import_place
 from orchestrator.checks.fixes.program_tree import ProgramTree
 from orchestrator.checks.fixes.smallest_edit import smallest_edit
 from orchestrator.checks.fixes.template_loading import (
@@ -244,10 +244,10 @@ class _Target:
             return None
         lines = "".join(f"{line}\n" for line in place.missing)
         rest = self.text[: match.start] + self.text[match.end :]
-        if fix.drops and len(re.findall(rf"\b{re.escape(fix.drops)}\b", rest)) == 1:
-            old = re.search(rf"^import {re.escape(fix.drops)}[ \t]*\r?\n", self.text, re.MULTILINE)
-            if old:
-                return [(*old.span(), lines)]
+        dropped = drop_import(fix.drops, self.text, rest) if fix.drops else None
+        if dropped is not None:
+            start, end, kept = dropped
+            return [(start, end, kept + lines)]
         at = self.starts[place.line]
         return [(at, at, lines)] if lines else []
 

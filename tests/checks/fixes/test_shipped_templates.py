@@ -157,6 +157,12 @@ QUERY = "SELECT a FROM b WHERE c = "
         (
             "security.command-injection",
             "a.py",
+            'import os, re\nos.system("ls " + x)\n',
+            'import re\nimport subprocess\nsubprocess.run(["ls", x], check=False)\n',
+        ),
+        (
+            "security.command-injection",
+            "a.py",
             'subprocess.run(f"tar czf {a.b}.tgz --x={c} .", cwd=d, shell=True, check=True)\n',
             'subprocess.run(["tar", "czf", f"{a.b}.tgz", f"--x={c}", "."], cwd=d, check=True)\n',
         ),

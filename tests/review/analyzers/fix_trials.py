@@ -6,13 +6,20 @@ finding is gone, and no tool that ran says anything new.
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 
-from orchestrator.checks import infrastructure, patterns, sql, taint, templates
+from orchestrator.checks import (
+    infrastructure,
+    patterns,
+    sql,
+    syntax_and_duplicates,
+    taint,
+    templates,
+)
 from orchestrator.checks.check_io import CheckReply, Edit, RawFinding
 from orchestrator.checks.fixes.template_edits import run as propose
 from orchestrator.checks.patterns.pattern_loading import load
@@ -52,6 +59,12 @@ CHECKS: Mapping[str, Callable[[dict[str, object]], CheckReply]] = {
     "sql": sql.run,
     "templates": templates.run,
     "taint": taint.run,
+}
+_JOB: Mapping[str, object] = {
+    "languages": test_pattern_files.FILES,
+    "codes": test_pattern_files.CODES,
+    "patterns": infrastructure_kit.FILES,
+    "library_models": LIBRARY_MODELS,
 }
 
 
@@ -208,18 +221,58 @@ def _run_program(
 
 def _run_check(root: Path, number: int, sample: Sample) -> Sequence[RawFinding] | None:
     put(root / str(number), {sample.path: sample.text})
-    reply = CHECKS[sample.tool](
-        {
-            "root": str(root / str(number)),
-            "paths": [sample.path],
-            "tree": [sample.path],
-            "languages": test_pattern_files.FILES,
-            "codes": test_pattern_files.CODES,
-            "patterns": infrastructure_kit.FILES,
-            "library_models": LIBRARY_MODELS,
-        }
-    )
+    job = {**_JOB, "root": str(root / str(number)), "paths": [sample.path], "tree": [sample.path]}
+    reply = CHECKS[sample.tool](job)
     return None if reply.gaps else reply.findings
+
+
+def new_elsewhere(root: Path, trials: Sequence[Trial]) -> list[tuple[str, str, str]]:
+    """What tools beside the one that knows the sample say of the first good result only.
+
+    Returns:
+        The rule that was fixed, the new code, and the result.
+    """
+    results = [trial.results[trial.troubles.index("")] for trial in trials]
+    sides = {
+        kind: {f"{n}/{trial.sample.path}": text for n, (trial, text) in enumerate(pairs_)}
+        for kind, pairs_ in (
+            ("before", [(trial, trial.sample.text) for trial in trials]),
+            ("after", list(zip(trials, results, strict=True))),
+        )
+    }
+    said = {kind: _said_by_all(put(root / kind, files), files) for kind, files in sides.items()}
+    return [
+        (trial.rule, code, results[n])
+        for n, trial in enumerate(trials)
+        for code in said["after"].get(n, Counter()) - said["before"].get(n, Counter())
+    ]
+
+
+def _said_by_all(side: Side, files: Mapping[str, str]) -> Mapping[int, Counter[str]]:
+    """Number of a trial -> how often each code is reported, or a tool cannot read the file."""
+    said: dict[int, Counter[str]] = {}
+
+    def add(tool: str, findings: Iterable[RawFinding], gaps: Iterable[str]) -> None:
+        for path, code in [
+            *((raw.path, raw.code) for raw in findings),
+            *((g, "gap") for g in gaps),
+        ]:
+            said.setdefault(int(path.partition("/")[0]), Counter())[f"{tool}:{code}"] += 1
+
+    for tool, make in PROGRAMS.items():
+        if tool == "typos":
+            continue  # no fix is about words
+        analyzer = make(table().codes(tool))
+        report = anyio.run(analyzer.run, side, [path for path in files if analyzer.wants(path)])
+        assert report.error is None
+        add(tool, report.findings, report.gaps)
+    job = {**_JOB, "root": str(side.root), "paths": list(files)}
+    for tool in ("patterns", "infrastructure", "templates", "sql"):
+        reply = CHECKS[tool](job)
+        add(tool, reply.findings, reply.gaps)
+    reply = syntax_and_duplicates.run(job)
+    add("parse_check", reply.findings, reply.gaps)
+    return said
 
 
 def _trouble(

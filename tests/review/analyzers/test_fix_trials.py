@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.review.analyzers.fix_trials import Trial, samples, try_all
+from tests.review.analyzers.fix_trials import Trial, new_elsewhere, samples, try_all
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,11 @@ def test_the_finding_is_gone_and_nothing_is_new(trials: list[Trial]) -> None:
         if not trial.is_good
     ]
     assert len(failed) <= 0.02 * len(trials), failed
+
+
+def test_no_other_tool_says_anything_new(trials: list[Trial], tmp_path: Path) -> None:
+    good = [trial for trial in trials if trial.is_good]
+    assert new_elsewhere(tmp_path, good) == []
 
 
 def test_many_samples_of_many_rules_have_a_fix(trials: list[Trial]) -> None:
