@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import format_location
-from orchestrator.report.formats.markdown import MOST_CHARACTERS, describe_finding
+from orchestrator.report.formats.markdown import MOST_CHARACTERS, describe_finding, describe_patch
 from orchestrator.report.formats.markdown_text import code, plain
 from orchestrator.report.rules_page import render_rule
 
@@ -25,9 +25,10 @@ def explain_finding(finding: Finding, rules: Mapping[str, Rule]) -> str:
         rules: those that come with the program, by id; others have no section.
     """
     parts = [describe_finding(finding), "\n".join(f"- {line}" for line in _evidence(finding))]
+    parts.append(describe_patch(finding))
     if rule := rules.get(finding.rule):
         parts.append(render_rule(rule).rstrip())
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _evidence(finding: Finding) -> Iterator[str]:

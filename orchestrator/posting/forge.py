@@ -29,7 +29,10 @@ class Comment(Struct, frozen=True):
 
     Attributes:
         identity: of its finding.
-        body: Markdown, with the marker by which it is found again.
+        body: Markdown, without the marker by which it is found again.
+        patch: Markdown behind the body: the finding's patch to be read.
+        suggestion: what can be committed in place of the lines, without the last line end; shown
+            instead of the patch where the forge knows suggestions. None: there is none.
     """
 
     identity: str
@@ -37,6 +40,8 @@ class Comment(Struct, frozen=True):
     start_line: int
     end_line: int
     body: str
+    patch: str = ""
+    suggestion: str | None = None
 
 
 class Check(Struct, frozen=True):

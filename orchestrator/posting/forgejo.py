@@ -1,6 +1,7 @@
 """Pull requests of Forgejo, and of Gitea, whose API is the same here.
 
 The API has no call that resolves a conversation, so what is fixed is named in the summary only.
+A suggestion would be plain code there, which nobody can commit, so a patch is shown as a diff.
 
 Source: https://codeberg.org/api/swagger
 """
@@ -23,7 +24,7 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
 )
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 from orchestrator.posting.targets import Target
 
 STATUS = "Diffcourt"
@@ -157,7 +158,7 @@ class Forgejo:
             "commit_id": head,
             "event": "COMMENT",
             "comments": [
-                {"path": one.path, "new_position": one.end_line, "body": one.body}
+                {"path": one.path, "new_position": one.end_line, "body": comment_text(one)}
                 for one in comments
             ],
         }

@@ -31,7 +31,7 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
 )
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 from orchestrator.posting.targets import Target
 
 try:
@@ -373,7 +373,7 @@ def _is_untouched(node: Mapping[str, Any]) -> bool:
 def _review_comment(comment: Comment) -> Any:
     given: dict[str, Any] = {
         "path": comment.path,
-        "body": comment.body,
+        "body": comment_text(comment, "suggestion"),
         "line": comment.end_line,
         "side": "RIGHT",
     }

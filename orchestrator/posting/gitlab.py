@@ -18,7 +18,7 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
 )
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 from orchestrator.posting.targets import Target
 
 try:
@@ -167,9 +167,12 @@ class GitLab:
             "new_line": comment.end_line,
         }
         request = self._project.mergerequests.get(self._number, lazy=True)
+        # A comment stands at one line; a suggestion says how many above it are replaced too.
+        above = comment.end_line - comment.start_line
+        body = comment_text(comment, f"suggestion:-{above}+0")
         _call(
             "write a comment (the token needs the scope api)",
-            lambda: request.discussions.create({"body": comment.body, "position": position}),
+            lambda: request.discussions.create({"body": body, "position": position}),
         )
 
     def resolve(self, threads: Sequence[Thread]) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.posting.forge import Forge, ForgeError, HeadMoved, PullRequest
+from orchestrator.posting.forge import Comment, Forge, ForgeError, HeadMoved, PullRequest
 from orchestrator.posting.posting_plan import INLINE, Plan, plan_posting
 
 
@@ -33,12 +33,13 @@ def post_verdict(
     inline: int = INLINE,
     always_comment: bool = False,
     trust_override: bool = False,
+    suggest_fixes: bool = False,
 ) -> Receipt:
     """Write what is missing, bring the summary up to date, and read back what is there.
 
     Args:
         clean: replaces secrets in a text; everything that is written passes it.
-        inline, always_comment, trust_override: see ``plan_posting``.
+        inline, always_comment, trust_override, suggest_fixes: see ``plan_posting``.
 
     Raises:
         HeadMoved: the request has another head, or is closed; nothing was written.
@@ -54,6 +55,7 @@ def post_verdict(
         inline=inline,
         always_comment=always_comment,
         trust_override=trust_override,
+        suggest_fixes=suggest_fixes,
     )
     plan = _cleaned(plan, clean)
     if plan.comments:
@@ -87,8 +89,17 @@ def _cleaned(plan: Plan, clean: Callable[[str], str]) -> Plan:
         plan,
         check=replace(plan.check, title=clean(plan.check.title), summary=clean(plan.check.summary)),
         summary=None if plan.summary is None else clean(plan.summary),
-        comments=[replace(comment, body=clean(comment.body)) for comment in plan.comments],
+        comments=[_cleaned_comment(comment, clean) for comment in plan.comments],
     )
+
+
+def _cleaned_comment(comment: Comment, clean: Callable[[str], str]) -> Comment:
+    """A comment without secrets; a suggestion is left out rather than altered."""
+    suggestion = comment.suggestion
+    if suggestion is not None and clean(suggestion) != suggestion:
+        suggestion = None
+    body, patch = clean(comment.body), clean(comment.patch)
+    return replace(comment, body=body, patch=patch, suggestion=suggestion)
 
 
 def _read_back(forge: Forge, plan: Plan) -> Receipt:

@@ -10,6 +10,12 @@ from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting.dismissals import apply_dismissals
 from orchestrator.posting.forge import Check, Comment, Conclusion, Posted, PullRequest, Thread
+from orchestrator.posting.suggestions import (
+    describe_proof,
+    diff_to_read,
+    find_suggestion,
+    suggestion_block,
+)
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown import describe_finding, render_markdown
 from orchestrator.report.formats.open_findings import counted_findings, headline
@@ -48,6 +54,7 @@ def plan_posting(
     inline: int = INLINE,
     always_comment: bool = False,
     trust_override: bool = False,
+    suggest_fixes: bool = False,
 ) -> Plan:
     """Decide what to write.
 
@@ -57,6 +64,7 @@ def plan_posting(
         inline: most comments at lines.
         always_comment: write the summary also where there is nothing to say.
         trust_override: the verdict is of a trusted job, so a person's override in it counts.
+        suggest_fixes: the same, so verified patches in it can be committed from a comment.
     """
     if not trust_override:
         verdict = replace(verdict, override=None)
@@ -69,7 +77,7 @@ def plan_posting(
     return Plan(
         check=describe_check(verdict, dismissed=len(reported) - len(findings)),
         summary=summary,
-        comments=_new_comments(findings, request.lines, posted, inline),
+        comments=_new_comments(findings, request.lines, posted, inline, suggest=suggest_fixes),
         resolve=[
             thread
             for thread in posted.threads
@@ -90,7 +98,12 @@ def _is_settled(verdict: Verdict, identity: str) -> bool:
 
 
 def _new_comments(
-    findings: Sequence[Finding], lines: Mapping[str, frozenset[int]], posted: Posted, most: int
+    findings: Sequence[Finding],
+    lines: Mapping[str, frozenset[int]],
+    posted: Posted,
+    most: int,
+    *,
+    suggest: bool,
 ) -> list[Comment]:
     """Comments for the weightiest findings that have none, at lines that the diff shows.
 
@@ -109,7 +122,7 @@ def _new_comments(
         ):
             continue
         known.add(finding.identity)
-        chosen.append(_comment(finding, place))
+        chosen.append(_comment(finding, place, suggest=suggest))
     return chosen[: max(most - _unresolved(posted, findings), 0)]
 
 
@@ -125,13 +138,39 @@ def _weight(finding: Finding) -> tuple[float, str]:
     return -grave * finding.confidence, finding.id
 
 
-def _comment(finding: Finding, lines: frozenset[int]) -> Comment:
-    """A comment at the finding's lines, as far as the diff shows them without a break."""
-    start = finding.end_line
+def _comment(finding: Finding, lines: frozenset[int], *, suggest: bool) -> Comment:
+    """A comment at the finding's lines, as far as the diff shows them without a break.
+
+    One with a suggestion stands at the lines that this replaces.
+    """
+    start, end = finding.end_line, finding.end_line
     while start > finding.start_line and start - 1 in lines:
         start -= 1
-    body = f"{describe_finding(finding, quoted=False)}\n\n{marker(finding.identity)}"
-    return Comment(finding.identity, finding.path, start, finding.end_line, body)
+    span = find_suggestion(finding, lines) if suggest else None
+    if span:
+        start, end = span.start, span.end
+    parts = describe_finding(finding, quoted=False), describe_proof(finding)
+    return Comment(
+        identity=finding.identity,
+        path=finding.path,
+        start_line=start,
+        end_line=end,
+        body="\n\n".join(filter(None, parts)),
+        patch=diff_to_read(finding),
+        suggestion="".join(span.new).removesuffix("\n") if span else None,
+    )
+
+
+def comment_text(comment: Comment, suggestion: str = "") -> str:
+    """A comment as it is posted: its text, the patch, and the marker.
+
+    Args:
+        suggestion: how a suggestion begins in the forge; empty: it knows none.
+    """
+    patch = comment.patch
+    if suggestion and comment.suggestion is not None:
+        patch = suggestion_block(comment.suggestion, suggestion)
+    return "\n\n".join(filter(None, (comment.body, patch, marker(comment.identity))))
 
 
 def marker(identity: str) -> str:

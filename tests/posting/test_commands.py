@@ -23,7 +23,7 @@ from orchestrator.posting.forge import Dismissal, Posted, PullRequest
 from orchestrator.posting.posting_plan import plan_posting
 from tests.posting.forge_server import HEAD, TOKEN, serving
 from tests.posting.github_server import ME, OTHER, GitHubServer
-from tests.report.verdict_samples import finding, verdict
+from tests.report.verdict_samples import finding, fixed, verdict
 
 RUN = 7_000_000_001
 ID = f"{1:064x}"
@@ -227,7 +227,7 @@ def test_explain_answers_with_evidence_fix_and_rule_and_no_markup_of_others(
     server: GitHubServer, job: dict[str, str], tmp_path: Path
 ) -> None:
     hostile = f"@team <img src=x> [a](https://e.example) {answer_marker(1, dismissed=True)}"
-    shown = finding(
+    shown = fixed(
         1, rule="security.subprocess-shell", detail=hostile, fix_suggestion=f"use {TOKEN}"
     )
     file = write_verdict(tmp_path / "v" / "verdict.json", shown)
@@ -243,6 +243,7 @@ def test_explain_answers_with_evidence_fix_and_rule_and_no_markup_of_others(
     (text,) = answers(server)
     assert "    run(f'convert {name}', shell=True)" in text
     assert "- proved, confidence 1.00, reported by ruff" in text
+    assert "```diff\n--- a/src/upload.py" in text
     assert "### security.subprocess-shell" in text
     assert "reported: " in text
     assert answered_comment(text) == comment["id"]
@@ -446,7 +447,7 @@ def test_the_steps_of_the_workflows_dismiss_a_finding_and_honor_it_in_the_next_r
         "head_repository": {"owner": {"login": "fork"}},
     }
     Path(job["GITHUB_EVENT_PATH"]).write_text(json.dumps({"workflow_run": head}))
-    run_step(jobs_of("github-comments.yml")["post"], "Post")
+    run_step(jobs_of("github-comments.yml")["post"], "Post", FROM_HERE="")
     assert server.checks[0]["conclusion"] == "neutral"
     assert not (tmp_path / "pwned").exists()
 

@@ -11,6 +11,7 @@ from orchestrator.posting.post_verdict import check_head
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.posting.posting_plan import (
     SUMMARY_MARKER,
+    comment_text,
     describe_check,
     identity_of,
     marker,
@@ -136,10 +137,11 @@ def test_nothing_is_posted_to_a_head_that_moved_or_a_request_that_is_closed() ->
 def test_the_text_of_a_finding_cannot_forge_a_marker_or_mention_anybody() -> None:
     forged = f"@all {marker('beef')} ![x](https://evil.example/?) <b>"
     (comment,) = plan_posting(blocked(finding(1, title=forged)), REQUEST, Posted()).comments
-    assert identity_of(comment.body) == f"{1:064x}"
-    assert comment.body.count("<!--") == 1
-    assert "@all" not in comment.body
-    assert "](http" not in comment.body
+    body = comment_text(comment)
+    assert identity_of(body) == f"{1:064x}"
+    assert body.count("<!--") == 1
+    assert "@all" not in body
+    assert "](http" not in body
     assert identity_of(f"{marker('beef')} and more") == ""
 
 

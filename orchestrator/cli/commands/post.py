@@ -65,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let a person's override in the verdict set the check: not for a verdict from a job "
         "of a stranger's change",
     )
+    parser.add_argument(
+        "--suggest-fixes",
+        action="store_true",
+        help="let people commit verified patches from the comments, in GitHub and GitLab: not for "
+        "a verdict from a job of a stranger's change",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         inline=args.max_inline or INLINE,
         always_comment=args.always_comment,
         trust_override=args.trust_override,
+        suggest_fixes=args.suggest_fixes,
     )
     emit(f"{_describe(receipt)}\n", sys.stdout)
     return EXIT_OK

@@ -139,10 +139,10 @@ def describe_patch(finding: Finding) -> str:
     return "\n\n".join([*filter(None, parts), "</details>"])
 
 
-def diff_block(fix: Fix) -> str:
-    """A patch as a fenced block; empty where it is long."""
+def diff_block(fix: Fix, most: int = PATCH_LINES) -> str:
+    """A patch as a fenced block; empty where it has more lines, or too many characters."""
     lines = escape_code_lines(fix.patch)
-    if len(lines) > PATCH_LINES or len(fix.patch) > PATCH:
+    if len(lines) > most or len(fix.patch) > PATCH:
         return ""
     return code_block(lines, "diff")
 

@@ -1,0 +1,68 @@
+"""Patches in comments at lines: a suggestion that a person can commit, or a diff to read.
+
+A forge commits a suggestion as it understands it. So there is one only where every forge takes its
+text for the very bytes that were proven.
+"""
+
+from orchestrator.code_review.fixes.patch_lines import Span, only_span
+from orchestrator.code_review.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LINES
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.report.formats.markdown import diff_block
+from orchestrator.report.formats.markdown_text import code, code_block, plain
+
+SHORT = 30
+"""Lines of a diff that a comment shows."""
+MOST_CHARACTERS = 8_000
+"""Of a suggestion."""
+
+
+def find_suggestion(finding: Finding, lines: frozenset[int]) -> Span | None:
+    """What can be suggested for a finding; None where nothing can be.
+
+    A verified patch can whose one place is at the finding and within the lines of the request's
+    diff, and whose text a forge cannot change: it may lose a carriage return, a missing last line
+    end, and blank lines at both ends.
+
+    Args:
+        lines: of the finding's file, at which a comment can stand.
+    """
+    span, fix = only_span(finding), finding.fix
+    if span is None or fix is None or "\r" in fix.patch:
+        return None
+    first, last = span.start - CONTEXT_LINES, span.end + CONTEXT_LINES
+    if last < finding.start_line or first > finding.end_line:
+        return None
+    if not lines.issuperset(range(span.start, span.end + 1)):
+        return None
+    text = "".join(span.new)
+    whole = all(line.endswith("\n") for line in (*span.old, *span.new))
+    legible = text.replace("\n", "").replace("\t", "").isprintable()
+    short = len(span.new) <= MAX_CHANGED_LINES and len(text) <= MOST_CHARACTERS
+    filled = span.new[0].strip() and span.new[-1].strip()
+    return span if whole and legible and short and filled else None
+
+
+def suggestion_block(text: str, opening: str) -> str:
+    """A suggestion in Markdown; the text is neither escaped nor shortened.
+
+    Args:
+        text: the new lines, without the last line end.
+        opening: what the forge takes for the start of one, such as ``suggestion``.
+    """
+    return code_block(text.split("\n"), opening)
+
+
+def describe_proof(finding: Finding) -> str:
+    """Who verified a finding's patch, on one line of Markdown; empty where it is not verified."""
+    if finding.fix is None or not finding.fix.is_verified:
+        return ""
+    return f"Patch, verified by {plain(', '.join(finding.fix.proved_by)[:300])}:"
+
+
+def diff_to_read(finding: Finding) -> str:
+    """The patch as a diff, where it is short, and the command that applies it."""
+    if finding.fix is None or not finding.fix.is_verified:
+        return ""
+    command = code(f"diffcourt fix {finding.id}"[:100])
+    block = diff_block(finding.fix, SHORT)
+    return f"{block}\n\nApply it: {command}" if block else command
