@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from orchestrator.app.approvals import current_user
+from orchestrator.app.catalog_listing import list_rules
 from orchestrator.app.waiver_files import (
     ListFile,
     append_entry,
@@ -19,7 +20,7 @@ from orchestrator.app.waiver_files import (
     render_entry,
 )
 from orchestrator.catalog.memory_files import Dismissal, DismissalFile, DismissedFinding
-from orchestrator.code_review.findings.merging import default_rule
+from orchestrator.code_review.rule_table import IMPORTED
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import DISMISSED, OVERLAY
 from orchestrator.errors import InputError
@@ -56,14 +57,21 @@ class Reason(Struct, frozen=True, kw_only=True):
     recorded_by: str = ""
 
 
-def dismissal_of(verdict: Verdict, finding_id: str, reason: Reason) -> tuple[Dismissal, str]:
+def dismissal_of(
+    verdict: Verdict, finding_id: str, reason: Reason, repo: Path | None = None
+) -> tuple[Dismissal, str]:
     """The dismissal of an open finding of a run, and the text of its entry.
+
+    Args:
+        repo: whose rules can be dismissed.
 
     Raises:
         InputError: there is no such open finding, it is critical and nobody is named, it has no
             rule of its own to dismiss, or the last day is no date or over.
     """
     finding = open_finding(verdict, finding_id, reason.by)
+    if reason.scope != "finding":
+        _require_rule(finding, reason.scope, repo)
     dismissal = make_dismissal(finding, reason)
     return dismissal, render_dismissal(dismissal, finding)
 
@@ -75,14 +83,8 @@ def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> 
         on: the day it is dismissed; None: today.
 
     Raises:
-        InputError: it has no rule of its own, and its rule is to be dismissed; or the last day is
-            no date or over.
+        InputError: the last day is no date or over.
     """
-    if reason.scope != "finding" and finding.rule == default_rule(finding.category):
-        raise InputError(
-            f"{finding.id} is of no rule of its own ({finding.rule}), so --scope {reason.scope} "
-            "would dismiss whatever agents report; dismiss the finding"
-        )
     one = reason.scope == "finding"
     return Dismissal(
         fingerprint=finding.fingerprint if one else None,
@@ -95,6 +97,16 @@ def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> 
         recorded_by=_without_machine(reason.recorded_by or current_user()),
         about=_about(finding) if one else None,
     )
+
+
+def _require_rule(finding: Finding, scope: Scope, repo: Path | None) -> None:
+    """Check that a finding is of a rule of the table: an agent may name any."""
+    known = {rule.id for rule in list_rules(repo)}
+    if finding.rule not in known and not finding.rule.startswith(IMPORTED):
+        raise InputError(
+            f"--scope {scope}: {finding.id} is of no known rule ({finding.rule}), which "
+            "diffcourt catalog --rules lists; dismiss the finding alone"
+        )
 
 
 def _without_machine(user: str) -> str:

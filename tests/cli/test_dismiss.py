@@ -1,6 +1,11 @@
 """``diffcourt dismiss``: what is remembered of a finding, and what cannot be dismissed."""
 
+import json
+from pathlib import Path
+
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.app.approvals import current_user
 from orchestrator.app.stored_runs import load_verdict
@@ -108,6 +113,24 @@ def test_what_cannot_be_dismissed_is_one_line_and_writes_nothing(
         assert (code, said.count("\n")) == (2, 1), words
         assert error in said
         assert not (repo.path / FILE).exists()
+
+
+def test_a_rule_that_an_agent_made_up_cannot_be_dismissed(
+    repo: Repo, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It would be an error in base, which ends every review."""
+    verdict = load_verdict(None, "latest")
+    file = tmp_path / "verdict.json"
+    for rule in ("qa.reported", "qa.made-up"):
+        found = replace(verdict.findings[0], rule=rule)
+        file.write_text(json.dumps(to_builtins(replace(verdict, findings=(found,)))))
+        for scope in ("path", "rule"):
+            words = ["dismiss", "F1", "--reason", "x", "--run", str(file), "--scope", scope]
+            assert main(words) == 2
+            said = capsys.readouterr().err
+            assert f"--scope {scope}: F1 is of no known rule ({rule})" in said
+            assert not (repo.path / FILE).exists()
+    assert main(["dismiss", "F1", "--reason", "x", "--run", str(file)]) == 0
 
 
 FILES = [

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     reason = Reason(why=args.reason, by=args.by, until=args.until, scope=args.scope)
     verdict = load_verdict(args.repo, args.run_id)
-    dismissal, entry = dismissal_of(verdict, args.finding, reason)
+    dismissal, entry = dismissal_of(verdict, args.finding, reason, args.repo)
     add_dismissal(args.repo, dismissal, entry)
     counts = f"Added to {DISMISSAL_FILE.name}; it counts once it is in the base branch.\n"
     emit(f"{entry}{counts}", sys.stdout)
