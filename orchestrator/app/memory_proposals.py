@@ -5,6 +5,7 @@ nothing of it counts before somebody has committed it to base.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from orchestrator.app.dismissals import Reason, make_dismissal, render_dismissal
 from orchestrator.app.reviewed_findings import DatedVerdict, ReviewedFinding, name_of_finding
 from orchestrator.catalog.memory_files import Dismissal
 from orchestrator.code_review.verdict.model import Rejected, Verdict
+from orchestrator.errors import InputError
 
 MAX_TEXT = 160
 """Characters of a text of a finding that an entry repeats."""
@@ -44,7 +46,12 @@ def propose(reviews: Sequence[DatedVerdict], outcomes: Iterable[ReviewedFinding]
     """
     found = Proposals({}, {}, [])
     for review in reviews:
-        found.dismissals += _overridden(review, found.dismissals)
+        known = {one.fingerprint for one, _ in found.dismissals}
+        found.dismissals += [
+            made
+            for made in (*_overridden(review.verdict), *_waived(review))
+            if made[0].fingerprint not in known
+        ]
         for rejected in review.verdict.rejected:
             if line := _describe_rejected(rejected, review.day):
                 found.failures.setdefault(*line)
@@ -75,18 +82,28 @@ def _by_name(outcomes: Iterable[ReviewedFinding]) -> Iterator[tuple[str, list[Re
     yield from sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
 
 
-def _overridden(
-    review: DatedVerdict, known: Sequence[tuple[Dismissal, str]]
-) -> Iterator[tuple[Dismissal, str]]:
+def _waived(review: DatedVerdict) -> Iterator[tuple[Dismissal, str]]:
+    """What people waived by fingerprint, which does not hold in other words."""
+    reasons = {use.name: use for use in review.verdict.waivers if use.state == "used"}
+    for finding in review.verdict.findings:
+        use = reasons.get(finding.fingerprint)
+        if use is None or finding.state != "waived":
+            continue
+        with suppress(InputError):  # its last day is over by now
+            reason = Reason(why=use.why, by=use.by, until=use.until)
+            day = date.fromisoformat(review.day) if review.day else None
+            made = make_dismissal(finding, reason, day)
+            yield made, render_dismissal(made, finding)
+
+
+def _overridden(verdict: Verdict) -> Iterator[tuple[Dismissal, str]]:
     """What a person accepted with a reason by overriding the verdict; critical is asked by name."""
-    verdict: Verdict = review.verdict
     override = verdict.override
     if override is None or override.verdict != "merge":
         return
-    seen = {one.fingerprint for one, _ in known}
     for finding in verdict.findings:
         counts = finding.state == "open" and finding.outcome != "merge"
-        if counts and finding.severity != "critical" and finding.fingerprint not in seen:
+        if counts and finding.severity != "critical":
             reason = Reason(why=override.reason, recorded_by=override.by)
             made = make_dismissal(finding, reason, date.fromisoformat(override.at[:10]))
             yield made, render_dismissal(made, finding)

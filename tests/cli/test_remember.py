@@ -16,7 +16,7 @@ from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.memory_use import MemoryEffect, MemoryUse
 from orchestrator.code_review.verdict.model import Rejected, Stop, Verdict
 from tests.cli.test_waive_and_override import REVIEW, RULE, SHELL, repo
-from tests.review.memory_kit import FILE
+from tests.review.memory_kit import FILE, commit_to_base
 from tests.review.review_kit import Repo
 
 __all__ = ["repo"]
@@ -58,6 +58,22 @@ def test_an_override_is_proposed_as_dismissals_with_its_reason(
     assert one.about.path == "app.py"
     assert remembered(repo, capsys) == ("", "0 entries proposed from 1 review.\n")
     assert "new file mode" in patch
+
+
+def test_a_waiver_by_fingerprint_is_proposed_as_a_dismissal_that_knows_its_place(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["waive", "F1", "--why", "By hand.", "--by", "dana", "--until", "2999-12-31"]) == 0
+    text = (repo.path / ".diffcourt/waivers.yaml").read_text()
+    (repo.path / ".diffcourt/waivers.yaml").unlink()
+    commit_to_base(repo, {".diffcourt/waivers.yaml": text})
+    assert main(REVIEW) == 0
+    _, summary = remembered(repo, capsys)
+    assert summary.startswith("1 entry proposed from 2 reviews.\n")
+    (one,) = read_yaml(DismissalFile, (repo.path / FILE).read_bytes(), FILE).dismissed
+    assert (one.why, one.by, str(one.until)) == ("By hand.", "dana", "2999-12-31")
+    assert one.about is not None
+    assert one.about.scope == "def run(x):"
 
 
 def test_what_people_fixed_or_merged_is_told_by_later_pushes_and_by_base(
