@@ -87,7 +87,8 @@ def _parse(text: str, grammars: Sequence[str]) -> SgNode:
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
     # It takes no lone surrogates, and Go's grammar wants an end of the last line.
-    whole = text.encode("utf-8", "replace").decode() + "\n"
+    whole = text.encode("utf-8", "replace").decode()
+    whole += "" if whole.endswith("\n") else "\n"
     first = SgRoot(whole, grammars[0]).root()
     if first.find(kind="ERROR") is None:
         return first

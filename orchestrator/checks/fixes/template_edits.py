@@ -214,7 +214,8 @@ class _Target:
     def _apply(self, file: Templates, fix: Template, match: _Match) -> list[Edit]:
         line = self._line_of(match.start)
         before = self.text[self.starts[line] : match.start]
-        indent = before[: len(before) - len(before.lstrip())]
+        mark = before[: len(before) - len(before.lstrip(" \t-"))]
+        indent = mark.replace("-", " ") if mark == before else mark.partition("-")[0]
         text = _new_text(fix, match, indent)
         if text is None:
             return []

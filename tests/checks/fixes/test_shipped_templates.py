@@ -86,6 +86,22 @@ C_BRANCH = "void f(int a) { char x[9]; if (a) gets(x); else g(); }\n"
             "- run: echo ${{ github.head_ref }}\n  env:\n    A: b\n",
         ),
         ("security.workflow-injection", "a.yml", "- run: echo '${{ github.head_ref }}'\n"),
+        ("security.workflow-injection", "a.yml", '- run: node -e "f(${{ github.head_ref }})"\n'),
+        (
+            "security.workflow-injection",
+            "a.yml",
+            "- run: |\n    cat <<'END'\n    ${{ github.head_ref }}\n    END\n",
+        ),
+        (
+            "security.workflow-injection",
+            "a.yml",
+            "- run: |\n    echo ${{ github.head_ref }}\n    echo ${{ github.event.a.title }}\n",
+        ),
+        (
+            "security.workflow-injection",
+            "a.yml",
+            "- run: echo ${{ github.head_ref }}\n  shell: pwsh\n",
+        ),
     ],
 )
 def test_where_it_is_not_certain_nothing_is_proposed(
@@ -166,11 +182,31 @@ QUERY = "SELECT a FROM b WHERE c = "
             'subprocess.run(f"tar czf {a.b}.tgz --x={c} .", cwd=d, shell=True, check=True)\n',
             'subprocess.run(["tar", "czf", f"{a.b}.tgz", f"--x={c}", "."], cwd=d, check=True)\n',
         ),
+        ("security.tls-unverified", "a.py", "requests.get(u, verify=False)\n", "requests.get(u)\n"),
+        (
+            "security.tls-unverified",
+            "a.py",
+            "requests.get(u, verify=False, timeout=9)\n",
+            "requests.get(u, timeout=9)\n",
+        ),
+        (
+            "security.subprocess-shell",
+            "a.py",
+            "subprocess.run('ls ' + d, shell=True, check=True)\n",
+            'subprocess.run(["ls", d], check=True)\n',
+        ),
         (
             "security.jwt-unsigned",
             "a.py",
             'jwt.decode(t, k, algorithms=["HS256", "none"])\n',
             'jwt.decode(t, k, algorithms=["HS256"])\n',
+        ),
+        (
+            "security.workflow-injection",
+            "a.yml",
+            "- name: x\n  run: |\n    set -e\n    echo ${{ github.event.issue.title }} a\n- run: 'b'\n",
+            "- name: x\n  env:\n    UNTRUSTED_TEXT: ${{ github.event.issue.title }}\n"
+            "  run: |\n    set -e\n    echo \"${UNTRUSTED_TEXT}\" a\n- run: 'b'\n",
         ),
         (
             "security.tls-unverified",
