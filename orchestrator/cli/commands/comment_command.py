@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import name_of
+from orchestrator.cli.commands.post import add_forge
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
 
@@ -29,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "outputs say so: command, request, head and run-id. No model is called and nothing of the "
         "change is run. The token comes from GITHUB_TOKEN."
     )
-    parser.add_argument(
-        "--to", choices=FORGES, required=True, metavar="FORGE", help=" or ".join(FORGES)
-    )
+    add_forge(parser, FORGES)
     parser.add_argument(
         "--event",
         type=name_of("an event file"),
@@ -49,18 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="diffcourt.yml",
         metavar="NAME",
         help="file name of the workflow that reviews; default: diffcourt.yml",
-    )
-    parser.add_argument(
-        "--project",
-        type=name_of("a project"),
-        metavar="OWNER/NAME",
-        help="default: that of the CI's variables",
-    )
-    parser.add_argument(
-        "--url",
-        type=name_of("an address"),
-        metavar="URL",
-        help="address of the forge's API; default: that of the CI's variables",
     )
 
 

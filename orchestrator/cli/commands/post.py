@@ -13,10 +13,31 @@ from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from orchestrator.posting.post_verdict import Receipt
 
 FORGES = ("github", "gitlab", "forgejo")
 """Each is a module of ``orchestrator.posting`` with ``open_forge(Target)``."""
+
+
+def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
+    """Add the options that name a forge and a project on it."""
+    parser.add_argument(
+        "--to", choices=forges, required=True, metavar="FORGE", help=" or ".join(forges)
+    )
+    parser.add_argument(
+        "--project",
+        type=name_of("a project"),
+        metavar="OWNER/NAME",
+        help="default: that of the CI's variables",
+    )
+    parser.add_argument(
+        "--url",
+        type=name_of("an address"),
+        metavar="URL",
+        help="address of the forge's API; default: that of the CI's variables",
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,26 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "nothing. The token comes from GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN."
     )
     parser.add_argument("verdict", metavar="FILE", help="a verdict that review --json wrote")
-    parser.add_argument(
-        "--to", choices=FORGES, required=True, metavar="FORGE", help=" or ".join(FORGES)
-    )
-    parser.add_argument(
-        "--project",
-        type=name_of("a project"),
-        metavar="OWNER/NAME",
-        help="default: that of the CI's variables",
-    )
+    add_forge(parser, FORGES)
     parser.add_argument(
         "--request",
         type=count,
         metavar="N",
         help="number of the pull or merge request; default: that of the CI's variables",
-    )
-    parser.add_argument(
-        "--url",
-        type=name_of("an address"),
-        metavar="URL",
-        help="address of the forge's API; default: that of the CI's variables",
     )
     parser.add_argument(
         "--max-inline",
