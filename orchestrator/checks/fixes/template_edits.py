@@ -56,6 +56,7 @@ class _Match(Struct, frozen=True):
         start, end: offsets in the file.
         text: what ``regex`` puts there; None: variables are to be filled in.
         tree: where it is that of the whole file.
+        node: that ``match`` matched.
     """
 
     start: int
@@ -63,6 +64,7 @@ class _Match(Struct, frozen=True):
     values: Values = lambda name: None
     text: str | None = None
     tree: ProgramTree | None = None
+    node: SgNode | None = None
 
 
 def run(job: Mapping[str, Any]) -> dict[str, list[list[Edit]]]:
@@ -197,7 +199,9 @@ class _Target:
         for node in part.find_all(dict(fix.config)):  # type: ignore[call-overload]
             start = self._place(node)
             if start is not None:
-                yield _Match(start, start + len(node.text()), _variables(node), tree=whole)
+                yield _Match(
+                    start, start + len(node.text()), _variables(node), tree=whole, node=node
+                )
 
     def _place(self, node: SgNode) -> int | None:
         """Where a node of a program stands in the file, which may hold more than the program."""
@@ -216,11 +220,14 @@ class _Target:
         before = self.text[self.starts[line] : match.start]
         mark = before[: len(before) - len(before.lstrip(" \t-"))]
         indent = mark.replace("-", " ") if mark == before else mark.partition("-")[0]
-        text = _new_text(fix, match, indent)
-        if text is None:
+        values = _derived(fix, match)
+        if values is None:
             return []
-        spans = [self._whole_line(match, line) if not text.strip() else (match.start, match.end)]
-        changes = [(*spans[0], text)]
+        text = match.text
+        if text is None:
+            text = _fill(fix.replace.replace("\n", f"\n{indent}"), values)
+        place = (match.start, match.end) if text.strip() else self._whole_line(match, line)
+        changes = [(*place, text), *self._rewritten(fix, match, values)]
         for each in fix.also:
             found = each.regex.search(self.text)
             if found:
@@ -229,6 +236,16 @@ class _Target:
         if added is None:
             return []
         return self._as_edits([*changes, *added])
+
+    def _rewritten(
+        self, fix: Template, match: _Match, values: Values
+    ) -> Iterator[tuple[int, int, str]]:
+        """What changes beside the place itself."""
+        for name, text in fix.rewrites.items():
+            node = match.node.get_match(name) if match.node else None
+            start = self._place(node) if node else None
+            if node and start is not None:
+                yield start, start + len(node.text()), _fill(text, values)
 
     def _imports(
         self, file: Templates, fix: Template, match: _Match
@@ -287,10 +304,8 @@ class _Target:
         return edits if apart else []
 
 
-def _new_text(fix: Template, match: _Match, indent: str) -> str | None:
-    """What a template puts in a place; None where a step of its does not fit."""
-    if match.text is not None:
-        return match.text
+def _derived(fix: Template, match: _Match) -> Values | None:
+    """What the variables hold after all steps; None where one does not fit."""
     values = match.values
     for step in fix.derive:
         derived = _derive(step, values)
@@ -302,7 +317,7 @@ def _new_text(fix: Template, match: _Match, indent: str) -> str | None:
         # A dollar sign may also belong to the language.
         if name and values(name) is None and re.search(rf"\b{name}\b", known):
             return None
-    return _fill(fix.replace.replace("\n", f"\n{indent}"), values)
+    return values
 
 
 def _variables(node: SgNode) -> Values:

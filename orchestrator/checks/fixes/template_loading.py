@@ -62,6 +62,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
         replace: the new text, with the variables of ``match``, or the groups of ``regex`` as
             ``\\1``. A line of which nothing would be left is removed.
         derive: steps that run before.
+        rewrites: variables that stand outside of what ``match`` matches, in a rule of ast-grep such
+            as ``follows``, and what each of them is replaced by.
         imports: lines that are added behind the file's imports where they are missing.
         drops: a module whose import makes room for them where nothing else in the file names it.
         also: further places that change.
@@ -75,6 +77,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     constraints: dict[str, Any] | None = None
     regex: re.Pattern[str] | None = None
     derive: tuple[Derivation, ...] = ()
+    rewrites: dict[str, str] = {}
     imports: tuple[str, ...] = ()
     drops: str = ""
     also: tuple[Companion, ...] = ()

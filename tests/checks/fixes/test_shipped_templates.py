@@ -38,6 +38,7 @@ def fixed(root: Path, rule: str, path: str, text: str) -> list[str]:
     return [apply(text, edits) for edits in run({"root": str(root), **job}).get("f", ())]
 
 
+QUERY = "SELECT a FROM b WHERE c = "
 C_POINTER = "void f(char *to, char *from) { strcpy(to, from); }\n"
 C_PARAMETER = "void f(char to[9], char *from) { strcpy(to, from); }\n"
 C_POINTERS = "void f(char *from) { char *to[9]; strcpy(to, from); }\n"
@@ -59,6 +60,22 @@ C_BRANCH = "void f(int a) { char x[9]; if (a) gets(x); else g(); }\n"
         ("security.sql-injection", "a.py", 'cursor.execute("DELETE FROM t ORDER BY " + x)\n'),
         ("security.sql-injection", "a.py", 'db.execute(f"SELECT a FROM b WHERE c = {x}")\n'),
         ("security.sql-injection", "a.py", 'await cur.execute("SELECT a WHERE c = " + x)\n'),
+        (
+            "security.sql-injection",
+            "a.py",
+            f'q = f"{QUERY}{{x}}"\nq += " LIMIT 1"\ncur.execute(q)\n',
+        ),
+        ("security.sql-injection", "a.py", f'q = f"{QUERY}{{x}}"\nif y:\n    cur.execute(q)\n'),
+        (
+            "security.sql-injection",
+            "a.py",
+            f'q = f"{QUERY}{{x}}"\ncur.execute(q)\ncur.execute(q)\n',
+        ),
+        (
+            "security.sql-injection",
+            "a.py",
+            f'def f(x):\n    with y:\n        q = f"{QUERY}{{x}}"\n        cur.execute(q)\n    g(q)\n',
+        ),
         ("security.sql-built", "a.js", 'db.query("SELECT a FROM b WHERE c = " + x);\n'),
         ("security.sql-built", "a.go", 'db.Query("SELECT a FROM b WHERE c = " + x)\n'),
         # More than plain words is the shell's.
@@ -108,9 +125,6 @@ def test_where_it_is_not_certain_nothing_is_proposed(
     tmp_path: Path, rule: str, path: str, text: str
 ) -> None:
     assert fixed(tmp_path, rule, path, text) == []
-
-
-QUERY = "SELECT a FROM b WHERE c = "
 
 
 @pytest.mark.parametrize(
