@@ -22,9 +22,10 @@ from msgspec import ValidationError, convert
 from orchestrator.app import state_directory
 from orchestrator.app.approvals import current_user
 from orchestrator.app.state_directory import PATCH
-from orchestrator.app.stored_runs import build_timeline
+from orchestrator.app.stored_runs import build_timeline, parse_verdict
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
 from orchestrator.app.verdict_recording import VERDICT
+from orchestrator.code_review.fixes.patch_files import write_patch_files
 from orchestrator.code_review.tools.program_output_files import DIRECTORY as OUTPUTS
 from orchestrator.code_review.tools.program_output_files import KeptFile
 from orchestrator.engine.canonical_json import canonical
@@ -72,6 +73,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
         _copy_outputs(folder / "runs" / run.run_id, beside, rows)
+        _write_patches(beside, rows)
         beside.replace(target)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}") from None
@@ -142,6 +144,14 @@ def _copy_outputs(source: Path, target: Path, rows: Sequence[Row]) -> None:
                     kept.write(f"{OUTPUTS}/{name}", data, 0o600)
 
 
+def _write_patches(target: Path, rows: Sequence[Row]) -> None:
+    """Write the verified patches of the run's verdict, which has them."""
+    verdicts = [row for row in rows if row.key == VERDICT]
+    with suppress(InputError):  # of another version of this program
+        for row in verdicts[-1:]:
+            write_patch_files(target, parse_verdict(row))
+
+
 def _line(row: Row) -> dict[str, Json]:
     # A body is ASCII unless somebody altered it, and then the chain is broken and it is not ours.
     fixed = {name: getattr(row, name) for name in ("seq", "kind", "key", "at", "hash")}
@@ -209,7 +219,9 @@ def import_run(repo: Path | None, source: Path) -> str:
         given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
     with state_directory.open_store(folder, repo) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)
-    _copy_outputs(journal.parent, state_directory.make_scratch_dir(folder, run.run_id), rows)
+    scratch = state_directory.make_scratch_dir(folder, run.run_id)
+    _copy_outputs(journal.parent, scratch, rows)
+    _write_patches(scratch, rows)
     return run.run_id
 
 

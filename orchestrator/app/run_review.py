@@ -34,6 +34,7 @@ from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.previous_review import compare_with_previous
+from orchestrator.code_review.fixes.patch_files import write_patch_files
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
@@ -233,6 +234,7 @@ async def _review(
             raise refusal.of(run.run_id, run.options.repo) from None
         verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
+        write_patch_files(run.scratch, verdict)
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict
 

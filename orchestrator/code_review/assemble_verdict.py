@@ -14,8 +14,10 @@ from orchestrator.code_review.agents.guard_placement import rulings, without_sec
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.findings.reading_depth import count_depths
+from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import Stop as StopRuling
+from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
 from orchestrator.code_review.verdict.decision import decide, exit_code, outcome_of
 from orchestrator.code_review.verdict.model import (
     AgentReport,
@@ -119,7 +121,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         lead_summary=state.lead_summary,
     )
     verdict = without_secrets(_number_calls(verdict), state.journal.redact)
-    return replace(verdict, digest=digest_of(verdict))
+    return replace(_list_patches(state, verdict), digest=digest_of(verdict))
 
 
 def _confidence(state: ReviewState, gaps: int) -> float | None:
@@ -307,6 +309,14 @@ def _artifacts(state: ReviewState) -> tuple[Artifact, ...]:
         if call.output and "file" in call.output
     ]
     return tuple(sorted(found, key=lambda artifact: artifact.tool_call))
+
+
+def _list_patches(state: ReviewState, verdict: Verdict) -> Verdict:
+    """The verdict with the files of its verified patches among the artifacts."""
+    calls = [call for call in ended_calls(state.journal) if call.tool == PROVE_FIXES]
+    proofs = {call.data["patch"]: call.key for call in calls if isinstance(call.data, dict)}
+    artifacts = (*verdict.artifacts, *patch_artifacts(verdict, proofs))
+    return replace(verdict, artifacts=artifacts)
 
 
 def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -183,7 +183,7 @@ def _render_usage(page: Page, verdict: Verdict) -> list[str]:
     lines += page.wrap(escape_line(by), first="By       ")
     if verdict.artifacts:
         files = count_noun(len(verdict.artifacts), "file")
-        lines.append(f"Output   {files} of what programs printed, in the run's directory")
+        lines.append(f"Output   {files} in the run's directory: what programs printed, and patches")
     return [page.paint(line, "dim") for line in lines]
 
 

@@ -25,7 +25,7 @@ CONTEXT_LINES = 3
 _NAME = "the patch"
 _START = re.compile(rb"@@ -(\d{1,9})")
 _FENCE = re.compile(rb"```[a-z]*\r?")
-_NO_END = b"\\ No newline at end of file\n"
+NO_END = b"\\ No newline at end of file\n"
 
 
 class PatchRefused(Exception):
@@ -167,12 +167,12 @@ def find_replacements(file: FileHunks, data: bytes) -> list[Replacement]:
         old = [text for marker, text in texts if marker != b"+"]
         place = _find(lines, old, done, hunk.old_start - 1 + shift, file.path)
         shift = place - (hunk.old_start - 1)
-        found += _changed_parts(texts, place)
+        found += changed_parts(texts, place)
         done = place + len(old)
     return found
 
 
-def _changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[Replacement]:
+def changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[Replacement]:
     """The replacements of one hunk that stands at a line."""
     start, new = place, list[bytes]()
     for marker, text in (*texts, (b" ", b"")):
@@ -283,7 +283,7 @@ def write_patch(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
         except UnicodeDecodeError:
             raise PatchRefused(f"{path} is not UTF-8") from None
         rows = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=CONTEXT_LINES)
-        parts += [row if row.endswith("\n") else f"{row}\n{_NO_END.decode()}" for row in rows]
+        parts += [row if row.endswith("\n") else f"{row}\n{NO_END.decode()}" for row in rows]
     return "".join(parts)
 
 

@@ -350,13 +350,17 @@ class Iteration(Strict, frozen=True):
 
 
 class Artifact(Strict, frozen=True):
-    """A file the run left behind: what the programs behind a tool call printed."""
+    """A file the run left behind: what programs behind a tool call printed, or a verified patch."""
 
-    name: Annotated[str, Meta(description="the tool")]
+    name: Annotated[
+        str, Meta(description="the tool; of a patch its finding's id, or all for all together")
+    ]
     path: Annotated[str, Meta(description="below the run's directory, .diffcourt/state/runs/RUN")]
     sha256: str
     bytes: Annotated[int, Meta(ge=0)]
-    tool_call: Annotated[str, Meta(description="key of the call in the journal")]
+    tool_call: Annotated[
+        str, Meta(description="key of the call in the journal, of a patch its proof; empty for all")
+    ]
     exit_statuses: Annotated[
         tuple[tuple[str, int | None], ...],
         Meta(description="program and exit status, negative for a signal, null when it was ended"),
