@@ -78,6 +78,12 @@ C_BRANCH = "void f(int a) { char x[9]; if (a) gets(x); else g(); }\n"
         ),
         ("security.sql-built", "a.js", 'db.query("SELECT a FROM b WHERE c = " + x);\n'),
         ("security.sql-built", "a.go", 'db.Query("SELECT a FROM b WHERE c = " + x)\n'),
+        # Go refuses an import that nothing uses any more.
+        (
+            "security.sql-built",
+            "a.go",
+            f'import _ "github.com/lib/pq"\n\nvar r = db.QueryRow(fmt.Sprintf("{QUERY}%s", x))\n',
+        ),
         # More than plain words is the shell's.
         ("security.command-injection", "a.py", 'os.system("ls | grep " + x)\n'),
         ("security.command-injection", "a.py", 'code = os.system("ls " + x)\n'),
@@ -163,8 +169,10 @@ def test_where_it_is_not_certain_nothing_is_proposed(
         (
             "security.sql-built",
             "a.go",
-            f'import _ "github.com/lib/pq"\n\nvar r = db.QueryRow(fmt.Sprintf("{QUERY}\'%s\'", x))\n',
-            f'import _ "github.com/lib/pq"\n\nvar r = db.QueryRow("{QUERY}$1", x)\n',
+            f'import _ "github.com/lib/pq"\n\nvar r = db.QueryRow(fmt.Sprintf("{QUERY}\'%s\'", x))\n'
+            "var s = fmt.Sprint(1)\n",
+            f'import _ "github.com/lib/pq"\n\nvar r = db.QueryRow("{QUERY}$1", x)\n'
+            "var s = fmt.Sprint(1)\n",
         ),
         (
             "security.weak-hash",
