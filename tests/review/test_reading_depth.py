@@ -52,7 +52,7 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
     [
         ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
         ("logo.png", b"\x7fELF\0\1", "binary; nothing of the change was read as code"),
-        ("bun.lock", LOCK, "lock file; nothing of the change was read as code"),
+        ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
         ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
         ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
         ("pay.cob", "STOP RUN.\n", "not read as COBOL: only its text was searched"),

@@ -23,7 +23,7 @@ from tests.review.review_kit import Repo, change, review
 pytestmark = pytest.mark.anyio
 
 MODULE = '"""Lists files."""\n\nimport subprocess\n\n\ndef run(name: str) -> None:\n'
-SHELL = '    subprocess.run(f"ls {name}", shell=True, check=True, timeout=9)\n'
+SHELL = "    subprocess.run(name, shell=True, check=True, timeout=9)\n"
 LIST = '    subprocess.run(["ls", name], check=True, timeout=9)\n'
 KEY = "gh" + "p_" + rand(36)
 OTHER = "@@ -1,2 +1,2 @@\n-a: 1\n+a: 2\n b: 1\n"
@@ -45,12 +45,12 @@ PATCHES: Mapping[str, tuple[str, str, str]] = {
     "good": (mend("good.py", LIST), "verified", ""),
     "broken": (mend("broken.py", "    subprocess.run(["), "refused", "qa.does-not-parse"),
     "left": (
-        mend("left.py", SHELL.replace("ls", "ls -l")),
+        mend("left.py", SHELL.replace("name,", "str(name),")),
         "refused",
         "reports security.subprocess-shell at left.py:7",
     ),
     "new": (mend("new.py", "    return eval(name)"), "refused", "which is new"),
-    "fuzz": (mend("fuzz.py", LIST, SHELL.replace("ls", "dir")), "refused", "do not stand in"),
+    "fuzz": (mend("fuzz.py", LIST, SHELL.replace("name", "other")), "refused", "do not stand in"),
     "outside": (also(mend("outside.py", LIST), "base.yml"), "refused", "no file of the change"),
     "workflow": (
         also(mend("workflow.py", LIST), ".github/workflows/a.yml"),
@@ -170,9 +170,7 @@ async def test_patches_that_do_not_hold_beside_each_other_say_so(tmp_path: Path)
     head = MODULE + SHELL.replace("    sub", '    print("\\d"); sub')
     repo = change(tmp_path, {}, {"app.py": head})
     old = head.splitlines(keepends=True)[-1]
-    first = mend(
-        "app.py", '    print("d"); subprocess.run(f"ls {name}", shell=True, timeout=9)', old
-    )
+    first = mend("app.py", '    print("d"); subprocess.run(name, shell=True, timeout=9)', old)
     second = mend("app.py", '    print("\\d"); subprocess.run(["ls", name], timeout=9)', old)
     verdict = await look(
         repo,
