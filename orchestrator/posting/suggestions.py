@@ -7,6 +7,7 @@ text for the very bytes that were proven.
 from orchestrator.code_review.fixes.patch_lines import Span, only_span
 from orchestrator.code_review.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LINES
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats.markdown import diff_block
 from orchestrator.report.formats.markdown_text import code, code_block, plain
 
@@ -56,7 +57,7 @@ def describe_proof(finding: Finding) -> str:
     """Who verified a finding's patch, on one line of Markdown; empty where it is not verified."""
     if finding.fix is None or not finding.fix.is_verified:
         return ""
-    return f"Patch, verified by {plain(', '.join(finding.fix.proved_by)[:300])}:"
+    return f"Patch, verified by {plain(name_provers(finding)[:300])}:"
 
 
 def diff_to_read(finding: Finding) -> str:

@@ -17,6 +17,8 @@ ROWS_PER_LINE = 3
 """Rows of the terminal that one long line of a quotation may take."""
 PLACES = 12
 """Further places of a cause that are listed in a short report."""
+PROVERS = 2
+"""Tools that are named as having proven a patch; the verdict has all."""
 GRAVE = ("critical", "high")
 _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
 
@@ -159,7 +161,7 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
 
 def _render_patch(page: Page, cause: Cause) -> list[str]:
     """What code found out about the patch, how to apply it, and in a full report the diff."""
-    fix = cause[0].fix
+    finding, fix = cause[0], cause[0].fix
     if fix is None or (fix.state == "refused" and not page.verbose):
         return []
     if fix.state == "refused":
@@ -168,7 +170,7 @@ def _render_patch(page: Page, cause: Cause) -> list[str]:
     from orchestrator.code_review.fixes import patch_lines  # noqa: PLC0415
 
     same = [one.id for one in cause[:PLACES] if one.fix and one.fix.state == fix.state]
-    proof = f"verified by {', '.join(fix.proved_by)}"
+    proof = f"verified by {name_provers(finding, page.cut(PROVERS))}"
     if not fix.is_verified:
         proof = f"not proven ({fix.reason or 'only agents report the finding'})"
     count = count_noun(patch_lines.count_changed_lines(fix), "line")
@@ -177,6 +179,14 @@ def _render_patch(page: Page, cause: Cause) -> list[str]:
     if page.items is None:
         lines += [f"{DEEP_INDENT}{row}" for row in escape_code_lines(fix.patch)]
     return lines
+
+
+def name_provers(finding: Finding, most: int = PROVERS) -> str:
+    """The tools that proved the patch, those that reported the finding first; unescaped."""
+    tools = finding.fix.proved_by if finding.fix else ()
+    shown = sorted(tools, key=lambda tool: not tool.startswith(finding.reported_by))[:most]
+    more = f" and {len(tools) - len(shown)} more" if len(tools) > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 def _render_text(page: Page, prefix: str, text: str, limit: int) -> list[str]:

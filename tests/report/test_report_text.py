@@ -602,6 +602,19 @@ def test_a_finding_with_a_patch_says_who_proved_it_and_how_to_apply_it() -> None
     assert "patch" not in render_verdict(given, detail="short")
 
 
+def test_of_many_tools_that_proved_a_patch_those_that_found_the_defect_are_named() -> None:
+    one = fixed(1)
+    assert one.fix
+    tools = ("complexity", "parse_check", "patterns", "ruff_security")
+    many = verdict(findings=(replace(one, fix=replace(one.fix, proved_by=tools)),))
+    text = " ".join(render_verdict(many).split())
+    said = "patch: verified by ruff_security, complexity and 2 more (2 lines)"
+    assert f"{said}: diffcourt fix F1" in text
+    assert "ruff_security, complexity, parse_check, patterns (2" in " ".join(
+        render_verdict(many, detail="full").split()
+    )
+
+
 def test_a_patch_that_nobody_can_prove_is_said_to_be_just_that() -> None:
     text = render_verdict(verdict(findings=(fixed(1, state="applies"),)), width=100)
     assert "patch: not proven (it brings another defect) (2 lines): diffcourt fix F1" in text

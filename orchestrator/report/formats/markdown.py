@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report import review_gaps_text
-from orchestrator.report.findings_text import count_by_severity, format_location
+from orchestrator.report.findings_text import count_by_severity, format_location, name_provers
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.formats.open_findings import (
@@ -133,7 +133,7 @@ def describe_patch(finding: Finding) -> str:
     fix = finding.fix
     if fix is None or not fix.is_verified:
         return ""
-    proof = _prose(f"verified by {', '.join(fix.proved_by)}", WIDEST)
+    proof = _prose(f"verified by {name_provers(finding)}", WIDEST)
     parts = [f"<details><summary>Patch: {proof}</summary>", diff_block(fix)]
     parts.append(f"Apply it: {code(truncate(f'diffcourt fix {finding.id}', WIDEST))}")
     return "\n\n".join([*filter(None, parts), "</details>"])

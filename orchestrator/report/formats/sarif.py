@@ -21,6 +21,7 @@ from orchestrator.code_review.fixes.patch_lines import (
 )
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
+from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.open_findings import (
     ERRORS,
@@ -187,8 +188,7 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
     if finding.because_of is not None:
         result["relatedLocations"] = [_describe_cause(finding.because_of)]
     if changes := list(_describe_changes(finding)):
-        proof = f"Verified by {', '.join(finding.fix.proved_by)}" if finding.fix else ""
-        text = _sentence(escape_line(proof))
+        text = _sentence(escape_line(f"Verified by {name_provers(finding)}"))
         result["fixes"] = [{"description": {"text": text}, "artifactChanges": changes}]
     if finding.state == "waived":
         result["suppressions"] = [

@@ -7,7 +7,7 @@ from html import escape
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.report.findings_text import format_location
+from orchestrator.report.findings_text import format_location, name_provers
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_patch
 from orchestrator.report.formats.open_findings import counted_findings
 from orchestrator.report.terminal_escaping import escape_unprintable
@@ -132,7 +132,7 @@ def _render_fix(finding: Finding) -> str:
     if fix is None:
         return ""
     words = {
-        "verified": f"by {', '.join(fix.proved_by)}",
+        "verified": f"by {name_provers(finding)}",
         "applies": f"not proven: {fix.reason}",
         "refused": fix.reason,
     }
