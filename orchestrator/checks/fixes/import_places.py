@@ -68,12 +68,28 @@ def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | Non
     return (*found.span(), f"import {', '.join(modules)}\n" if modules else "")
 
 
+def is_taken(text: str, line: str) -> bool:
+    """Whether a file gives the name that an import would bring to something else.
+
+    Args:
+        line: of the import, such as ``import html`` or ``from a import b``.
+    """
+    whole = line.rpartition(" ")[2].strip(';"')
+    name = re.escape(re.split(r"[./]", whole)[-1])
+    binds = (
+        rf"\b(?:as|def|class|for)\s+{name}\b|\bimport\s[^\n]*,\s*{name}\b"
+        rf"|\bfrom\s[^\n]*\simport\s[^\n]*\b{name}\b|\b{name}\s*:?=(?!=)|[(,]\s*{name}\s*[,):]"
+        rf"|(?m:^[ \t]*{name}\s*:)"
+    )
+    return not line.startswith("#") and re.search(binds, text) is not None
+
+
 def _brings(text: str, line: str) -> bool:
     """Whether an import of the file brings what a line would."""
     keyword, _, name = line.rstrip(";").partition(" ")
     if not text.startswith(keyword):
         return False
-    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w| as )", text) is not None
+    return re.search(rf"(?<![\w.])(?<!\bas ){re.escape(name)}(?!\w| as )", text) is not None
 
 
 def _last_of_header(top: Sequence[SgNode], file: Templates) -> SgNode | None:

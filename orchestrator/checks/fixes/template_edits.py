@@ -14,7 +14,12 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, Source, read
-from orchestrator.checks.fixes.import_places import ImportPlace, drop_import, find_import_place
+from orchestrator.checks.fixes.import_places import (
+    ImportPlace,
+    drop_import,
+    find_import_place,
+    is_taken,
+)
 from orchestrator.checks.fixes.program_tree import ProgramTree
 from orchestrator.checks.fixes.smallest_edit import smallest_edit
 from orchestrator.checks.fixes.template_loading import (
@@ -256,7 +261,9 @@ class _Target:
         if match.tree is None:
             return None
         if fix.imports not in self._places:
-            self._places[fix.imports] = find_import_place(match.tree.top, file, fix.imports)
+            found = find_import_place(match.tree.top, file, fix.imports)
+            taken = found and any(is_taken(self.text, line) for line in found.missing)
+            self._places[fix.imports] = None if taken else found
         place = self._places[fix.imports]
         if place is None:
             return None

@@ -142,6 +142,7 @@ def test_where_it_does_not_fit_nothing_is_proposed(
         ("from a import (\n    b,\n)\n", "from a import (\n    b,\n)\nimport secrets\n"),
         ('x = """\nimport secrets\n"""\n', 'import secrets\nx = """\nimport secrets\n"""\n'),
         ("from secrets import choice\n", "from secrets import choice\nimport secrets\n"),
+        ("x = my.secrets == y\n", "import secrets\nx = my.secrets == y\n"),
         ("import secrets as s\n", "import secrets as s\nimport secrets\n"),
         ("import a.secrets\n", "import a.secrets\nimport secrets\n"),
         ("import random, secrets\n", "import random, secrets\n"),
@@ -155,6 +156,27 @@ def test_a_missing_import_is_added_behind_the_others(
     text = f"{before}t = random.choice(x)"
     expected = f"{after}t = secrets.choice(x)"
     assert fixed(tmp_path, "a.py", text, TOKEN, line=line) == [expected]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "from shop import secrets",
+        "from shop import a, secrets",
+        "import shop as secrets",
+        "secrets = []",
+        "secrets: list[str] = []",
+        "def secrets(): ...",
+        "def f(a, secrets): ...",
+        "for secrets in x: ...",
+        "with x as secrets: ...",
+    ],
+)
+def test_a_name_that_the_file_uses_otherwise_leaves_no_proposal(
+    tmp_path: Path, before: str
+) -> None:
+    text = f"{before}\nt = random.choice(x)\n"
+    assert fixed(tmp_path, "a.py", text, TOKEN, line=2) == []
 
 
 def test_an_import_that_has_no_line_of_its_own_leaves_no_proposal(tmp_path: Path) -> None:
