@@ -383,7 +383,9 @@ class Losses:
             new.kind == "argument" and f"{new.name}={new.text}" == passed
             for file in self._files
             for new in file.head.controls
-            if new.follows != control.follows and file.is_added(new)
+            if new.follows != control.follows
+            and file.is_added(new)
+            and self._head[new.identity] > self._base[new.identity]
         )
 
     def middleware(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
