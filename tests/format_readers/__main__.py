@@ -51,11 +51,14 @@ def index():
 
 
 def review(place: Path) -> dict[str, Any]:
-    """Review a change with flows, a removed guard, an odd path and gaps; the verdict."""
+    """Review a change with flows, a removed guard, an odd path, a patch and gaps; the verdict."""
     repository = place / "repository"
     subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
     commit(repository, {"app.py": BASE})
-    commit(repository, {"app.py": HEAD, "é ü.py": "eval(input())\n", "bad.py": "def f(:\n"})
+    commit(
+        repository,
+        {"app.py": HEAD, "é ü.py": "import os\n\neval(input())\n", "bad.py": "def f(:\n"},
+    )
     subprocess.run(
         [
             *(str(Path(sys.executable).with_name("diffcourt")), "review", "--quiet", "--short"),
@@ -66,6 +69,8 @@ def review(place: Path) -> dict[str, Any]:
         check=False,
     )
     verdict: dict[str, Any] = json.loads((place / "json").read_text())
+    assert '"fixes"' in (place / "sarif").read_text()
+    assert '"suggestions"' in (place / "rdjson").read_text()
     return verdict
 
 
