@@ -169,12 +169,16 @@ def _render_patch(page: Page, cause: Cause) -> list[str]:
     # Reading patches takes a tenth of a second to import, and most reviews have none.
     from orchestrator.code_review.fixes import patch_lines  # noqa: PLC0415
 
-    same = [one.id for one in cause[:PLACES] if one.fix and one.fix.state == fix.state]
+    same: list[str] = []
+    for one in cause[:PLACES]:
+        if one.fix and one.fix.state == fix.state and not {*same} & {*one.fix.excludes}:
+            same.append(one.id)
     proof = f"verified by {name_provers(finding, page.cut(PROVERS))}"
     if not fix.is_verified:
         proof = f"not proven ({fix.reason or 'only agents report the finding'})"
     count = count_noun(patch_lines.count_changed_lines(fix), "line")
-    text = f"{proof} ({count}): {page.fix} {' '.join(same)}"
+    beside = f", not with {', '.join(fix.excludes[:PLACES])}" if fix.excludes else ""
+    text = f"{proof} ({count}{beside}): {page.fix} {' '.join(same)}"
     lines = _render_text(page, "patch", text, page.cut(3))
     if page.items is None:
         lines += [f"{DEEP_INDENT}{row}" for row in escape_code_lines(fix.patch)]

@@ -615,6 +615,16 @@ def test_of_many_tools_that_proved_a_patch_those_that_found_the_defect_are_named
     )
 
 
+def test_patches_that_do_not_hold_together_are_not_named_as_if_they_did() -> None:
+    one, other, third = fixed(1), fixed(2), fixed(3, title="Other")
+    assert one.fix
+    excluding = replace(one.fix, excludes=("F1",))
+    findings = one, replace(other, fix=excluding), replace(third, fix=excluding)
+    text = " ".join(render_verdict(verdict(findings=findings), width=120).split())
+    assert "(2 lines): diffcourt fix F1 [F1," in text
+    assert "(2 lines, not with F1): diffcourt fix F3" in text
+
+
 def test_a_patch_that_nobody_can_prove_is_said_to_be_just_that() -> None:
     text = render_verdict(verdict(findings=(fixed(1, state="applies"),)), width=100)
     assert "patch: not proven (it brings another defect) (2 lines): diffcourt fix F1" in text
