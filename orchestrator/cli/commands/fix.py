@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.arguments import add_repo
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
+from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.apply_fixes import ChosenFixes
@@ -83,17 +83,20 @@ def _show(fixes: ChosenFixes) -> None:
     for finding in fixes.findings:
         emit(_heading(finding), sys.stdout)
         assert finding.fix is not None
-        emit(f"{escape_unprintable(finding.fix.patch)}\n", sys.stdout)
+        rows = escape_code_lines(finding.fix.patch)
+        emit("".join(f"{row}\n" for row in rows) + "\n", sys.stdout)
     for name, why in fixes.left_out.items():
         emit(f"left out: {name}: {escape_line(why)}\n", sys.stdout)
 
 
 def _heading(finding: Finding) -> str:
+    from orchestrator.report.findings_text import name_provers
+
     fix = finding.fix
     assert fix is not None
     proof = f"not proven: {fix.reason}"
     if fix.is_verified:
-        proof = f"verified by {', '.join(fix.proved_by)}"
+        proof = f"verified by {name_provers(finding)}"
     what = f"{finding.id} {quote_path(finding.path)}:{finding.start_line}: {finding.title}"
     return f"{escape_line(what)}\n  {escape_line(proof)}\n"
 

@@ -252,12 +252,24 @@ async def _accept(state: ReviewState, accepted: Held, more: Held) -> Held:
         return await _accept(state, accepted, more[middle:])
     finding, fix = more[0]
     if accepted:
-        others = tuple(other.fingerprint for other, _ in accepted)
-        state.fixes[finding.fingerprint] = replace(fix, excludes=others)
+        others = await _conflicts(state, accepted, (finding, fix)) or accepted
+        names = tuple(other.fingerprint for other, _ in others)
+        state.fixes[finding.fingerprint] = replace(fix, excludes=names)
     else:
         refused = replace(fix, state="refused", reason=proof.reason)
         state.fixes[finding.fingerprint] = refused
     return accepted
+
+
+async def _conflicts(state: ReviewState, accepted: Held, one: tuple[Finding, Fix]) -> Held:
+    """The accepted patches beside each of which this one does not hold."""
+    path = one[0].path
+    found: Held = []
+    for other in accepted:
+        if other[0].path == path:
+            proof = await _prove(state, _patches([other, one]))
+            found += [other] if proof.state == "refused" else []
+    return found
 
 
 def _patches(held: Iterable[tuple[Finding, Fix]]) -> list[ProposedPatch]:
