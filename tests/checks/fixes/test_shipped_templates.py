@@ -248,6 +248,7 @@ def test_what_the_file_says_decides(
     ("rule", "path", "text"),
     [
         ("security.sql-injection", "a.py", "cursor.execute('SELECT a WHERE b = ' + c)\n" * 9000),
+        ("security.sql-injection", "a.py", f'q = f"{QUERY}{{x}}"\ncur.execute(q)\n' * 5000),
         ("security.predictable-random", "a.py", "import a\n" * 20000 + "random.choice(x)\n" * 200),
         ("security.cross-site-scripting", "a.py", "x = (" + "'<a>' + y +\n" * 9000 + "z)\n"),
         ("security.cross-site-scripting", "a.py", "x = " + "'<a>' + y + " * 9000 + "z\n"),
