@@ -9,7 +9,7 @@ from orchestrator.code_review.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LI
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats.markdown import diff_block
-from orchestrator.report.formats.markdown_text import code, code_block, plain
+from orchestrator.report.formats.markdown_text import COMMAND, code, code_block, plain
 
 SHORT = 30
 """Lines of a diff that a comment shows."""
@@ -22,7 +22,7 @@ def find_suggestion(finding: Finding, lines: frozenset[int]) -> Span | None:
 
     A verified patch can whose one place is at the finding and within the lines of the request's
     diff, and whose text a forge cannot change: it may lose a carriage return, a missing last line
-    end, and blank lines at both ends.
+    end and blank lines at both ends, and carry out a line that looks like a command.
 
     Args:
         lines: of the finding's file, at which a comment can stand.
@@ -40,7 +40,8 @@ def find_suggestion(finding: Finding, lines: frozenset[int]) -> Span | None:
     legible = text.replace("\n", "").replace("\t", "").isprintable()
     short = len(span.new) <= MAX_CHANGED_LINES and len(text) <= MOST_CHARACTERS
     filled = span.new[0].strip() and span.new[-1].strip()
-    return span if whole and legible and short and filled else None
+    inert = not any(map(COMMAND.match, span.new))
+    return span if whole and legible and short and filled and inert else None
 
 
 def suggestion_block(text: str, opening: str) -> str:

@@ -1,6 +1,7 @@
 """Posting to GitLab and Forgejo: the same promises as for GitHub, by their own calls."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from msgspec import to_builtins
 
 from orchestrator.cli.main import main
-from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.model import Evidence, Finding, Verdict
 from orchestrator.errors import InputError
 from orchestrator.posting import forgejo, gitlab
 from orchestrator.posting.diff_lines import added_lines_of_patch, lines_of_diff, lines_of_patch
@@ -20,7 +21,7 @@ from tests.posting import forgejo_server, gitlab_server
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.posting.gitlab_server import GitLabServer
-from tests.report.verdict_samples import finding, verdict
+from tests.report.verdict_samples import finding, fixed, verdict
 
 
 @pytest.fixture(params=[GitLabServer, ForgejoServer])
@@ -197,3 +198,23 @@ def test_the_lines_of_a_diff_are_those_of_its_hunks() -> None:
         "src/other.py": {1, 2},
         "src/upload.py": {38, 39, 40, 41, 42, 43},
     }
+
+
+def test_no_text_of_others_begins_a_line_as_a_quick_action_that_gitlab_would_carry_out() -> None:
+    patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n /merge\n-a\n+/approve\n"
+    evidence = Evidence(quote="```\n/merge\n/approve\n```", tool_calls=())
+    words = "It is so.\n/merge\n/approve"
+    bad = fixed(
+        40, patch=patch, start_line=40, end_line=40, evidence=evidence, title=words, detail=words,
+        fix_suggestion=words,
+    )  # fmt: skip
+    given = verdict(
+        verdict="block", exit_code=1, findings=(bad,), lead_summary=words, reasons=(words,)
+    )
+    with serving(GitLabServer()) as server:
+        post_verdict(given, open_forge(server), str, suggest_fixes=True)
+        texts = [one["notes"][0]["body"] for one in server.discussions]
+    assert len(texts) == 2
+    for text in texts:
+        assert "merge" in text
+        assert not re.search(r"^/\w", text, re.MULTILINE)

@@ -139,6 +139,7 @@ def other(patch: str) -> str:
         (patched(40, 40, " \n")[0], "verified"),
         (patched(40, 40, "blank below\n", "\n")[0], "verified"),
         (patched(40, 40, "x" * 9_000 + "\n")[0], "verified"),
+        (patched(40, 41, "/merge\n", "/approve\n")[0], "verified"),
         (patched(40, 40, f"token = '{SECRET}'\n")[0], "verified"),
         ("--- a/x\n+++ b/x\n@@ -40 +40 @@\n-```\n+```suggestion\n+evil\n+```\n", "verified"),
         ("```suggestion\nevil\n```\n", "verified"),

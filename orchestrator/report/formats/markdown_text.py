@@ -5,8 +5,10 @@ import re
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 _MARKUP = re.compile(
-    r"[\\`*_{}\[\]<>#+!|~&$@]|:(?=\S)|(?<=www)\.|(?<=\d)\.(?=\s)|(?<=GH)-|^[-=]", re.IGNORECASE
+    r"[\\`*_{}\[\]<>#+!|~&$@]|:(?=\S)|(?<=www)\.|(?<=\d)\.(?=\s)|(?<=GH)-|^[-=/]", re.IGNORECASE
 )
+COMMAND = re.compile(r"/\w")
+"""How a line begins that GitLab carries out as a quick action, such as ``/merge``."""
 
 
 def plain(text: str) -> str:
@@ -28,7 +30,12 @@ def code(text: str) -> str:
 
 
 def code_block(lines: list[str], language: str = "") -> str:
-    """Lines as a fenced block that the lines cannot end."""
+    """Lines as a fenced block that the lines cannot end.
+
+    Where one could be a quick action of GitLab, which knows few fences, all are indented.
+    """
+    if any(map(COMMAND.match, lines)):
+        lines = [f" {line}" for line in lines]
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([fence + language, *lines, fence])
