@@ -6,6 +6,9 @@ Makes one change of all samples that have a defect, reviews it without a model, 
 proofs say. Then it applies every verified patch that holds beside the others, and reviews the
 result: no mended finding may be there, no file may be unreadable that was not, and nothing may be
 new. That review knows nothing of the proofs.
+
+Seen on two quiet cores: 879 findings, 272 with a proposal, all verified, of 105 rules; 268 applied
+together, of which none was left, with nothing new and no file unreadable; .12 s for each.
 """
 
 import argparse

@@ -442,7 +442,14 @@ ANALYZERS: Mapping[str, Entry] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
 
 OTHERS: Mapping[str, str] = {
     tool.name: tool.description
-    for tool in (ChangeSummary.spec, ProposePlan.spec, HttpGet.spec, RunSnippet.spec, *NAVIGATION)
+    for tool in (
+        ChangeSummary.spec,
+        ProposePlan.spec,
+        HttpGet.spec,
+        RunSnippet.spec,
+        ProveFixes.spec,
+        *NAVIGATION,
+    )
 }
 
 TOOLS: Mapping[str, str] = {
