@@ -96,6 +96,7 @@ def test_settings_reach_the_engine_in_its_units(catalog):
         "read_file": 300,
         "search": 200,
         "run_snippet": 40,
+        "prove_fixes": 2000,
     }
     assert catalog.tool_policy.per_tool("per_minute") == {
         "*": 100,
