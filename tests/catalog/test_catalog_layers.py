@@ -51,6 +51,7 @@ def test_maps_merge_and_lists_are_replaced(with_files):
         "read_file": 7,
         "search": 200,
         "run_snippet": 40,
+        "prove_fixes": 2000,
     }
     assert catalog.tool_policy.per_tool("per_minute")["read_file"] == 200
 

@@ -103,6 +103,7 @@ def test_settings_reach_the_engine_in_its_units(catalog):
         "read_file": 200,
         "search": 120,
         "run_snippet": 20,
+        "prove_fixes": 2000,
     }
 
 
