@@ -52,15 +52,21 @@ def measures(text: str) -> dict[str, float]:
     }
 
 
-def crscore(data: Path) -> tuple[Rubric, list[Item]]:
-    """The CRScore items under a rubric of ten equal weights."""
+LANGUAGES = (("python",), ("java",), ("python", "java"))
+"""The label sets that are measured: each language alone, and both together."""
+
+
+def crscore(data: Path, languages: tuple[str, ...]) -> tuple[Rubric, list[Item]]:
+    """The CRScore items of some languages under a rubric of ten equal weights."""
     items = []
-    path = data / "labels" / "crscore-python.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        scores = row["machine"] | measures(row["review"])
-        human = {"relevance": row["human"]["relevance"]}
-        items.append(Item(row["id"], row["group"], scores, human=human, rater=row["rater"]))
+    for language in languages:
+        path = data / "labels" / f"crscore-{language}.jsonl"
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            scores = row["machine"] | measures(row["review"])
+            human = {"relevance": row["human"]["relevance"]}
+            name, group = f"{language}/{row['id']}", f"{language}/{row['group']}"
+            items.append(Item(name, group, scores, human=human, rater=row["rater"]))
     names = items[0].scores
     lines = tuple(Criterion(n, "measured", n) for n in names)
     return Rubric("crscore", 1, "Ten criteria, equal weights.", 0.5, lines), items
@@ -81,7 +87,12 @@ def some(s: Sample, rows: np.ndarray) -> Sample:
 
 
 def gain(data: Path, _: int) -> None:
-    s = sample_of(*crscore(data))
+    for languages in LANGUAGES:
+        _gain(data, languages)
+
+
+def _gain(data: Path, languages: tuple[str, ...]) -> None:
+    s = sample_of(*crscore(data, languages))
     plan = plan_fit(s, OBJECTIVE)
     rng = np.random.default_rng(1)
     tuned = cross_validation.cross_validate(s, plan, rng)
@@ -90,7 +101,7 @@ def gain(data: Path, _: int) -> None:
     c = compare_decisions(OBJECTIVE, old, tuned.accept, s.accept, s.weight, s.group)
     t = OBJECTIVE.score(only.accept, s.accept, s.weight).mean()
     print(
-        f"CRScore, {s.items:.0f} labels, held out by diff: kappa {c.after.format(3)}; "
+        f"CRScore {'+'.join(languages)}, {s.items:.0f} labels, held out by diff: kappa {c.after.format(3)}; "
         f"tuned threshold on equal weights {t:.3f}; threshold .5 {c.before.value:.3f}"
     )
     error = calibration.expected_calibration_error(
@@ -100,7 +111,12 @@ def gain(data: Path, _: int) -> None:
 
 
 def curve(data: Path, _: int) -> None:
-    s = sample_of(*crscore(data))
+    for languages in LANGUAGES:
+        _curve(data, languages)
+
+
+def _curve(data: Path, languages: tuple[str, ...]) -> None:
+    s = sample_of(*crscore(data, languages))
     draws = 200
     found: dict[str, list[float]] = {}
     for seed in range(draws):
@@ -118,8 +134,8 @@ def curve(data: Path, _: int) -> None:
             for name, r in (("tuned", rules), ("threshold", simple)):
                 value = OBJECTIVE.score(r.decide(test)[0], test.accept, test.weight)
                 found.setdefault(f"{name} {n}", []).append(float(value))
-            t = rubric_decisions.compute_totals(train.x, rules.weights, train.blocked)[0]
-            held_out = rubric_decisions.compute_totals(test.x, rules.weights, test.blocked)[0]
+            t = train.totals(rules.weights)[0]
+            held_out = test.totals(rules.weights)[0]
             p = fit_calibration(t, train.accept, train.weight, plan.use_isotonic).predict(held_out)
             best = fit_calibration(held_out, test.accept, test.weight, use_isotonic=False)
             chance = rng.random(p.size) < p
@@ -133,7 +149,9 @@ def curve(data: Path, _: int) -> None:
                 )
                 found.setdefault(f"{name} width {n}", []).append(width)
                 found.setdefault(f"{name} mass {n}", []).append(equal_mass(said, was))
-    print(f"CRScore learning curve, {draws} draws, the other half of the diffs held out")
+    print(
+        f"CRScore {'+'.join(languages)} learning curve, {draws} draws, the other half of the diffs held out"
+    )
     for n in (30, 120, 250):
         k, t = np.array(found[f"tuned {n}"]), np.array(found[f"threshold {n}"])
         print(
@@ -216,13 +234,8 @@ def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[flo
     c = compare_decisions(
         OBJECTIVE, decide_rows(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group
     )
-    cal = fit_calibration(
-        rubric_decisions.compute_totals(s.x, full.weights, s.blocked)[0],
-        s.accept,
-        s.weight,
-        plan.use_isotonic,
-    )
-    p = cal.predict(rubric_decisions.compute_totals(big.x, full.weights, big.blocked)[0])
+    cal = fit_calibration(s.totals(full.weights)[0], s.accept, s.weight, plan.use_isotonic)
+    p = cal.predict(big.totals(full.weights)[0])
     return [
         c.before.low <= base <= c.before.high,
         c.after.low <= truth <= c.after.high,
@@ -233,7 +246,7 @@ def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[flo
 
 
 def permuted(data: Path, times: int) -> None:
-    s = sample_of(*crscore(data))
+    s = sample_of(*crscore(data, ("python",)))
     claims = {120: 0, 250: 0, 882: 0}
     for seed in range(times):
         rng = np.random.default_rng(seed)

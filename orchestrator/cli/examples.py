@@ -39,10 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),
     "diffcourt catalog": ("", "--rules"),
-    "diffcourt label": (
-        "items.jsonl --rater dana",
-        "--runs --rubric pr-review --rater dana --next 10",
-    ),
+    "diffcourt label": ("items.jsonl --rater dana", "--runs --rater dana --next 20"),
     "diffcourt rubric": ("check rubrics/pr-review.yaml", "show pr-review"),
     "diffcourt rubric check": ("my-rubric.yaml", "rubrics/pr-review.yaml my-rubric.yaml"),
     "diffcourt rubric show": ("pr-review", "my-rubric.yaml"),

@@ -3,7 +3,7 @@
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning import agreement, rubric_decisions
+from orchestrator.tuning import agreement
 from orchestrator.tuning.confidence_intervals import Interval, jackknife_interval
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.rule_fitting import FittedRules, Sample
@@ -76,7 +76,7 @@ def analyze_criteria(
 
 
 def _total_auc(sample: Sample, w: Floats) -> float | None:
-    t = rubric_decisions.compute_totals(sample.x, w[None, :], sample.blocked)[0]
+    t = sample.totals(w[None, :])[0]
     return agreement.roc_auc(t, sample.accept, sample.weight)
 
 

@@ -10,7 +10,6 @@ from orchestrator.tuning.confidence_intervals import (
     format_statistic,
 )
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
-from orchestrator.tuning.rubric_decisions import compute_totals
 from orchestrator.tuning.rule_fitting import (
     FitPlan,
     FittedRules,
@@ -58,7 +57,7 @@ def cross_validate(
 
 def _predict_held_out(sample: Sample, plan: FitPlan, rules: FittedRules, held_out: Bools) -> Floats:
     """(n,) probabilities of each fold's items, calibrated on that fold's training part."""
-    t = compute_totals(sample.x, rules.weights[: held_out.shape[0]], sample.blocked)
+    t = sample.totals(rules.weights[: held_out.shape[0]])
     out = np.zeros(sample.y.size)
     for total, test in zip(t, held_out, strict=True):
         train = ~test
@@ -167,7 +166,7 @@ def find_generalization_failures(
         held_out_accept: (splits, n) held-out decisions of the new rule.
     """
     s = data.sample
-    before: Bools = compute_totals(s.x, s.w0[None, :], s.blocked)[0] >= threshold
+    before: Bools = s.totals(s.w0[None, :])[0] >= threshold
     out = []
     for k, name in enumerate(data.raters if len(data.raters) > 1 else ()):
         own = data.rater == k

@@ -77,7 +77,7 @@ def evaluate_rubric(
 ) -> Evaluation:
     """Evaluate a rubric."""
     s = data.sample
-    t = rubric_decisions.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
+    t = s.totals(s.w0[None, :])[0]
     accept: Bools = t >= rubric.threshold
     y, w = s.accept, s.weight
     both = np.stack([y, accept]).astype(float)
@@ -155,7 +155,7 @@ def _weighted_kappa(data: TrainingData) -> Interval | None:
 def _score_trivial_policies(data: TrainingData, rubric: Rubric) -> dict[str, float]:
     """Kappa of accepting all and rejecting all (0 by definition) and of equal weights."""
     s = data.sample
-    t = rubric_decisions.compute_totals(s.x, np.sign(s.w0)[None, :], s.blocked)[0]
+    t = s.totals(np.sign(s.w0)[None, :])[0]
     equal = rubric_decisions.Objective().score(t >= rubric.threshold, s.accept, s.weight)
     return {"accept all": 0.0, "reject all": 0.0, "equal weights": float(equal)}
 

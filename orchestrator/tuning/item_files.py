@@ -69,6 +69,15 @@ def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -
     return items
 
 
+def unique_items(items: Iterable[Item]) -> list[Item]:
+    """Each item once: its first row, without repeated scorings."""
+    first: dict[str, Item] = {}
+    for item in items:
+        if not item.repeat:
+            first.setdefault(item.id, item)
+    return list(first.values())
+
+
 def item_from_verdict(doc: dict[str, Any]) -> Item:
     """A run's verdict document as an item, grouped by the head that was reviewed.
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning import agreement, rubric_decisions
+from orchestrator.tuning import agreement
 from orchestrator.tuning.confidence_intervals import Interval, format_statistic, jackknife_interval
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
@@ -136,7 +136,7 @@ def _find_low_agreement(inter_rater: InterRaterAgreement) -> list[str]:
 def _find_opposed_raters(data: TrainingData) -> list[str]:
     """Raters whose labels the total ranks in opposite directions, even if they share no item."""
     s = data.sample
-    t = rubric_decisions.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
+    t = s.totals(s.w0[None, :])[0]
     above: list[tuple[str, Interval]] = []
     below: list[tuple[str, Interval]] = []
     for k, name in enumerate(data.raters):
@@ -181,12 +181,22 @@ def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> l
             f"{s.items:g} items, {s.minority_items:g} in the minority class: with fewer than "
             f"{MIN_ITEMS} or {MIN_MINORITY} only the threshold is fitted, and the weights are kept"
         )
+    if data.not_drawn:
+        notes.append(
+            f"{data.not_drawn} of the {len(data.items)} labeled items are not recorded as drawn at "
+            "random (diffcourt label --next), and other items have no label: if these were chosen "
+            "for what they are, the figures do not hold for the others"
+        )
     missing = np.isnan(s.x).mean(axis=0)
-    notes += [
-        f"{name!r} has no score on {share:.0%} of the labeled items"
-        for name, share in zip(data.free_nodes, missing, strict=True)
-        if share > 0.2
-    ]
+    for name, share, held in zip(data.free_nodes, missing, s.held, strict=True):
+        if held:
+            what = "no score" if share == 1.0 else "the same score"
+            notes.append(
+                f"{name!r} has {what} on all labeled items, so nothing is learned about it: its "
+                "weight follows its group"
+            )
+        elif share > 0.2:
+            notes.append(f"{name!r} has no score on {share:.0%} of the labeled items")
     # In simulations the standard error of a gain in kappa is about .6 over the root of n.
     least = format_statistic(1.96 * 0.6 / np.sqrt(s.items))
     notes.append(

@@ -19,7 +19,7 @@ LABEL_WORDS: dict[str, int] = {
 }  # fmt: skip
 VERDICT_RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
 """Verdicts as ordered categories, the most severe lowest."""
-LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at"}
+LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at", "drawn"}
 _MAX_LEVELS = 12
 
 
@@ -30,6 +30,7 @@ class Label(Struct, frozen=True):
         label: ``accept``/``reject``, ``merge``/``needs_changes``/``block``, or a number.
         criteria: labels per criterion, if the person gave any.
         at: time, ISO 8601, empty when unknown.
+        drawn: ``random`` for an item drawn at random (``diffcourt label --next``), else empty.
         location: file and line, for error messages.
     """
 
@@ -39,12 +40,13 @@ class Label(Struct, frozen=True):
     criteria: dict[str, Value] = field(default_factory=dict)
     note: str = ""
     at: str = ""
+    drawn: str = ""
     location: str = ""
 
     def to_row(self) -> dict[str, Any]:
         """The label as a row of its file, without empty values."""
         row: dict[str, Any] = {"item": self.item, "rater": self.rater, "label": self.label}
-        more = {"criteria": self.criteria, "note": self.note, "at": self.at}
+        more = {"criteria": self.criteria, "note": self.note, "at": self.at, "drawn": self.drawn}
         return row | {key: value for key, value in more.items() if value}
 
 
@@ -81,8 +83,15 @@ def _label(line: str, location: str) -> Label:
         criteria={str(k): parse_label(v, location) for k, v in criteria.items()},
         note=str(row.get("note", "")),
         at=str(row.get("at", "")),
+        drawn=_drawn(row.get("drawn", ""), location),
         location=location,
     )
+
+
+def _drawn(raw: Any, location: str) -> str:
+    if raw not in ("", "random"):
+        raise InputError(f"{location}: 'drawn' is {raw!r}; allowed: random, or no such key")
+    return str(raw)
 
 
 def parse_label(raw: Any, location: str) -> Value:

@@ -6,8 +6,9 @@ z·theta)``; with two categories this is logistic regression. ``theta`` multipli
 weights:
 
 * ``theta >= 0``: a weight never changes its sign, so a penalty remains a penalty;
-* the ridge penalty is ``lam/2 · sum((theta - mean(theta))**2)``: at ``lam = inf`` all weights keep
-  their proportions, and only the scale and the cut points are fitted.
+* the ridge penalty is ``lam/2 · sum((theta - mean(theta))**2)``, in a tree that of each criterion
+  from its group and of each group from the whole: at ``lam = inf`` all weights keep their
+  proportions, and only the scale and the cut points are fitted.
 
 The likelihood of cumulative logits (McCullagh 1980) is that of a logistic regression with two rows
 per item (one for the cut above its category, one for the cut below) plus a term of the gaps between
@@ -25,7 +26,19 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-PENALTIES: tuple[float, ...] = (float("inf"), 1.0, 0.3, 0.1, 0.03, 0.01)
+PENALTIES: tuple[float, ...] = (
+    float("inf"),
+    1.0,
+    0.3,
+    0.1,
+    0.03,
+    0.01,
+    0.003,
+    0.001,
+    3e-4,
+    1e-4,
+    1e-5,
+)
 """Penalties from "proportions fixed" to "nearly unpenalized", for standardized rows."""
 
 _RIDGE = 1e-8  # keeps a separable sample's solution finite
@@ -41,6 +54,7 @@ class Design(Struct, frozen=True):
         item: (m,), the item of a row.
         pairs: (m, q(q+1)/2), products of the columns: Hessians become one matrix product.
         middle: (n, k-1) indicator of the upper cut of items in an inner category.
+        pull: (p, p) matrix of the ridge penalty.
         cuts, width: k-1 and p.
     """
 
@@ -49,18 +63,21 @@ class Design(Struct, frozen=True):
     item: Ints
     pairs: Floats
     middle: Floats
+    pull: Floats
     cuts: int
     width: int
 
 
-def build_design(z: Floats, y: Ints, levels: int) -> Design:
+def build_design(z: Floats, y: Ints, levels: int, pull: Floats | None = None) -> Design:
     """Build the logistic rows of a sample.
 
     Args:
         z: (n, p) criteria times present weights.
         y: (n,) categories 0..levels-1.
+        pull: (p, p) matrix of the ridge penalty; None: distance from the mean.
     """
     n, p = z.shape
+    pull = np.eye(p) - 1.0 / p if pull is None else pull
     k = levels - 1
     below, above = np.flatnonzero(y < k), np.flatnonzero(y > 0)
     cut = np.concatenate([y[below], y[above] - 1])
@@ -71,7 +88,7 @@ def build_design(z: Floats, y: Ints, levels: int) -> Design:
     middle = np.zeros((n, k))
     inner = np.flatnonzero((y > 0) & (y < k))
     middle[inner, y[inner]] = 1.0
-    return Design(rows, sign, item, rows[:, upper] * rows[:, lower], middle, k, p)
+    return Design(rows, sign, item, rows[:, upper] * rows[:, lower], middle, pull, k, p)
 
 
 def initial_parameters(d: Design, weights: Floats) -> Floats:
@@ -137,9 +154,8 @@ def _newton(d: Design, share: Floats, lam: Floats, b: Floats) -> Floats:
     if d.cuts > 1:
         _add_gap_terms(d, share, b, grad, hess)
     theta = b[:, d.cuts :]
-    grad[:, d.cuts :] += lam[:, None] * (theta - theta.mean(axis=1, keepdims=True))
-    pull = np.eye(d.width) - 1.0 / d.width
-    hess[:, d.cuts :, d.cuts :] += lam[:, None, None] * pull
+    grad[:, d.cuts :] += lam[:, None] * (theta @ d.pull)
+    hess[:, d.cuts :, d.cuts :] += lam[:, None, None] * d.pull
     grad = grad + _RIDGE * b
     hess[:, np.arange(q), np.arange(q)] += _RIDGE
     held = (b <= 0.0) & (grad > 0.0)
@@ -193,7 +209,9 @@ def tie_weights(d: Design) -> Design:
         [d.rows[:, : d.cuts], d.rows[:, d.cuts :].sum(axis=1, keepdims=True)], axis=1
     )
     upper, lower = np.triu_indices(d.cuts + 1)
-    return Design(rows, d.sign, d.item, rows[:, upper] * rows[:, lower], d.middle, d.cuts, 1)
+    return Design(
+        rows, d.sign, d.item, rows[:, upper] * rows[:, lower], d.middle, np.zeros((1, 1)), d.cuts, 1
+    )
 
 
 def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: float = 1e-7) -> Floats:

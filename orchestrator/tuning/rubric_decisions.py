@@ -13,6 +13,7 @@ from orchestrator.engine.rubric_scoring import Given, blocked_by, total
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.weight_tree import WeightTree, score_groups
 
 BLOCKED = -1.0
 """The total of an item that fails a blocker: below every threshold."""
@@ -60,21 +61,18 @@ class Objective(Struct, frozen=True):
         return self.score_counts(tp, fp, fn, tn)
 
 
-def compute_totals(x: Floats, w: Floats, blocked: Bools) -> Floats:
+def compute_totals(tree: WeightTree, x: Floats, w: Floats, blocked: Bools) -> Floats:
     """Totals as :func:`orchestrator.engine.rubric_scoring.total`, for many weightings at once.
 
     Args:
         x: (n, p), NaN where a criterion does not count for an item.
-        w: (r, p), negative for penalties.
+        w: (r, p) effective weights, negative for penalties.
         blocked: (n,) items that fail a blocker.
 
     Returns:
         (r, n) in 0..1, ``BLOCKED`` for blocked items, 0 where nothing positive counts.
     """
-    present = ~np.isnan(x)
-    top = w @ np.where(present, x, 0.0).T
-    bottom = np.maximum(w, 0.0) @ present.T.astype(float)
-    out = np.clip(top / np.where(bottom > 0.0, bottom, np.inf), 0.0, 1.0)
+    out = score_groups(tree, x, w)[-1][0]
     out[:, blocked] = BLOCKED
     return out
 

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from orchestrator.tuning import calibration, ordinal_regression, rubric_decisions
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.weight_tree import WeightTree, flat_tree, impute, shrinkage, sum_groups
 
 MIN_ITEMS, MIN_MINORITY = 60, 20
 """Items, and items in the minority class, below which only the threshold is fitted."""
@@ -26,13 +27,14 @@ class Sample(Struct, frozen=True):
     """Labeled items as arrays; one row is one person's label of one item.
 
     Attributes:
-        x: (n, p) scores of the free criteria, NaN where one does not count.
-        w0: (p,) their present weights, none of them 0.
+        x: (n, p) scores of the free nodes, NaN where one does not count.
+        w0: (p,) their present effective weights, none of them 0.
         y: (n,) ordered categories 0..levels-1; those from ``cut`` up are accepted.
         group: (n,) group indices; resampling keeps a group together.
         weight: (n,) row weights; an item's rows sum to 1.
         blocked: (n,) whether the item fails a blocker, whatever its total.
         item: (n,) item indices.
+        nodes: the groups above the free nodes; None without any.
     """
 
     x: Floats
@@ -44,6 +46,25 @@ class Sample(Struct, frozen=True):
     weight: Floats
     blocked: Bools
     item: Ints
+    nodes: WeightTree | None = None
+
+    @property
+    def tree(self) -> WeightTree:
+        """The groups above the free nodes, at least the root."""
+        return flat_tree(self.w0) if self.nodes is None else self.nodes
+
+    @property
+    def held(self) -> Bools:
+        """(p,) whether a node has the same score, or none, in every item, so nothing is learned."""
+        present = ~np.isnan(self.x)
+        low = np.where(present, self.x, np.inf).min(axis=0)
+        high = np.where(present, self.x, -np.inf).max(axis=0)
+        out: Bools = high - low < 1e-12
+        return out
+
+    def totals(self, w: Floats) -> Floats:
+        """(r, n) totals of the rows under (r, p) effective weights."""
+        return rubric_decisions.compute_totals(self.tree, self.x, w, self.blocked)
 
     @property
     def accept(self) -> Bools:
@@ -62,17 +83,12 @@ class Sample(Struct, frozen=True):
         return min(accepted, self.items - accepted)
 
     def standardized_rows(self) -> Floats:
-        """(n, p) criteria times present weights, imputed, scaled to unit spread of the total.
+        """(n, p) nodes times present weights, imputed, scaled to unit spread of the total.
 
-        A missing score is imputed with the mean of the item's other scores, which is what leaving
-        the criterion out amounts to (0 for a penalty).
+        Nodes that never vary are 0: the penalty then gives them their siblings' mean change.
         """
-        present = ~np.isnan(self.x)
-        base = np.where(present, self.x, 0.0)
-        bottom = present @ np.maximum(self.w0, 0.0)
-        mean = (base @ self.w0) / np.where(bottom > 0.0, bottom, 1.0)
-        imputed = np.where(present, self.x, np.where(self.w0 > 0.0, mean[:, None], 0.0))
-        z = imputed * self.w0
+        z = impute(self.tree, self.x, self.w0) * self.w0
+        z[:, self.held] = 0.0
         spread = z.sum(axis=1).std()
         return z / spread if spread > 1e-9 else z
 
@@ -108,7 +124,7 @@ class FittedRules(Struct, frozen=True):
     """Fitted decision rules, one per replicate.
 
     Attributes:
-        weights: (r, p), with the present signs and the present sum of absolute values.
+        weights: (r, p) effective, with the present signs and the present sum of absolute values.
     """
 
     weights: Floats
@@ -117,7 +133,7 @@ class FittedRules(Struct, frozen=True):
 
     def decide(self, sample: Sample) -> Bools:
         """(r, n) decisions on a sample's rows."""
-        t = rubric_decisions.compute_totals(sample.x, self.weights, sample.blocked)
+        t = sample.totals(self.weights)
         return t >= self.thresholds[:, None]
 
 
@@ -141,7 +157,9 @@ def fit_rules(
     Args:
         weights: (r, n), zero for rows that are left out.
     """
-    d = ordinal_regression.build_design(sample.standardized_rows(), sample.y, sample.levels)
+    d = ordinal_regression.build_design(
+        sample.standardized_rows(), sample.y, sample.levels, shrinkage(sample.tree, sample.w0.size)
+    )
     chunks = [weights[i : i + _CHUNK] for i in range(0, weights.shape[0], _CHUNK)]
     # Every chunk has its own random stream, so the result does not depend on the order of threads.
     streams = rng.spawn(len(chunks))
@@ -171,10 +189,10 @@ def _fit_chunk(
     w = np.where(size > 1e-9, w / np.maximum(size, 1e-300), sample.w0 / np.abs(sample.w0).sum())
     w = w * np.abs(sample.w0).sum()
     # A rule without a positive weight has no total; the present weights take its place.
-    degenerate = (w > 0.0).sum(axis=1) == 0
+    degenerate = sum_groups(sample.tree, w)[-1] <= 0.0
     w[degenerate] = sample.w0
     penalty[degenerate] = np.inf
-    t = rubric_decisions.compute_totals(sample.x, w, sample.blocked)
+    t = sample.totals(w)
     y = sample.accept
     unblocked = weights * ~sample.blocked
     platt = None if plan.use_isotonic else calibration.fit_platt(t, y, unblocked)

@@ -3,13 +3,14 @@
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.engine.rubric_scoring import blocked_by, node_scores
+from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import Item
+from orchestrator.tuning.item_files import Item, unique_items
 from orchestrator.tuning.labels import Label, Scale
 from orchestrator.tuning.ordinal_regression import Floats, Ints
 from orchestrator.tuning.rule_fitting import Sample
+from orchestrator.tuning.weight_tree import build_tree, find_free_nodes
 
 MIN_LABELS = 30
 """Labeled items below which not even a threshold is fitted."""
@@ -23,10 +24,12 @@ class TrainingData(Struct, frozen=True):
     """A sample with the names that its arrays lack.
 
     Attributes:
-        free_nodes: ids of the nodes whose weights are tuned: the root's children.
+        free_nodes: ids of the nodes whose weights are tuned, see
+            :func:`orchestrator.tuning.weight_tree.find_free_nodes`.
         items: labeled items, in the order of their files.
         raters: names; ``rater`` (n,) holds indices into it.
         ratings: (raters, items) categories on the full scale, NaN for a missing rating.
+        not_drawn: labeled items that were not drawn at random; 0 when every item is labeled.
     """
 
     sample: Sample
@@ -36,34 +39,7 @@ class TrainingData(Struct, frozen=True):
     rater: Ints
     ratings: Floats
     scale: Scale
-
-
-def find_free_nodes(rubric: Rubric) -> tuple[str, ...]:
-    """Ids of the nodes whose weights are tuned.
-
-    These are the root's children (the only group's, when the root has a single child) with a
-    nonzero weight: the total is linear in exactly those. Weights below them keep their proportions.
-    """
-    parent: str | None = None
-    while True:
-        groups = [g.id for g in rubric.groups if g.parent == parent]
-        criteria = [c.id for c in rubric.criteria if c.parent == parent]
-        if criteria or len(groups) != 1:
-            break
-        parent = groups[0]
-    weight = _weights(rubric)
-    return tuple(n for n in (*criteria, *groups) if weight[n] != 0.0)
-
-
-def _weights(rubric: Rubric) -> dict[str, float]:
-    groups = {g.id: g.weight for g in rubric.groups}
-    return groups | {c.id: c.weight for c in rubric.criteria}
-
-
-def node_weights(rubric: Rubric, nodes: tuple[str, ...]) -> Floats:
-    """(p,) weights of nodes, in their order."""
-    weight = _weights(rubric)
-    return np.array([weight[n] for n in nodes], dtype=np.float64)
+    not_drawn: int = 0
 
 
 def require_scores(rubric: Rubric, items: list[Item]) -> None:
@@ -98,7 +74,7 @@ def build_training_data(
     Raises:
         InputError: no labels, a label of an unknown item, a missing score, no positive weight.
     """
-    first = {item.id: item for item in items if not item.repeat}
+    first = {item.id: item for item in unique_items(items)}
     for label in labels:
         if label.item not in first:
             raise InputError(
@@ -110,7 +86,7 @@ def build_training_data(
     used = [item for item in first.values() if item.id in rated]
     require_scores(rubric, used)
     free = find_free_nodes(rubric)
-    w0 = node_weights(rubric, free)
+    tree, w0 = build_tree(rubric, free)
     if not (w0 > 0.0).any():
         raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
     raters = tuple(sorted({x.rater for x in labels}))
@@ -121,7 +97,7 @@ def build_training_data(
     ratings = np.full((len(raters), len(used)), np.nan)
     ratings[rater, item] = level
     x = score_matrix(rubric, used, free)
-    _require_usable_scores(used, x, w0)
+    _require_usable_scores(rubric, used)
     names = {g: i for i, g in enumerate(dict.fromkeys(i.group for i in used))}
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
@@ -137,6 +113,7 @@ def build_training_data(
         weight=weight,
         blocked=blocked[item],
         item=item,
+        nodes=tree,
     )
     return TrainingData(
         sample=sample,
@@ -146,15 +123,17 @@ def build_training_data(
         rater=rater,
         ratings=ratings,
         scale=scale,
+        not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
     )
 
 
-def _require_usable_scores(used: list[Item], x: Floats, w0: Floats) -> None:
+def _require_usable_scores(rubric: Rubric, used: list[Item]) -> None:
     """Require at least one score that counts towards the total in every item."""
-    empty = np.flatnonzero(~(~np.isnan(x) & (w0 > 0.0)).any(axis=1))
-    if empty.size:
-        item = used[int(empty[0])]
-        raise InputError(f'{item.location}: {item.id!r} has no usable score: all are null or "na"')
+    for item in used:
+        if total(rubric, item.scores) is None:
+            raise InputError(
+                f'{item.location}: {item.id!r} has no usable score: all are null or "na"'
+            )
 
 
 def merge_rare_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, int, int]:
@@ -188,7 +167,7 @@ def require_trainable(data: TrainingData, rubric: Rubric) -> None:
     """Require labels and scores that a rule can be fitted to.
 
     Raises:
-        InputError: a single class, too few labels or groups, a constant criterion, no free weight.
+        InputError: a single class, too few labels or groups, constant scores, no free weight.
     """
     s = data.sample
     n = len(data.items)
@@ -214,11 +193,5 @@ def require_trainable(data: TrainingData, rubric: Rubric) -> None:
             f"too few groups: the labeled items come from {groups}; label items of at least "
             f"{MIN_GROUPS}"
         )
-    for j, name in enumerate(data.free_nodes):
-        values = s.x[:, j][~np.isnan(s.x[:, j])]
-        if values.size == 0 or float(np.ptp(values)) < 1e-12:
-            what = f"the same score ({values[0]:g})" if values.size else "no score"
-            raise InputError(
-                f"the criterion {name!r} has {what} in all {n} labeled items; "
-                "remove it or set its weight to 0"
-            )
+    if s.held.all():
+        raise InputError(f"no criterion's score varies over the {n} labeled items")

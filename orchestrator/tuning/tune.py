@@ -27,9 +27,10 @@ from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_cr
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.rubric_decisions import Flip, Objective, compute_totals, find_flips
+from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
 from orchestrator.tuning.rule_fitting import FitPlan, FittedRules, Sample, fit_rules, plan_fit
 from orchestrator.tuning.training_data import TrainingData, require_trainable
+from orchestrator.tuning.weight_tree import apply_weights
 
 SEED = 20260101
 HISTOGRAM_BINS = 20
@@ -130,7 +131,7 @@ def _fit_and_validate(
     trivial_policies = _score_trivial_policies(sample, plan, rng)
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
     tuned = _apply_rule(rubric, data, rules)
-    totals = compute_totals(sample.x, rules.weights, sample.blocked)[0]
+    totals = sample.totals(rules.weights)[0]
     curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
     reasons = _find_objections(sample, objective, comparison, trivial_policies)
     if not reasons:
@@ -164,7 +165,7 @@ def _fit_and_validate(
 
 
 def _compute_histogram(name: str, sample: Sample, w: Floats, threshold: float) -> TotalHistogram:
-    t = np.clip(compute_totals(sample.x, w[None, :], sample.blocked)[0], 0.0, 1.0)
+    t = np.clip(sample.totals(w[None, :])[0], 0.0, 1.0)
     at = np.minimum((t * HISTOGRAM_BINS).astype(np.int64), HISTOGRAM_BINS - 1)
     accepted, rejected = (
         np.bincount(at[side], weights=sample.weight[side], minlength=HISTOGRAM_BINS)
@@ -185,7 +186,7 @@ def _confusion(sample: Sample, accept: Bools) -> ConfusionMatrix:
 
 def decide_rows(sample: Sample, w: Floats, threshold: float) -> Bools:
     """(n,) decisions of one rule on a sample's rows."""
-    out: Bools = compute_totals(sample.x, w[None, :], sample.blocked)[0] >= threshold
+    out: Bools = sample.totals(w[None, :])[0] >= threshold
     return out
 
 
@@ -276,11 +277,8 @@ def _estimate_labels_needed(sample: Sample, comparison: PairedComparison) -> int
 
 def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules) -> Rubric:
     """The rubric with the fitted weights and threshold."""
-    weights = {
-        node: float(f"{w:.6g}")
-        for node, w in zip(data.free_nodes, rules.weights[0], strict=True)
-        if not math.isinf(rules.penalties[0])
-    }
+    fitted = not math.isinf(rules.penalties[0])
+    weights = apply_weights(rubric, data.free_nodes, rules.weights[0]) if fitted else {}
     threshold = round(min(max(float(rules.thresholds[0]), 0.0), 1.0), 6)
     return replace(
         rubric,

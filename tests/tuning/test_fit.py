@@ -2,16 +2,18 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from orchestrator.engine.rubric_scoring import total
-from orchestrator.engine.types import Criterion, Rubric
+from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.tuning import ordinal_regression, rubric_decisions
 from orchestrator.tuning.calibration import fit_isotonic
 from orchestrator.tuning.rule_fitting import Sample, assign_group_folds, fit_rules, plan_fit
 from orchestrator.tuning.training_data import merge_rare_levels
+from orchestrator.tuning.weight_tree import apply_weights, build_tree, find_free_nodes, shrinkage
 
 
 def ordinal(levels: int, seed: int = 0, n: int = 200, p: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -114,20 +116,84 @@ def _first(s: Sample, n: int) -> Sample:
     )
 
 
-def test_totals_of_arrays_are_those_of_the_engine() -> None:
+TREE = Rubric(
+    "r", 1, "d", 0.5,
+    groups=(
+        Group("g", "d", 3.0), Group("h", "d", 2.0), Group("k", "d", 1.5, parent="h"),
+        Group("off", "d", 0.0), Group("penalty", "d", -0.5),
+    ),
+    criteria=tuple(
+        Criterion(f"c{j}", "measured", "d", w, parent=parent)
+        for j, (w, parent) in enumerate(
+            [(2.0, "g"), (1.0, "g"), (-1.0, "g"), (0.5, "h"), (1.0, "k"), (3.0, "k"), (-2.0, "k"),
+             (1.0, None), (0.0, "g"), (1.0, "off"), (1.0, "penalty"), (2.0, "penalty")]
+        )
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rubric", [TREE, replace(TREE, groups=(), criteria=TREE.criteria[7:8])])
+def test_totals_of_arrays_are_those_of_the_engine(rubric: Rubric) -> None:
+    """Also of a rubric whose weights were fitted and written back."""
     rng = np.random.default_rng(7)
-    x = rng.random((40, 4))
-    x[rng.random((40, 4)) < 0.2] = np.nan
-    w = np.array([2.0, 1.0, -1.0, 0.5])
-    rubric = Rubric(
-        "r", 1, "d", 0.5, tuple(Criterion(f"c{j}", "measured", "d", w[j]) for j in range(4))
+    free = find_free_nodes(rubric)
+    assert not {"c8", "c9", "off"} & set(free)
+    tree, w0 = build_tree(rubric, free)
+    items = [
+        {
+            c.id: None if rng.random() < 0.3 else float(rng.random())
+            for c in rubric.criteria
+        }
+        for _ in range(60)
+    ]  # fmt: skip
+    x = np.array([[np.nan if r[n] is None else r[n] for n in free] for r in items], dtype=float)
+    fitted = w0 * rng.random(w0.size) * 2.0
+    fitted[1:3] = 0.0
+    written = apply_weights(rubric, free, fitted)
+    new = replace(
+        rubric,
+        criteria=tuple(replace(c, weight=written.get(c.id, c.weight)) for c in rubric.criteria),
+        groups=tuple(replace(g, weight=written.get(g.id, g.weight)) for g in rubric.groups),
     )
-    blocked = np.zeros(40, dtype=bool)
-    for row, found in zip(
-        x, rubric_decisions.compute_totals(x, w[None, :], blocked)[0], strict=True
-    ):
-        given = {f"c{j}": None if np.isnan(v) else float(v) for j, v in enumerate(row)}
-        assert found == pytest.approx(total(rubric, given) or 0.0)
+    for given, w in ((rubric, w0), (new, fitted)):
+        found = rubric_decisions.compute_totals(tree, x, w[None, :], np.zeros(60, dtype=bool))[0]
+        assert found == pytest.approx([total(given, r) or 0.0 for r in items], abs=1e-5)
+
+
+def test_a_criterion_is_shrunk_to_its_group_and_a_group_to_the_whole() -> None:
+    rubric = replace(TREE, criteria=tuple(c for c in TREE.criteria if c.parent in {"g", "h", "k"}))
+    rubric = replace(rubric, groups=TREE.groups[:3])
+    free = find_free_nodes(rubric)
+    theta = {name: float(v) for name, v in zip(free, np.arange(len(free)) ** 2, strict=True)}
+    inside = {"g": ["c0", "c1", "c2"], "k": ["c4", "c5", "c6"], "h": ["c3", "k"], None: ["g", "h"]}
+    expected = 0.0
+    for group, names in inside.items():
+        values = [theta[n] for n in names]
+        theta[group or ""] = float(np.mean(values))
+        expected += float(np.var(values) * len(values))
+    v = np.array([theta[n] for n in free])
+    pull = shrinkage(build_tree(rubric, free)[0], len(free))
+    assert v @ pull @ v == pytest.approx(expected)
+
+
+def test_a_group_of_too_many_criteria_is_tuned_as_a_whole() -> None:
+    lines = [Criterion(f"{g}{j}", "measured", "d", parent=g) for g in "ab" for j in range(30)]
+    rubric = Rubric("r", 1, "d", 0.5, tuple(lines), (Group("a", "d"), Group("b", "d")))
+    assert find_free_nodes(rubric) == ("b", *(f"a{j}" for j in range(30)))
+    flat = replace(rubric, groups=(), criteria=tuple(replace(c, parent=None) for c in lines))
+    assert len(find_free_nodes(flat)) == 60
+
+
+def test_criteria_of_very_unequal_importance_get_very_unequal_weights() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random((600, 10))
+    beta = np.array([0, 0, 0.2, 0.4, 0.6, 1, 1.6, 3, 6, 12])
+    y = (rng.random(600) < 1 / (1 + np.exp(-(x - 0.5) @ beta))).astype(np.int64)
+    s = Sample(x, np.ones(10), y, 2, 1, np.arange(600), np.ones(600), y < 0, np.arange(600))
+    plan = plan_fit(s, rubric_decisions.Objective())
+    found = fit_rules(s, plan, s.weight[None, :], np.random.default_rng(1))
+    assert plan.penalties[-1] < found.penalties[0] < 0.01
+    assert found.weights[0] / found.weights[0].sum() == pytest.approx(beta / beta.sum(), abs=0.08)
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:

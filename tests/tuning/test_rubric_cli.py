@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -17,10 +18,12 @@ from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.label import LabelingSession
 from orchestrator.cli.commands.rubric import command
+from orchestrator.cli.commands.rubric.shared_inputs import find_rubric
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.tuning.item_files import read_items
 from orchestrator.tuning.labels import read_labels
+from orchestrator.tuning.rubric_decisions import find_flips
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
 from tests.tuning.labelsets import rows, rubric_of
 
@@ -150,7 +153,7 @@ def test_a_gain_that_does_not_carry_over_to_later_items(
 Spoil = Callable[[list[dict[str, Any]]], object]
 BAD: list[tuple[str, Spoil, str]] = [
     ("one class", lambda r: [x.update(label="accept") for x in r], "all 80 labels are 'accept'"),
-    ("constant", lambda r: [x["scores"].update(b=0.5) for x in r], "'b' has the same score"),
+    ("constant", lambda r: [x.update(scores=r[0]["scores"]) for x in r], "no criterion's score"),
     ("missing", lambda r: r[7]["scores"].pop("c"), "has no score for 'c'"),
     ("duplicate", lambda r: r.append(dict(r[3])), "duplicate id 'i3' by rater 'ana'"),
     ("nan", lambda r: r[5]["scores"].update(a=float("nan")), "not a number"),
@@ -175,6 +178,49 @@ def test_bad_input_is_one_clear_line_and_no_rubric(
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
     assert [p.name for p in tmp_path.glob("*.yaml")] == ["house.yaml"]
+
+
+def test_a_criterion_that_never_varies_is_held_and_named(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = rows(300)
+    for r in items:
+        r["scores"] |= {"c": 1.0, "d": None}
+    run("tune", house, save(items), "--refits", 30)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "'c' has the same score on all labeled items, so nothing is learned" in out
+    assert "'d' has no score on all labeled items, so nothing is learned" in out
+    weights = [c.weight for c in read_rubric(tmp_path / "house-v2.yaml").criteria]
+    assert weights[2] == pytest.approx(np.mean(weights), rel=1e-3)
+    assert weights[3] == pytest.approx(np.mean(weights), rel=1e-3)
+
+
+def test_labels_that_follow_one_leaf_of_the_shipped_rubric_find_it(
+    save: Save, tmp_path: Path
+) -> None:
+    rubric = read_rubric(find_rubric("pr-review"))
+    rng = np.random.default_rng(1)
+    items = []
+    for i in range(300):
+        scores = {
+            c.id: float(rng.beta(6, 1.2) if c.kind == "measured" else rng.choice([0, 0.5, 1]))
+            for c in rubric.criteria
+        } | {"required-checks-run": 1.0}
+        accept = rng.random() < 1 / (1 + np.exp(-9 * (scores["actionability"] - 0.5)))
+        said = {"rater": "ana", "label": "accept" if accept else "reject"}
+        items.append({"id": f"i{i}", "group": f"g{i // 2}", "scores": scores, **said})
+    path, out, doc = save(items), tmp_path / "pr-review-v2.yaml", tmp_path / "o.json"
+    assert run("tune", "pr-review", path, "--refits", 30, "--out", out, "--json", doc) == 0
+    found = json.loads(doc.read_text())
+    assert found["comparison"]["before"]["value"] < 0.25
+    assert found["comparison"]["after"]["low"] > 0.5
+    share = {c["name"]: c["share_after"]["value"] for c in found["criteria"]}
+    assert max(share, key=lambda name: share[name]) == "actionability"
+    assert set(share) == {c.id for c in rubric.criteria}
+    new = read_rubric(out)
+    flips = {f.id for f in find_flips(rubric, new, read_items([path]), {})}
+    assert flips == {f["id"] for f in found["flips"]}
+    assert [g.id for g in new.groups] == [g.id for g in rubric.groups]
 
 
 def test_contradicting_labels_from_one_rater(save: Save, house: Path, tmp_path: Path) -> None:
@@ -360,22 +406,48 @@ def test_criteria_are_asked_one_by_one(save: Save, tmp_path: Path, house: Path) 
     assert (found.label, found.criteria) == (4.0, {"a": 5.0, "c": 2.0})
 
 
-def test_next_proposes_items_near_the_line_and_spreads_over_groups(
+def test_next_draws_at_random_and_gives_every_rater_the_same_items(
+    save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, labels = rows(400), tmp_path / "labels.jsonl"
+    path = save(items)
+
+    def drawn(rater: str, count: int) -> list[str]:
+        args = parse(label, path, "--rater", rater, "--next", count, "--list", "--labels", labels)
+        assert label.run(args) == 0
+        return capsys.readouterr().out.split()
+
+    first = drawn("ana", 200)
+    totals = {r["id"]: np.mean(list(r["scores"].values())) for r in items}
+    # Neither near the threshold nor in the order of the file.
+    assert abs(np.mean([abs(totals[n] - 0.5) < 0.1 for n in first]) - 0.5) < 0.1
+    assert abs(np.mean([int(n[1:]) for n in first]) - 200) < 25
+    monkeypatch.setattr("sys.stdin", io.StringIO("a\nr\n"))
+    label.run(parse(label, path, "--rater", "ana", "--next", 2, "--labels", labels))
+    capsys.readouterr()
+    assert [(x.item, x.drawn) for x in read_labels([labels])] == [
+        (first[0], "random"), (first[1], "random")
+    ]  # fmt: skip
+    assert drawn("ana", 198) == first[2:]
+    assert drawn("bo", 200) == first
+    labels.write_text(labels.read_text().replace('"random"', '"chosen"'))
+    with pytest.raises(InputError, match="'drawn' is 'chosen'"):
+        read_labels([labels])
+
+
+def test_labels_that_were_not_drawn_at_random_are_named(
     save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    items = save(rows(60, size=10))
-    args = parse(
-        label, items, "--rater", "ana", "--rubric", house, "--next", "6", "--list",
-        "--labels", tmp_path / "labels.jsonl",
-    )  # fmt: skip
-    assert label.run(args) == 0
-    names = capsys.readouterr().out.split()
-    assert len({int(n[1:]) // 10 for n in names}) == 6
-    scores = {
-        i.id: sum(v for v in i.scores.values() if isinstance(v, float)) / 4
-        for i in read_items([items])
-    }
-    assert all(abs(scores[n] - 0.5) < 0.12 for n in names)
+    items = rows(80)
+    given = [{"item": r["id"], "rater": "ana", "label": r.pop("label")} for r in items]
+    for row in given[1:]:
+        row["drawn"] = "random"
+    said = []
+    for count in (70, 80):
+        labels = save(given[:count], "labels.jsonl")
+        run("tune", house, save(items), "--labels", labels, "--out", tmp_path / f"n{count}.yaml")
+        said.append("are not recorded as drawn" in " ".join(capsys.readouterr().out.split()))
+    assert said == [True, False]
 
 
 def test_the_label_command_needs_something_to_label(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rater", type=name_of("yourself"), required=True, metavar="NAME")
     parser.add_argument("--answers", choices=tuple(ANSWERS), default="accept")
     parser.add_argument(
-        "--rubric", metavar="RUBRIC", help="the rubric, required by the options below"
+        "--rubric", metavar="RUBRIC", help="the rubric whose criteria --criteria asks for"
     )
     parser.add_argument("--criteria", action="store_true", help="also label each criterion")
     parser.add_argument("--show-score", action="store_true", help="show the judge's scores")
@@ -54,18 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--next",
         type=count,
         metavar="N",
-        help="only the N most informative items (active learning)",
+        help="only the next N of a random order of the items, the same for every rater",
     )
     parser.add_argument("--list", action="store_true", help="print the ids of the items and exit")
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask for labels, saving each one immediately."""
-    from orchestrator.tuning.item_files import read_items
+    from orchestrator.tuning.item_files import read_items, unique_items
     from orchestrator.tuning.labels import read_labels
 
-    if (args.next or args.criteria or args.show_score) and not args.rubric:
-        raise InputError("--next, --criteria and --show-score require --rubric RUBRIC")
+    if args.criteria and not args.rubric:
+        raise InputError("--criteria requires --rubric RUBRIC")
     items: list[Item] = _read_runs(args.repo) if args.runs else []
     if args.items:
         items += read_items(args.items, args.scale)
@@ -73,8 +74,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("nothing to label; give ITEMS, or --runs for past runs")
     labels = read_labels([args.labels]) if args.labels.exists() else []
     done = {x.item for x in labels if x.rater == args.rater}
-    first = {i.id: i for i in reversed(items) if not i.repeat}
-    todo = [first[name] for name in _order_items(args, items, labels) if name not in done]
+    todo = [item for item in unique_items(items) if item.id not in done]
+    if args.next:
+        todo = sorted(todo, key=lambda item: _random_rank(item.id))[: args.next]
     if args.list:
         emit("".join(f"{escape_unprintable(i.id)}\n" for i in todo), sys.stdout)
         return EXIT_OK
@@ -92,24 +94,13 @@ def _read_runs(repo: Path | None) -> list[Item]:
     return [item_from_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
 
 
-def _order_items(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> list[str]:
-    """Item ids in labeling order."""
-    names = list(dict.fromkeys(i.id for i in items if not i.repeat))
-    if not args.next:
-        return names
-    from orchestrator.cli.commands.rubric.shared_inputs import require_numpy
+def _random_rank(item: str) -> bytes:
+    """The item's place in a random order that neither scores nor labels influence.
 
-    require_numpy()
-    from orchestrator.tuning.active_learning import select_items_to_label
-    from orchestrator.tuning.labels import infer_scale
-    from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.training_data import build_training_data
-    from orchestrator.tuning.tune import SEED
-
-    rubric = read_rubric(find_rubric(args.rubric))
-    known = [x for x in labels if x.item in set(names)]
-    data = build_training_data(rubric, items, known, infer_scale(known, None)) if known else None
-    return select_items_to_label(rubric, items, data, SEED, args.next)
+    It depends on the id alone, so several raters label the same items, and later sessions go on
+    where earlier ones ended.
+    """
+    return hashlib.sha256(item.encode()).digest()
 
 
 class LabelingSession(Struct):
@@ -178,7 +169,8 @@ class LabelingSession(Struct):
         from orchestrator.tuning.labels import Label
 
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self.labels.append(Label(item.id, self.args.rater, value, criteria, note, now))
+        drawn = "random" if self.args.next else ""
+        self.labels.append(Label(item.id, self.args.rater, value, criteria, note, now, drawn))
         self.given.append(at)
         self._save()
 
