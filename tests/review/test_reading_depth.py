@@ -195,6 +195,20 @@ async def test_a_template_that_is_new_or_alone_stays_a_gap(tmp_path: Path) -> No
     assert gaps(alone)["t.js"].endswith("; nothing of the change was read as code")
 
 
+async def test_a_new_template_among_templates_is_a_note_and_a_program_there_is_none(
+    tmp_path: Path,
+) -> None:
+    head = {
+        "views/templates/t.js": TEMPLATE,
+        "views/templates/u.js": "var = ;\n",
+        "a.py": "X = 1\n",
+    }
+    verdict = await review(change(tmp_path, {}, head))
+    assert list(gaps(verdict)) == ["views/templates/u.js"]
+    notes = {entry.path: entry.why for entry in verdict.skipped if not entry.gap}
+    assert "it looks like a template, with {% %}" in notes["views/templates/t.js"]
+
+
 async def test_python_that_base_could_not_parse_either_is_a_note_of_every_analyzer(
     tmp_path: Path,
 ) -> None:

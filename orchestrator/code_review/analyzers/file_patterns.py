@@ -42,9 +42,8 @@ TEMPLATES = (
     *("*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
     *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.blade.php", "*.twig"),
 )
-TEMPLATE_DIRECTORIES = re.compile(
-    r"(?:^|/)(?:templates?|jinja2?|views)/.*\.(?:x?html?|jinja2?|j2)$"
-)
+TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
+TEMPLATE_DIRECTORIES = re.compile(rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2)$")
 C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,

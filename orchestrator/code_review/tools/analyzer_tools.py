@@ -18,6 +18,7 @@ from orchestrator.code_review.analyzer_types import (
     SideAnalyzer,
     time_limit,
 )
+from orchestrator.code_review.analyzers.file_patterns import TEMPLATE_DIRECTORY
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
     IntroducedFindings,
@@ -34,6 +35,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
+TEMPLATE = "it looks like a template"
 SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
@@ -302,6 +304,9 @@ class SideTool(Analysis[SideAnalyzer]):
         as_code = analyzer.files_read(replace(head, findings=(), examined=frozenset(head.gaps)))
         head = replace(head, gaps=self._name_templates(head, head_side, as_code))
         known = _known_gaps(head, as_code & unread)
+        known |= {
+            p: head.gaps[p] for p in as_code if lies_among_templates(p) and TEMPLATE in head.gaps[p]
+        }
         gaps = {p: why for p, why in head.gaps.items() if p not in known}
         return Look(
             report=whole,
@@ -321,8 +326,8 @@ class SideTool(Analysis[SideAnalyzer]):
         found = dict(head.gaps)
         for path in as_code:
             marks = describe_template("\n".join(self._workspace.read(side, path)))
-            if marks and "template" not in found[path]:
-                found[path] += f"; it looks like a template, with {marks}"
+            if marks and TEMPLATE not in found[path]:
+                found[path] += f"; {TEMPLATE}, with {marks}"
         return found
 
     async def _report(
@@ -332,6 +337,11 @@ class SideTool(Analysis[SideAnalyzer]):
             return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
         except SandboxError as error:
             return AnalyzerReport(analyzer.name, "", error=str(error))
+
+
+def lies_among_templates(path: str) -> bool:
+    """Whether a file lies where templates do: there, marks of one are no way around a parser."""
+    return TEMPLATE_DIRECTORY.search(path) is not None
 
 
 def _known_gaps(head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:
