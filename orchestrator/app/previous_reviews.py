@@ -77,6 +77,12 @@ async def find_previous(
     return known
 
 
+def noted_change_name(journal: Journal) -> str:
+    """The name of a recorded run's pull request or branch; empty where it has none."""
+    noted: Any = journal.noted(NAME_KEY)
+    return "" if noted is None else str(noted["name"])
+
+
 def noted_hand_over(journal: Journal) -> HandedOver:
     """What the previous review handed to a recorded run."""
     kept = journal.outcomes(KEY).get(KEY)

@@ -21,7 +21,7 @@ from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.imported_report_copies import copy_imported_reports
 from orchestrator.app.judge_reliability import NO_JUDGE, PROBES, JudgeOptions, Scores, open_judge
 from orchestrator.app.policy_sources import load_policy, read_layers
-from orchestrator.app.previous_reviews import noted_hand_over
+from orchestrator.app.previous_reviews import noted_change_name, noted_hand_over
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.agents import judging
@@ -52,6 +52,7 @@ class Rescored(Struct, frozen=True):
     Attributes:
         card: the new score; judged criteria as recorded where their text is unchanged.
         reused: judged criteria whose recorded score is kept.
+        change_name: the name of its pull request or branch; empty where it has none.
         repeats: the judge's marks, one mapping per repetition.
         probes: probe → its marks.
     """
@@ -59,6 +60,7 @@ class Rescored(Struct, frozen=True):
     verdict: Verdict
     card: Scorecard
     reused: tuple[str, ...]
+    change_name: str = ""
     repeats: tuple[Scores, ...] = ()
     probes: Mapping[str, Scores] = field(default_factory=dict)
 
@@ -178,15 +180,17 @@ async def _score_run(
     }
     criteria = judging.judged_criteria(rubric)
     missing = [c for c in criteria if c.id not in recorded]
+    name = noted_change_name(state.journal)
     async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
-            return Rescored(verdict, judge(rubric, marks), tuple(recorded))
+            return Rescored(verdict, judge(rubric, marks), tuple(recorded), name)
         if missing:
             marks |= await judge_.score(missing)
         repeats = [await judge_.score(criteria, number=n + 1) for n in range(options.repeat)]
         names = PROBES if options.probes else ()
         probes = {name: await judge_.score(criteria, name) for name in names}
-    return Rescored(verdict, judge(rubric, marks), tuple(recorded), tuple(repeats), probes)
+    card = judge(rubric, marks)
+    return Rescored(verdict, card, tuple(recorded), name, tuple(repeats), probes)
 
 
 async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:

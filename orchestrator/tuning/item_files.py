@@ -2,6 +2,8 @@
 
 import csv
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.rubric_format_helpers import is_id, make_id
 from orchestrator.tuning.text_files import parse_object, read_text
 
+_OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
 _TEXT_KEYS = ("text", "review", "summary")
 
 
@@ -44,7 +47,7 @@ def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -
     """Read items from files.
 
     Args:
-        paths: ``.jsonl``, ``.csv``, or ``.json`` (one verdict document); files share no group.
+        paths: ``.jsonl``, ``.csv``, or ``.json`` (one verdict document); only these share groups.
         scale: the lowest and the highest raw score, mapped to 0 and 1.
 
     Raises:
@@ -59,7 +62,7 @@ def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -
             raise InputError(f"{path}: contains no items; write one JSON object per line")
         for item in found:
             other = group_files.setdefault(item.group, path)
-            if other != path:
+            if other != path and path.suffix != ".json":
                 raise InputError(
                     f"{item.location}: the group {item.group!r} is also in {other}; "
                     "keep all items of a group in one file"
@@ -78,8 +81,40 @@ def unique_items(items: Iterable[Item]) -> list[Item]:
     return list(first.values())
 
 
+def name_run_group(change_name: str, base: str, head: str) -> str:
+    """The group of a run, equal for all pushes of one change, which are much alike.
+
+    Args:
+        change_name: of its pull request or branch, empty where unknown.
+
+    Returns:
+        The pull request; else the branch and the base; else the base commit, which all pushes share
+        that start from it; else (a patch or a work tree) the head.
+    """
+    if change_name.startswith("branch/"):
+        return f"{change_name} from {base}"
+    if change_name:
+        return change_name
+    return f"base {base}" if _OBJECT_ID.fullmatch(base) else head
+
+
+def describe_run_groups(items: Iterable[Item]) -> str:
+    """What the items that are runs are grouped by, in words; empty without such items."""
+    kinds = Counter(_group_kind(group) for group in {i.group for i in items if i.verdict})
+    return ", ".join(f"by {kind}: {count}" for kind, count in sorted(kinds.items()) if kind)
+
+
+def _group_kind(group: str) -> str:
+    first, _, rest = group.partition("/" if "/" in group else " ")
+    if first in {"pull", "merge_request"}:
+        return "pull request"
+    if first == "branch" and " from " in rest:
+        return "branch and base"
+    return "base commit" if first == "base" else ""
+
+
 def item_from_verdict(doc: dict[str, Any]) -> Item:
-    """A run's verdict document as an item, grouped by the head that was reviewed.
+    """A run's verdict document as an item, grouped by the base commit.
 
     Raises:
         InputError: it is not a verdict document.
@@ -154,11 +189,11 @@ def _cell(cell: str) -> Any:
 
 
 def _verdict_row(doc: dict[str, Any], location: str) -> dict[str, Any]:
-    """The item row of a verdict document: one run, grouped by the reviewed head."""
+    """The item row of a verdict document, which does not name its pull request."""
     try:
         return {
             "id": doc["run_id"],
-            "group": doc["change"]["head"],
+            "group": name_run_group("", str(doc["change"]["base"]), doc["change"]["head"]),
             "scores": {c["id"]: c["score"] for c in doc["score"]["criteria"]},
             "text": doc.get("summary", ""),
             "verdict": doc["verdict"],

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from orchestrator.tuning import agreement
 from orchestrator.tuning.confidence_intervals import Interval, format_statistic, jackknife_interval
+from orchestrator.tuning.item_files import describe_run_groups
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
 from orchestrator.tuning.training_data import TrainingData
@@ -181,6 +182,8 @@ def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> l
             f"{s.items:g} items, {s.minority_items:g} in the minority class: with fewer than "
             f"{MIN_ITEMS} or {MIN_MINORITY} only the threshold is fitted, and the weights are kept"
         )
+    if grouped_by := describe_run_groups(data.items):
+        notes.append(f"runs are held out in groups ({grouped_by})")
     if data.not_drawn:
         notes.append(
             f"{data.not_drawn} of the {len(data.items)} labeled items are not recorded as drawn at "

@@ -1,13 +1,16 @@
 """``diffcourt label --runs`` over real reviews in a real store."""
 
 import io
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.tuning.item_files import describe_run_groups, name_run_group, read_items
 from orchestrator.tuning.labels import Label, read_labels
 from tests.tuning.recorded_runs import repository, review
 
@@ -101,6 +104,30 @@ def test_labels_of_runs_evaluate_the_runs_scored_again(
     told = main(["rubric", "eval", "pr-review", str(items), "--labels", str(desk.labels)])
     assert told == 0
     assert "3 items" in capsys.readouterr().out
+
+
+def test_all_pushes_of_a_pull_request_are_one_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = repository(tmp_path / "repo", HEADS[:2])
+    monkeypatch.setenv("GITHUB_REF", "refs/pull/7/merge")
+    verdicts = [review(repo, provider="offline", back=back) for back in range(2)]
+    assert main(["rubric", "score", "pr-review", "--runs", "--repo", str(repo), "--json"]) == 0
+    runs = tmp_path / "runs.jsonl"
+    runs.write_text(capsys.readouterr().out)
+    items = read_items([runs])
+    assert [i.group for i in items] == ["pull/7", "pull/7"]
+    assert describe_run_groups(items) == "by pull request: 1"
+    # A verdict document does not name its pull request; its pushes start from one base.
+    base = verdicts[0].change.base
+    paths = []
+    for verdict in verdicts:
+        paths.append(tmp_path / f"{verdict.run_id}.json")
+        document = to_builtins(verdict)
+        paths[-1].write_text(json.dumps(document | {"change": document["change"] | {"base": base}}))
+    assert {i.group for i in read_items(paths)} == {f"base {base}"}
+    assert name_run_group("branch/fix", base, "1" * 40) == f"branch/fix from {base}"
+    assert name_run_group("", "patch", "worktree-1") == "worktree-1"
 
 
 def test_no_runs_is_one_line(

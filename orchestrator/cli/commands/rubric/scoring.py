@@ -125,12 +125,12 @@ def _describe_item(item: Item) -> dict[str, Any]:
 
 
 def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
-    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.item_files import Item, name_run_group
 
     verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(
         verdict.run_id,
-        verdict.change.head,
+        name_run_group(run.change_name, verdict.change.base, verdict.change.head),
         scores,
         verdict.summary,
         verdict=verdict.verdict,
