@@ -78,6 +78,18 @@ async def call_check_in_batches(
     return replies, errors
 
 
+def _without_moved_copies(findings: Sequence[RawFinding]) -> list[RawFinding]:
+    """Findings without those on the way to a sink that another batch reports at the sink itself."""
+    places = {(raw.code, raw.path, raw.line) for raw in findings}
+    kept = []
+    for raw in findings:
+        place = (raw.code, raw.path, raw.line)
+        sink = (raw.code, raw.steps[-1].path, raw.steps[-1].line) if raw.steps else place
+        if sink == place or sink not in places:
+            kept.append(raw)
+    return kept
+
+
 class SideCheck:
     """A check module as a ``SideAnalyzer``.
 
@@ -150,7 +162,9 @@ class SideCheck:
             gaps.update(reply.gaps)
             for name, more in reply.facts.items():
                 facts.setdefault(name, []).extend(more)
-        ordered = sorted(findings, key=lambda raw: (raw.path, raw.line, raw.code))
+        ordered = sorted(
+            _without_moved_copies(findings), key=lambda raw: (raw.path, raw.line, raw.code)
+        )
         return AnalyzerReport(
             self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
         )

@@ -7,8 +7,10 @@ from msgspec import ValidationError, convert
 
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CheckReply
+from orchestrator.code_review.analyzers import one_side_checks
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.sandbox.worker_pool import WorkerPool
+from tests.review.review_kit import change, review
 
 FINDING = {"code": "c", "path": "a.py", "line": 1, "message": "m"}
 
@@ -23,6 +25,22 @@ async def test_a_reply_of_another_check_is_an_error(tmp_path: Path) -> None:
         )
     assert replies == []
     assert "enclosing_scopes:run sent a malformed reply" in errors["a.py"]
+
+
+@pytest.mark.anyio
+async def test_a_flow_through_files_of_two_batches_is_reported_at_its_sink_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_side_checks, "WHOLE_TREE_BATCH", 1)
+    head = {
+        "shop/paths.py": "def place(name):\n    return '/srv/' + name\n",
+        "shop/app.py": "from flask import Flask, request\n"
+        "from shop.paths import place\n\napp = Flask(__name__)\n\n\n"
+        "@app.get('/')\ndef show():\n    return open(place(request.args['name'])).read()\n",
+    }
+    verdict = await review(change(tmp_path, {"README.md": "A shop.\n"}, head))
+    places = [each.path for each in verdict.findings if each.rule == "security.path-traversal"]
+    assert places == ["shop/app.py"]
 
 
 @pytest.mark.parametrize(
