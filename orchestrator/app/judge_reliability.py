@@ -90,6 +90,7 @@ class Judge:
         self._state, self._runtime = state, runtime
         bounds = state.settings.run_bounds
         self._budget = Account("judging again", bounds)
+        self.model = ""  # that was asked
 
     async def score(
         self, criteria: Sequence[Criterion], probe: str = AS_IS, number: int = 1
@@ -100,6 +101,8 @@ class Judge:
             evidence = PROBES[probe](evidence)
         task = judging.build_judge_task(self._state, criteria, Key(REJUDGE), evidence)
         keyed = self._assign_key(task, probe, number)
+        choice = self._runtime.choose_model(task.spec)
+        self.model = choice.model or self._runtime.model.name
         result = await run_task(keyed, self._runtime, self._budget)
         nonce = self._runtime.executor.nonce
         quoted = partial(answers, self._runtime.journal, nonce, [keyed.key])

@@ -34,6 +34,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -44,6 +45,8 @@ from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.writer_identity import this_process
+from orchestrator.tuning.item_files import name_judge
+from orchestrator.tuning.rubric_file import digest_criteria
 
 
 class Rescored(Struct, frozen=True):
@@ -52,6 +55,8 @@ class Rescored(Struct, frozen=True):
     Attributes:
         card: the new score; judged criteria as recorded where their text is unchanged.
         reused: judged criteria whose recorded score is kept.
+        recorded_judge: who gave the recorded scores.
+        judge: who was asked for scores, model, prompt and rubric; empty where nobody was.
         change_name: the name of its pull request or branch; empty where it has none.
         repeats: the judge's marks, one mapping per repetition.
         probes: probe → its marks.
@@ -60,6 +65,8 @@ class Rescored(Struct, frozen=True):
     verdict: Verdict
     card: Scorecard
     reused: tuple[str, ...]
+    recorded_judge: str = ""
+    judge: str = ""
     change_name: str = ""
     repeats: tuple[Scores, ...] = ()
     probes: Mapping[str, Scores] = field(default_factory=dict)
@@ -180,17 +187,26 @@ async def _score_run(
     }
     criteria = judging.judged_criteria(rubric)
     missing = [c for c in criteria if c.id not in recorded]
-    name = noted_change_name(state.journal)
+    name, was = noted_change_name(state.journal), _name_recorded_judge(state)
     async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
-            return Rescored(verdict, judge(rubric, marks), tuple(recorded), name)
+            return Rescored(verdict, judge(rubric, marks), tuple(recorded), was, "", name)
         if missing:
             marks |= await judge_.score(missing)
         repeats = [await judge_.score(criteria, number=n + 1) for n in range(options.repeat)]
         names = PROBES if options.probes else ()
         probes = {name: await judge_.score(criteria, name) for name in names}
+        other = digest_criteria(rubric) if missing else ""
+        asked = judge_.model and name_judge([judge_.model], state.policy_digests, other)
     card = judge(rubric, marks)
-    return Rescored(verdict, card, tuple(recorded), name, tuple(repeats), probes)
+    return Rescored(verdict, card, tuple(recorded), was, asked, name, tuple(repeats), probes)
+
+
+def _name_recorded_judge(state: ReviewState) -> str:
+    """Who judged the recorded run; a verdict names all models of its run instead."""
+    calls = ((Key.parse(key), value) for key, value in state.journal.outcomes().items())
+    models = {v["model"] for key, v in calls if key.is_model_call and key.part == "judge"}
+    return name_judge(sorted(models), state.policy_digests)
 
 
 async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:

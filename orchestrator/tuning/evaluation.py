@@ -26,7 +26,7 @@ from orchestrator.tuning.judge_reliability import (
 from orchestrator.tuning.label_assessment import InterRaterAgreement, measure_inter_rater_agreement
 from orchestrator.tuning.labels import VERDICT_RANKS
 from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.provenance import count_seen_groups
+from orchestrator.tuning.provenance import count_seen_groups, list_judges
 from orchestrator.tuning.rubric_file import find_stale_inputs
 from orchestrator.tuning.training_data import TrainingData
 
@@ -110,7 +110,7 @@ def evaluate_rubric(
         criteria=tuple(analyze_criteria(s, data.free_nodes)),
         repeated_scoring=measure_repeated_scoring(rubric, items),
         length_correlation=_correlate_length(data, t),
-        stale_inputs=tuple(find_stale_inputs(rubric, labels)),
+        stale_inputs=tuple(find_stale_inputs(rubric, labels, list_judges(data.items))),
         tuned_on_these=bool(count_seen_groups(rubric, data.items)),
     )
 

@@ -1,6 +1,7 @@
 """Scored items, read from JSON Lines, CSV, or verdict documents of past runs."""
 
 import csv
+import hashlib
 import math
 import re
 from collections import Counter
@@ -28,6 +29,7 @@ class Item(Struct, frozen=True):
         human: labels in the item's own row, by name, unparsed.
         rater: who gave them.
         repeat: 0, or the number of a repeated scoring of the same item.
+        judge: model, prompt and rubric of its judged scores; empty where nobody judged or unknown.
         location: file and line, for error messages.
     """
 
@@ -40,6 +42,7 @@ class Item(Struct, frozen=True):
     human: Mapping[str, Any] = field(default_factory=dict)
     rater: str = ""
     repeat: int = 0
+    judge: str = ""
     location: str = ""
 
 
@@ -123,17 +126,17 @@ def item_from_verdict(doc: dict[str, Any]) -> Item:
 
 
 def _require_consistent(items: list[Item]) -> None:
-    seen: dict[tuple[str, str, int], Item] = {}
-    first: dict[str, Item] = {}
+    seen: dict[tuple[str, str, int, str], Item] = {}
+    first: dict[tuple[str, str], Item] = {}
     for item in items:
-        key = (item.id, item.rater, item.repeat)
+        key = (item.id, item.rater, item.repeat, item.judge)
         if key in seen:
             rater = f" by rater {item.rater!r}" if item.rater else ""
             raise InputError(
                 f"{item.location}: duplicate id {item.id!r}{rater}, first at {seen[key].location}"
             )
         seen[key] = item
-        other = first.setdefault(item.id, item)
+        other = first.setdefault((item.id, item.judge), item)
         if item.group != other.group or (
             item.repeat == other.repeat and item.scores != other.scores
         ):
@@ -197,11 +200,57 @@ def _verdict_row(doc: dict[str, Any], location: str) -> dict[str, Any]:
             "scores": {c["id"]: c["score"] for c in doc["score"]["criteria"]},
             "text": doc.get("summary", ""),
             "verdict": doc["verdict"],
+            "judge": _read_judge(doc),
         }
     except (KeyError, TypeError):
         raise InputError(
             f"{location}: is not a verdict document; write items as .jsonl or .csv"
         ) from None
+
+
+def _read_judge(doc: dict[str, Any]) -> str:
+    """Who judged a run; empty where no judged criterion has a score."""
+    scores, known = doc["score"]["criteria"], doc.get("provenance", {})
+    if not any(c.get("kind") == "judged" and c["score"] is not None for c in scores):
+        return ""
+    return name_judge(known.get("models", ()), known.get("digests", {}))
+
+
+def name_judge(models: Iterable[str], digests: Mapping[str, str], rubric: str = "") -> str:
+    """Who judged, in words: the models, and short digests of prompt and rubric.
+
+    Args:
+        digests: of the run's policy files, by name.
+        rubric: digest of another rubric than the run's, empty for the run's.
+    """
+    prompt = digests.get("agents/judge.md", "")
+    rubrics = [digests[name] for name in sorted(digests) if name.startswith("rubrics/")]
+    rubric = rubric or "".join(rubrics)
+    short = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in (prompt, rubric)]
+    return f"{'+'.join(models)}, prompt {short[0]}, rubric {short[1]}"
+
+
+def select_judge(items: list[Item], name: str | None) -> list[Item]:
+    """The items of one judge, and those that nobody judged.
+
+    Args:
+        name: a part of the judge's name, ``any`` for all judges, None where there is but one.
+
+    Raises:
+        InputError: several judges remain, or none.
+    """
+    if name == "any":
+        return items
+    judges = Counter(i.judge for i in items if i.judge and (name or "") in i.judge)
+    if len(judges) > 1:
+        known = "; ".join(f"{judge} ({count})" for judge, count in sorted(judges.items()))
+        raise InputError(
+            f"the items were scored by {len(judges)} judges: {known}; choose one with --judge NAME "
+            "(a part of this text), or mix them with --judge any"
+        )
+    if name is not None and not judges:
+        raise InputError(f"no item was scored by a judge {name!r}")
+    return [i for i in items if not i.judge or i.judge in judges]
 
 
 def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Item:
@@ -225,6 +274,7 @@ def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Ite
         human=human,
         rater=str(row.get("rater", "")),
         repeat=_whole(row.get("repeat", 0), location),
+        judge=str(row.get("judge", "")),
         location=location,
     )
 

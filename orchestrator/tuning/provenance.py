@@ -32,6 +32,11 @@ def hash_groups(items: Iterable[Item]) -> list[str]:
     return sorted(hashlib.sha256(name.encode()).hexdigest()[:10] for name in names)
 
 
+def list_judges(items: Iterable[Item]) -> list[str]:
+    """The judges of the items, each once."""
+    return sorted({i.judge for i in items if i.judge})
+
+
 def count_seen_groups(rubric: Rubric, items: Iterable[Item]) -> int:
     """Number of the items' groups that the rubric was tuned on."""
     tuned = rubric.provenance.get("tuned")
@@ -68,6 +73,7 @@ def add_provenance(
         "scores": digest(sorted([i.id, i.repeat, sorted(i.scores.items())] for i in data.items)),
         "criteria": digest_criteria(new),
         "judge": digest_judge(new),
+        "judges": list_judges(data.items),
         "rule": digest_rule(new),
         "counts": {
             "items": len(data.items),

@@ -1,6 +1,7 @@
 """Rubric files: read through the catalog, written atomically, compared, checked for staleness."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,14 @@ def digest_judge(rubric: Rubric) -> str:
     return digest(dict(rubric.judge))
 
 
-def find_stale_inputs(rubric: Rubric, labels: str | None = None) -> list[str]:
+def find_stale_inputs(
+    rubric: Rubric, labels: str | None = None, judges: Sequence[str] = ()
+) -> list[str]:
     """What has changed since a rubric was tuned, one sentence each; empty for one written by hand.
 
     Args:
         labels: digest of the present labels, None to compare none.
+        judges: of the present items, empty to compare none.
     """
     tuned: Any = rubric.provenance.get("tuned")
     if not isinstance(tuned, dict):
@@ -128,6 +132,11 @@ def find_stale_inputs(rubric: Rubric, labels: str | None = None) -> list[str]:
         out.append("the judge's model or prompt has changed since tuning")
     if tuned.get("rule") != digest_rule(rubric):
         out.append("the weights or the threshold have been edited since tuning")
+    if judges and tuned.get("judges") and tuned["judges"] != list(judges):
+        out.append(
+            f"the items were scored by {'; '.join(judges)}, at tuning by "
+            f"{'; '.join(tuned['judges'])}"
+        )
     if labels is not None and tuned.get("labels") != labels:
         out.append("the labels differ from those used for tuning")
     return out

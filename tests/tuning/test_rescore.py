@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app.judge_reliability import JudgeOptions
@@ -19,6 +20,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Rubric
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
+from orchestrator.tuning.item_files import item_from_verdict
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
 from tests.tuning.recorded_runs import (
     CALM,
@@ -280,3 +282,21 @@ def test_what_does_not_fit_together_is_one_line(
 ) -> None:
     assert scored(recorded, shipped, tmp_path, *more) == 2
     assert why in capsys.readouterr().err
+
+
+def test_an_item_says_who_judged_it(
+    recorded: Path, tmp_path: Path, shipped: Rubric, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    command = ["rubric", "score", "pr-review", "--runs", "--repo", str(recorded), "--json"]
+    assert main(command) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    verdict = only(rescore(recorded, [], shipped)).verdict
+    assert row["judge"] == item_from_verdict(to_builtins(verdict)).judge
+    assert row["judge"].startswith("local-model, prompt ")
+    with answered(monkeypatch, *[report(dict(CALM))] * 2):
+        assert main([*command, "--provider", PROVIDER, "--repeat", "2"]) == 0
+    was, *again = map(json.loads, capsys.readouterr().out.splitlines())
+    assert was["judge"] == row["judge"]
+    # The same model, prompt and criteria: repetitions are no other judge.
+    assert {r["judge"] for r in again} == {row["judge"]}

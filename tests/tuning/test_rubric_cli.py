@@ -240,6 +240,28 @@ def test_a_group_in_two_files(save: Save, house: Path) -> None:
         run("tune", house, one, two)
 
 
+def test_scores_of_several_judges_are_refused_or_asked_for_by_name(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [r | {"judge": "m1, prompt a"} for r in rows(300)]
+    other = [r | {"judge": "m2, prompt a", "scores": dict.fromkeys("abcd", 0.5)} for r in items[:9]]
+    path, new = save(items + other), tmp_path / "house-v2.yaml"
+    with pytest.raises(InputError, match=r"2 judges: m1, prompt a \(300\); m2, prompt a \(9\)"):
+        run("tune", house, path)
+    with pytest.raises(InputError, match="no item was scored by a judge 'm3'"):
+        run("tune", house, path, "--judge", "m3")
+    assert run("tune", house, path, "--judge", "m1", "--refits", 30) == 0
+    assert read_rubric(new).provenance["tuned"]["judges"] == ["m1, prompt a"]
+    capsys.readouterr()
+    for name, items_said, stale in (("m2", "9 items", True), ("m1", "300 items", False)):
+        assert run("eval", new, path, "--judge", name) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert items_said in out
+        assert ("the items were scored by m2, prompt a, at tuning by m1" in out) is stale
+    half = [r | {"judge": f"m{i % 2}"} for i, r in enumerate(items)]
+    assert run("eval", house, save(half), "--judge", "any") == 0
+
+
 def test_a_rubric_with_no_free_weight(save: Save, tmp_path: Path) -> None:
     path = tmp_path / "one.yaml"
     write_rubric(path, replace(rubric_of(("a",)), name="one"))

@@ -121,6 +121,7 @@ def _describe_item(item: Item) -> dict[str, Any]:
         "scores": to_json_data(item.scores),
         "text": item.text,
         "verdict": item.verdict,
+        "judge": item.judge,
     }
 
 
@@ -135,7 +136,20 @@ def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
         verdict.summary,
         verdict=verdict.verdict,
         repeat=repeat,
+        judge=run.judge if repeat else _name_judges(run),
     )
+
+
+def _name_judges(run: Rescored) -> str:
+    """Who gave the judged scores: the judge of the run, another one that was asked now, or both."""
+    scored = {
+        c.id
+        for c in run.card.rubric.criteria
+        if c.kind == "judged" and run.card.marks[c.id].score is not None
+    }
+    names = [run.recorded_judge] if scored & set(run.reused) else []
+    names += [run.judge] if scored - set(run.reused) else []
+    return " and ".join(dict.fromkeys(names))
 
 
 def _list_repeats(runs: Iterable[Rescored]) -> list[Item]:

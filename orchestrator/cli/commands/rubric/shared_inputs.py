@@ -62,6 +62,11 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="label file of diffcourt label (repeatable); default: labels in ITEMS",
     )
+    parser.add_argument(
+        "--judge",
+        metavar="NAME",
+        help="only scores of this judge (part of its name), or any to mix several judges",
+    )
     parser.add_argument("--label", metavar="NAME", help="which of several labels in ITEMS")
     parser.add_argument(
         "--accept-at",
@@ -96,13 +101,13 @@ def load_inputs(args: argparse.Namespace) -> TuningInputs:
         InputError: an input is invalid, or numpy is not installed.
     """
     require_numpy()
-    from orchestrator.tuning.item_files import read_items
+    from orchestrator.tuning.item_files import read_items, select_judge
     from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.rubric_file import read_rubric
     from orchestrator.tuning.training_data import build_training_data
 
     rubric = read_rubric(find_rubric(args.rubric))
-    items = read_items(args.items, args.scale)
+    items = select_judge(read_items(args.items, args.scale), args.judge)
     labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
     if not labels:
         raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
