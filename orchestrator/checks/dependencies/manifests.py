@@ -24,7 +24,11 @@ _NPM_HOOKS = ("preinstall", "install", "postinstall")
 _PROGRAM = re.compile(
     r"\b(?:node|deno|bun|npx|python3?|perl|ruby|(?:bash|zsh|sh)|curl|wget|powershell)\s|\./"
 )
-_GEM = re.compile(r"""\s*gem[\s(]+["']([\w.-]+)["'](?:\s*,\s*["']([^"']+)["'])?""")
+_GEM = re.compile(
+    r"""\s*(?:gem|\w+\.add_(?:runtime_|development_)?dependency)[\s(]+["']([\w.-]+)["']"""
+    r"""(?:\s*,\s*["']([^"']+)["'])?"""
+)
+_GEMSPEC = ".gemspec"
 _GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
@@ -69,7 +73,7 @@ NOTHING = Manifest("", {}, {}, {})
 def is_manifest(path: str) -> bool:
     """Whether a file of this name declares dependencies."""
     name = path.rpartition("/")[2]
-    return name in _READERS or bool(_REQUIREMENTS.fullmatch(name))
+    return name in _READERS or bool(_REQUIREMENTS.fullmatch(name)) or name.endswith(_GEMSPEC)
 
 
 def read_manifest(path: str, text: str) -> Manifest:
@@ -78,7 +82,8 @@ def read_manifest(path: str, text: str) -> Manifest:
     Raises:
         Gap: it does not have the form of its kind.
     """
-    reader = _READERS.get(path.rpartition("/")[2], _requirements)
+    other = _gemfile if path.endswith(_GEMSPEC) else _requirements
+    reader = _READERS.get(path.rpartition("/")[2], other)
     try:
         return reader(text.removeprefix("\ufeff"))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:

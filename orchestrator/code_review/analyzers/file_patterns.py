@@ -30,6 +30,7 @@ MANIFESTS = (
     "go.mod",
     "composer.json",
     "Gemfile",
+    "*.gemspec",
 )
 LOCK_FILES = (
     *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock"),
