@@ -13,10 +13,10 @@ from orchestrator.tuning.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
 from orchestrator.tuning.training_data import TrainingData
 
 MIN_ALPHA = 0.4
-"""Krippendorff's alpha on accept or reject below which raters do not agree enough to tune on."""
+"""Raters do not agree enough to tune on when the 95% interval of Krippendorff's alpha, on accept or
+reject, is below this."""
 MIN_SHARED_ITEMS = 20
 """Items with two or more raters from which inter-rater agreement is estimated well enough."""
-_CLEARLY_LOW_ALPHA = 0.6
 _MIN_ALPHA_ITEMS = 5
 _MIN_RATER_LABELS = 15
 
@@ -123,8 +123,7 @@ def _find_low_agreement(inter_rater: InterRaterAgreement) -> list[str]:
     alpha = inter_rater.alpha
     if alpha is None or inter_rater.shared_items < _MIN_ALPHA_ITEMS:
         return []
-    certain = inter_rater.shared_items >= MIN_SHARED_ITEMS or alpha.high < _CLEARLY_LOW_ALPHA
-    if alpha.value >= MIN_ALPHA or not certain:
+    if not alpha.high < MIN_ALPHA:  # the bound is NaN with too few groups
         return []
     reason = (
         f"the raters disagree: Krippendorff's alpha is {alpha.format()} on the "

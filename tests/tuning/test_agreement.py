@@ -9,6 +9,8 @@ from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 
 from orchestrator.tuning import agreement as ag
 from orchestrator.tuning import calibration
+from orchestrator.tuning.confidence_intervals import Interval
+from orchestrator.tuning.label_assessment import InterRaterAgreement, _find_low_agreement
 
 RNG = np.random.default_rng(11)
 NAN = float("nan")
@@ -92,3 +94,14 @@ def test_calibration_error_by_hand() -> None:
         (0.95, 1.0, 2),
     ]
     assert calibration.expected_calibration_error(curve) == pytest.approx(0.5 * 0.45 + 0.5 * 0.05)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "refused"),
+    [((0.35, 0.05, 0.65), False), ((0.1, -0.2, 0.38), True), ((0.1, np.nan, np.nan), False)],
+)
+def test_raters_are_refused_only_where_their_agreement_is_surely_too_low(
+    alpha: tuple[float, float, float], refused: bool
+) -> None:
+    people = InterRaterAgreement(20, None, Interval(*alpha), None, None, None)
+    assert bool(_find_low_agreement(people)) is refused
