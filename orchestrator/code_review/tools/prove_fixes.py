@@ -20,6 +20,7 @@ from orchestrator.code_review.fixes.patches import (
     write_patch,
 )
 from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
+from orchestrator.code_review.fixes.suppressions import require_no_suppression
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.verdict.fix import FixState
 from orchestrator.data_directories import OVERLAY
@@ -123,6 +124,7 @@ class ProveFixes:
         for fix, target in zip(fixes, targets, strict=True):
             for file in read_patch(fix.patch):
                 await self._require_allowed(file.path, target)
+                require_no_suppression(file)
                 before[file.path] = await self._read(file.path)
                 found = find_replacements(file, before[file.path])
                 parts.setdefault(file.path, []).extend(found)
