@@ -1,5 +1,6 @@
 """Patches for the findings of a review: collected, proven once each, and put into the verdict."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -24,6 +25,10 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
 
+TESTS = "run_tests"
+_NOTHING = re.compile(
+    r"(?:pass|\.\.\.|return(?: (?:None|null|nil|undefined))?|[{}()\[\]])?;?(?:\s*(?:#|//).*)?"
+)
 MOST_PROPOSALS = 4
 """For one finding; the first that is verified is taken."""
 AT_ONCE = 2
@@ -162,6 +167,8 @@ async def _mend(state: ReviewState, fingerprint: str, proposals: Iterable[Propos
         else:
             proof = await _prove(state, [ProposedPatch(fingerprint, patch)])
             made = _as_fix(proof, patch, proposal.source)
+            if proposal.patch:
+                made = _as_written_by_agent(made, state.focus.fixes)
         best = made if best is None or _rank(made) < _rank(best) else best
         if best.is_verified:
             break
@@ -195,6 +202,28 @@ def _as_fix(proof: ProofResult, proposed: str, source: str) -> Fix:
     return Fix(
         state=proof.state, patch=patch, source=source, proved_by=proof.tools, reason=proof.reason
     )
+
+
+def _as_written_by_agent(fix: Fix, focus: FixFocus) -> Fix:
+    """The fix, and no more than applies where analyzers alone speak for it.
+
+    A model can satisfy an analyzer and leave the defect: take the code out, never run it, or hide
+    what is searched for. So tests must speak for its patch as well.
+    """
+    if not fix.is_verified:
+        return fix
+    why = ""
+    if only_removes(fix.patch):
+        why = "it takes code out, and only its author can tell whether that is meant"
+    elif TESTS not in focus.programs:
+        why = "an agent wrote it, and no tests of base ran over it: analyzers alone are content"
+    return replace(fix, state="applies", reason=why) if why else fix
+
+
+def only_removes(patch: str) -> bool:
+    """Whether all that a patch adds does nothing."""
+    added = (row[1:].strip() for row in patch.split("\n") if row.startswith("+"))
+    return all(_NOTHING.fullmatch(row) for row in added if not row.startswith("++ "))
 
 
 async def _prove(

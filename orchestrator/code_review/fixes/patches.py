@@ -95,7 +95,7 @@ def _only_text_changes(file: PatchFile) -> str:
 
 def _renumber(patch: bytes) -> bytes:
     """The patch with hunk headers that fit the lines which follow them."""
-    lines = [line for line in patch.split(b"\n") if not _FENCE.fullmatch(line)]
+    lines = _unfenced(patch.split(b"\n"))
     if lines[-1]:
         lines.append(b"")
     shift, least, out = 0, 1, list[bytes]()
@@ -115,6 +115,15 @@ def _renumber(patch: bytes) -> bytes:
         out.append(b"@@ -%d,%d +%d,%d @@%s" % (start, old, first, new, end))
         shift, least = shift + new - old, start + old + (not old)
     return b"\n".join(out)
+
+
+def _unfenced(lines: Sequence[bytes]) -> list[bytes]:
+    """The lines of the first fenced block, without the prose around it; all where there is none."""
+    fences = [place for place, line in enumerate(lines) if _FENCE.fullmatch(line)]
+    if not fences:
+        return list(lines)
+    end = fences[1] if len(fences) > 1 else len(lines)
+    return [*lines[fences[0] + 1 : end], b""]
 
 
 def _in_body(lines: Sequence[bytes], place: int) -> bool:

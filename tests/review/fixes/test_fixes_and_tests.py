@@ -11,8 +11,12 @@ from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
-from tests.review.review_kit import change, options
+from orchestrator.testing.scripted_model import ScriptedModel
+from tests.review.fixes.test_proven_fixes import MODULE, SHELL, claim, mend
+from tests.review.push_kit import alone, said
+from tests.review.review_kit import change, options, review
 
+RULE = "security.subprocess-shell"
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 CHECK = "import a\nimport b\n\nassert a.os.sep and b.f() == 1\n"
 A = "import os\n\nVALUE = 1\n"
@@ -39,3 +43,33 @@ def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path
     assert fixes["b.py"].state == "verified"
     assert fixes["a.py"].state == "refused"
     assert "run_tests is not content with it" in fixes["a.py"].reason
+
+
+@pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("new", "state", "why"),
+    [
+        ('    subprocess.run(["ls", name], check=True, timeout=9)', "verified", ""),
+        ("    pass", "applies", "it takes code out"),
+        ('    raise ValueError(subprocess, "ls")', "refused", "run_tests is not content"),
+    ],
+)
+async def test_an_agents_patch_is_verified_where_tests_of_base_speak_for_it(
+    namespaces: None, tmp_path: Path, new: str, state: str, why: str
+) -> None:
+    command = json.dumps({"command": [sys.executable, "check.py"], "seconds": 20})
+    check = "import a\n\na.run('.')\n"
+    base = {".diffcourt/config/defaults.yaml": f"tests: {command}\n", "check.py": check}
+    repo = change(
+        tmp_path,
+        base | {"a.py": "def run(name):\n    pass\n"},
+        {"a.py": MODULE + SHELL + "\n\nPIPE = subprocess.PIPE\n"},
+    )
+    said_so = said(claim("a.py", mend("a.py", new)))
+    verdict = await review(
+        repo, ScriptedModel({"generalist": [said_so]}), adjust=alone, run_tests=True
+    )
+    (fix,) = (finding.fix for finding in verdict.findings if finding.rule == RULE)
+    assert fix is not None
+    assert (fix.state, why in fix.reason) == (state, True), fix.reason

@@ -9,6 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Fixes, Settings
+from orchestrator.code_review.fixes.fixed_findings import only_removes
 from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event
@@ -42,7 +43,7 @@ def also(patch: str, path: str, hunk: str = OTHER) -> str:
 
 
 PATCHES: Mapping[str, tuple[str, str, str]] = {
-    "good": (mend("good.py", LIST), "verified", ""),
+    "good": (mend("good.py", LIST), "applies", "no tests of base ran over it"),
     "broken": (mend("broken.py", "    subprocess.run(["), "refused", "qa.does-not-parse"),
     "left": (
         mend("left.py", SHELL.replace("name,", "str(name),")),
@@ -172,19 +173,14 @@ async def test_a_resumed_run_proves_nothing_again(tmp_path: Path) -> None:
 
 
 async def test_patches_that_do_not_hold_beside_each_other_say_so(tmp_path: Path) -> None:
-    head = MODULE + SHELL.replace("    sub", '    print("\\d"); sub')
-    repo = change(tmp_path, {}, {"app.py": head})
-    old = head.splitlines(keepends=True)[-1]
-    first = mend("app.py", '    print("d"); subprocess.run(name, shell=True, timeout=9)', old)
-    second = mend("app.py", '    print("\\d"); subprocess.run(["ls", name], timeout=9)', old)
-    verdict = await look(
-        repo,
-        claim("app.py", second, quote=old.strip()),
-        claim("app.py", first, quote=old.strip(), rule="qa.invalid-escape", title="Escape"),
-    )
-    held = [finding for finding in verdict.findings if finding.fix]
-    assert [finding.fix.state for finding in held if finding.fix] == ["verified", "verified"]
-    assert [finding.fix.excludes for finding in held if finding.fix] == [(), (held[0].id,)]
+    call = "import requests\n\n\ndef get(url):\n    return requests.get(url, verify=False)\n"
+    verdict = await review(change(tmp_path, {}, {"app.py": call}))
+    held = {finding.rule: finding for finding in verdict.findings if finding.fix}
+    first, second = held["security.tls-unverified"], held["qa.request-without-timeout"]
+    assert first.fix
+    assert second.fix
+    assert (first.fix.state, first.fix.excludes) == ("verified", ())
+    assert (second.fix.state, second.fix.excludes) == ("verified", (first.id,))
 
 
 async def test_nothing_is_proven_where_the_policy_says_so(tmp_path: Path) -> None:
@@ -215,8 +211,8 @@ async def test_the_fixer_writes_what_is_missing_and_corrects_it_once(tmp_path: P
     verdict = await review(repo, model, adjust=alone, fixer=True)
     model.finish()
     assert {path: fix and (fix.state, fix.source) for path, fix in fixes(verdict).items()} == {
-        "a.py": ("verified", "fixer"),
-        "b.py": ("verified", "fixer"),
+        "a.py": ("applies", "fixer"),
+        "b.py": ("applies", "fixer"),
     }
     assert "refused_because" not in asked[0]
     brief = asked[1].rpartition("do not hold")[2]
@@ -242,4 +238,23 @@ async def test_the_fixer_is_not_asked_about_what_is_mended_or_minor(tmp_path: Pa
     model = ScriptedModel({"generalist": [said(claim("a.py", mend("a.py", LIST)))]})
     verdict = await review(repo, model, adjust=alone, fixer=True)
     model.finish()
-    assert all(fix and fix.is_verified for fix in fixes(verdict).values())
+    states = {path: fix.state for path, fix in fixes(verdict).items() if fix}
+    assert states == {"a.py": "applies", "b.py": "verified"}
+
+
+@pytest.mark.parametrize(
+    ("added", "nothing"),
+    [
+        ("", True),
+        ("+    pass\n", True),
+        ("+    return None  # gone\n", True),
+        ("+\n+}\n", True),
+        ("+    return clean(name)\n", False),
+        ("+    options = {'shell': True}\n", False),
+    ],
+)
+def test_a_patch_that_only_takes_code_out_is_told_by_what_it_adds(
+    added: str, nothing: bool
+) -> None:
+    header = "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n def f(name):\n"
+    assert only_removes(f"{header}-    run(name)\n{added}") is nothing
