@@ -8,8 +8,8 @@ from orchestrator.code_review.fixes.patch_lines import Span, only_span
 from orchestrator.code_review.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LINES
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import name_provers
-from orchestrator.report.formats.markdown import diff_block
-from orchestrator.report.formats.markdown_text import COMMAND, code, code_block, plain
+from orchestrator.report.formats.markdown import apply_command, diff_block
+from orchestrator.report.formats.markdown_text import COMMAND, code_block, plain
 
 SHORT = 30
 """Lines of a diff that a comment shows."""
@@ -65,6 +65,6 @@ def diff_to_read(finding: Finding) -> str:
     """The patch as a diff, where it is short, and the command that applies it."""
     if finding.fix is None or not finding.fix.is_verified:
         return ""
-    command = code(f"diffcourt fix {finding.id}"[:100])
+    command = apply_command(finding)
     block = diff_block(finding.fix, SHORT)
     return f"{block}\n\nApply it: {command}" if block else command

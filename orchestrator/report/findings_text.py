@@ -1,5 +1,6 @@
 """Findings as text: open ones by weight and cause with evidence, then waived and rejected ones."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from textwrap import dedent
@@ -178,11 +179,16 @@ def _render_patch(page: Page, cause: Cause) -> list[str]:
         proof = f"not proven ({fix.reason or 'only agents report the finding'})"
     count = count_noun(patch_lines.count_changed_lines(fix), "line")
     beside = f", not with {', '.join(fix.excludes[:PLACES])}" if fix.excludes else ""
-    text = f"{proof} ({count}{beside}): {page.fix} {' '.join(same)}"
+    text = f"{proof} ({count}{beside}): {page.fix} {shlex.join(same)}"
     lines = _render_text(page, "patch", text, page.cut(3))
     if page.items is None:
         lines += [f"{DEEP_INDENT}{row}" for row in escape_code_lines(fix.patch)]
     return lines
+
+
+def fix_command(finding: Finding) -> str:
+    """The command that applies a patch; the ID of a forged verdict adds no other; unescaped."""
+    return f"diffcourt fix {shlex.quote(finding.id)}"
 
 
 def name_provers(finding: Finding, most: int = PROVERS) -> str:

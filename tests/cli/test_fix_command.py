@@ -11,12 +11,14 @@ import pytest
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo, change
 
+ODD = "b;id.py"
+"""A name that is a command to a shell that reads it unquoted."""
 HEAD = "import os\nimport sys\n\n\ndef f() -> int:\n    return 1\n"
 
 
 @pytest.fixture(scope="module")
 def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Repo:
-    repo = change(tmp_path_factory.mktemp("fix"), {}, {"src/a.py": HEAD, "b.py": "import re\n"})
+    repo = change(tmp_path_factory.mktemp("fix"), {}, {"src/a.py": HEAD, ODD: "import re\n"})
     assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", str(repo.path)]) == 0
     return repo
 
@@ -52,9 +54,9 @@ def test_patches_are_applied_and_taken_back(restored: Repo, fix: Fix) -> None:
     assert "verified by" in shown
     assert "\n-import sys\n" in shown
     assert "Applied 3 patches (F1, F2, F3)." in shown
-    assert "commit: git add -- b.py src/a.py && git commit" in shown
+    assert "commit: git add -- 'b;id.py' src/a.py && git commit" in shown
     assert (restored.path / "src/a.py").read_text() == "\n\ndef f() -> int:\n    return 1\n"
-    assert (restored.path / "b.py").read_text() == ""
+    assert (restored.path / ODD).read_text() == ""
     undo = next(line for line in shown.splitlines() if "undo:" in line).split()[2:]
     code, shown, error = fix(*undo)
     assert (code, error) == (0, "")
@@ -66,7 +68,7 @@ def test_one_finding_is_fixed_where_it_alone_is_named(restored: Repo, fix: Fix) 
     code, shown, _ = fix("fix", "latest", "F1", "--yes")
     assert code == 0
     assert "Applied 1 patch (F1)." in shown
-    changed = restored.git("diff", "--stat", "--", "src/a.py", "b.py")
+    changed = restored.git("diff", "--stat", "--", "src/a.py", ODD)
     assert "1 file changed, 1 deletion" in changed
 
 
@@ -95,23 +97,23 @@ def test_a_check_proves_again_and_changes_nothing(restored: Repo, fix: Fix) -> N
 def test_a_file_that_has_changed_since_is_named_and_nothing_is_written(
     restored: Repo, fix: Fix
 ) -> None:
-    (restored.path / "b.py").write_text("import json\n")
+    (restored.path / ODD).write_text("import json\n")
     code, _, error = fix("fix", "--yes")
     assert code == 2
     assert "does not apply to the work tree" in error
-    assert "b.py" in error
+    assert ODD in error
     assert "Traceback" not in error
     assert (restored.path / "src/a.py").read_text() == HEAD
 
 
 def test_what_was_changed_after_a_fix_is_not_taken_back(restored: Repo, fix: Fix) -> None:
     _, shown, _ = fix("fix", "--yes")
-    (restored.path / "b.py").write_text("x = 1\n")
+    (restored.path / ODD).write_text("x = 1\n")
     undo = next(line for line in shown.splitlines() if "undo:" in line).split()[2:]
     code, shown, _ = fix(*undo)
     assert code == 3
-    assert "b.py  (changed since the call, kept" in shown
-    assert (restored.path / "b.py").read_text() == "x = 1\n"
+    assert f"{ODD}  (changed since the call, kept" in shown
+    assert (restored.path / ODD).read_text() == "x = 1\n"
     assert (restored.path / "src/a.py").read_text() == HEAD
 
 
@@ -129,9 +131,9 @@ def test_what_is_not_there_is_said_in_one_line(fix: Fix, given: list[str], why: 
 def test_a_link_in_the_work_tree_is_not_followed(restored: Repo, fix: Fix, tmp_path: Path) -> None:
     outside = tmp_path / "outside.py"
     outside.write_text("import re\n")
-    (restored.path / "b.py").unlink()
-    (restored.path / "b.py").symlink_to(outside)
+    (restored.path / ODD).unlink()
+    (restored.path / ODD).symlink_to(outside)
     code, _, error = fix("fix", "--yes")
     assert code == 2
-    assert "b.py" in error
+    assert ODD in error
     assert outside.read_text() == "import re\n"

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import assume
 from hypothesis import given as over
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import FlowStep
 from orchestrator.cli.verdict_outputs import FORMAT_NAMES
 from orchestrator.code_review.fixes.patches import write_patch
 from orchestrator.code_review.verdict.model import Cause, Evidence, RequiredCheck, Skipped, Verdict
 from orchestrator.report.formats import FORMATS, Sources, render_format
+from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import PATCH, finding, fixed, verdict
 
 HOSTILE = "</failure>\n::error::x ![a](http://evil.example) <img src=x> @team #1 `` ``` \x1b[31m"
@@ -330,6 +332,14 @@ def test_markdown_folds_verified_patches_away_and_no_line_of_one_ends_the_block(
     assert '<code class="language-diff">' in html
     assert "`diffcourt fix F1`" in text
     assert "<b>" not in html
+
+
+@pytest.mark.parametrize("name", ["markdown", "html", "text"])
+def test_the_id_of_a_forged_verdict_adds_nothing_to_the_command_that_is_named(name: str) -> None:
+    given = verdict(findings=(replace(fixed(1), id="F1;id"),))
+    text = unescape(render_verdict(given) if name == "text" else render(name, given))
+    assert "diffcourt fix 'F1;id'" in " ".join(text.split())
+    assert "diffcourt fix F1" not in text
 
 
 def test_patches_never_keep_a_finding_out_of_markdown() -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
+from orchestrator.report.terminal_escaping import (
+    escape_code_lines,
+    escape_line,
+    escape_unprintable,
+    quote_path,
+)
 
 if TYPE_CHECKING:
     from orchestrator.app.apply_fixes import ChosenFixes
@@ -56,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     applied = apply_fixes(args.repo, fixes)
     run_id = fixes.verdict.run_id
-    paths = " ".join(map(quote_path, applied.paths))
+    paths = escape_unprintable(shlex.join(applied.paths))
     ids = ", ".join(finding.id for finding in fixes.findings)
     emit(
         f"Applied {count} ({ids}).\n"

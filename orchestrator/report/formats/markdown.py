@@ -5,7 +5,12 @@ from collections.abc import Iterator
 from orchestrator.code_review.verdict.fix import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report import review_gaps_text
-from orchestrator.report.findings_text import count_by_severity, format_location, name_provers
+from orchestrator.report.findings_text import (
+    count_by_severity,
+    fix_command,
+    format_location,
+    name_provers,
+)
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.formats.open_findings import (
@@ -135,8 +140,13 @@ def describe_patch(finding: Finding) -> str:
         return ""
     proof = _prose(f"verified by {name_provers(finding)}", WIDEST)
     parts = [f"<details><summary>Patch: {proof}</summary>", diff_block(fix)]
-    parts.append(f"Apply it: {code(truncate(f'diffcourt fix {finding.id}', WIDEST))}")
+    parts.append(f"Apply it: {apply_command(finding)}")
     return "\n\n".join([*filter(None, parts), "</details>"])
+
+
+def apply_command(finding: Finding) -> str:
+    """The command that applies a finding's patch, as a code span."""
+    return code(truncate(fix_command(finding), WIDEST))
 
 
 def diff_block(fix: Fix, most: int = PATCH_LINES) -> str:

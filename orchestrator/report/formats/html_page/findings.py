@@ -7,7 +7,7 @@ from html import escape
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.report.findings_text import format_location, name_provers
+from orchestrator.report.findings_text import fix_command, format_location, name_provers
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_patch
 from orchestrator.report.formats.open_findings import counted_findings
 from orchestrator.report.terminal_escaping import escape_unprintable
@@ -142,7 +142,7 @@ def _render_fix(finding: Finding) -> str:
     )
     if fix.state == "refused":
         return f"<details><summary>{said}</summary>{render_patch(finding)}</details>"
-    command = f'<code class="place">diffcourt fix {text(finding.id)}</code>'
+    command = f'<code class="place">{text(fix_command(finding))}</code>'
     return f'<p class="patch">{said} {command}</p>{render_patch(finding)}'
 
 
