@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks import dependencies
+from orchestrator.checks.check_io import Gap
 from orchestrator.checks.dependencies.lock_file_entries import read_entries
 from tests.checks.test_dependencies import look
 
@@ -449,6 +450,13 @@ def test_a_lock_file_of_five_megabytes_is_compared_in_seconds(tmp_path: Path) ->
     reply = dependencies.run({"base_root": str(tmp_path / "base"), "head_root": str(tmp_path / "head"), "files": files})  # fmt: skip
     assert len(reply.findings) == 10
     assert time.perf_counter() - begin < 20
+
+
+def test_a_string_without_an_end_in_a_lock_file_takes_no_time() -> None:
+    begin = time.process_time()
+    with pytest.raises(Gap, match="could not be read"):
+        read_entries("bun.lock", '{"' + '\\"' * 20_000)
+    assert time.process_time() - begin < 1
 
 
 def test_a_lock_file_above_the_bound_is_a_gap(

@@ -10,7 +10,8 @@ from orchestrator.checks.check_io import Gap
 from orchestrator.checks.dependencies import line_lock_files
 from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests, load_toml
 
-_JSON_COMMA = re.compile(r"(\"(?:\\.|[^\"\\])*\")|,(?=\s*[}\]])")
+_JSON_COMMA = re.compile(r"(\"(?:[^\"\\]|\\.?)*(?:\"|\Z))|,(?=\s*[}\]])", re.DOTALL)
+"""Strings, of which one without an end goes on to the text's, and needless commas."""
 AGAIN = "lock it again with its package manager"
 
 
