@@ -1,5 +1,7 @@
 """What a finding stands in: its function in any language, else the lines around it."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,3 +94,9 @@ def test_any_text_has_a_block_around_any_of_its_lines(
     block = find_block(lines, start, end)
     assert 1 <= block.start <= start <= end <= block.end <= len(lines)
     assert block.start >= start - MAX_BLOCK
+
+
+def test_a_line_with_ten_thousands_of_blanks_takes_no_time() -> None:
+    began = time.process_time()
+    assert find_block([" " * 20_000 + "x"], 1, 1).end == 1
+    assert time.process_time() - began < 1

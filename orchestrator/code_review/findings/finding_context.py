@@ -28,8 +28,9 @@ MAX_SCOPE = 120
 """Characters of a function's first line that are kept."""
 
 _CONTROL = re.compile(
-    r"\s*[})]?\s*(?:if|elif|else|for|foreach|while|do|switch|case|default|match|try|except|catch|"
-    r"finally|with|using|loop|unless|until|begin|rescue|ensure|select|lock|return|await|yield)\b"
+    r"\s*(?:[})]\s*)?(?:if|elif|else|for|foreach|while|do|switch|case|default|match|try|except|"
+    r"catch|finally|with|using|loop|unless|until|begin|rescue|ensure|select|lock|"
+    r"return|await|yield)\b"
 )
 _TYPE = re.compile(r"\b(?:class|struct|interface|namespace|enum|trait|impl|module|package)\b")
 _DEFINES = re.compile(r"\b(?:def|fn|func|function|fun|sub|proc|method|constructor)\b")
