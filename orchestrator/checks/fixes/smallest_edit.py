@@ -1,5 +1,8 @@
 """The edit that replaces one text by another and holds no more than what differs."""
 
+from collections.abc import Iterable
+from itertools import pairwise
+
 from orchestrator.checks.check_io import Edit
 
 Position = tuple[int, int]
@@ -17,6 +20,12 @@ def smallest_edit(start: Position, old: str, new: str) -> Edit:
     gone = old[before : len(old) - after]
     first = _advance(start, old[:before])
     return Edit(*first, *_advance(first, gone), new[before : len(new) - after])
+
+
+def are_apart(edits: Iterable[Edit]) -> bool:
+    """Whether no two edits overlap or insert at the same place; they are in the file's order."""
+    places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
+    return all(one[1] <= two[0] and one != two for one, two in pairwise(places))
 
 
 def _same(one: str, two: str) -> int:

@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, convert
@@ -21,7 +20,7 @@ from orchestrator.checks.fixes.import_places import (
     is_taken,
 )
 from orchestrator.checks.fixes.program_tree import ProgramTree
-from orchestrator.checks.fixes.smallest_edit import smallest_edit
+from orchestrator.checks.fixes.smallest_edit import are_apart, smallest_edit
 from orchestrator.checks.fixes.template_loading import (
     Derivation,
     Template,
@@ -306,9 +305,7 @@ class _Target:
                 if "\r" not in old:
                     edit = replace(edit, text=edit.text.replace("\n", self.line_end))
                 edits.append(edit)
-        places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
-        apart = all(one[1] <= two[0] and one != two for one, two in pairwise(places))
-        return edits if apart else []
+        return edits if are_apart(edits) else []
 
 
 def _derived(fix: Template, match: _Match) -> Values | None:

@@ -11,7 +11,6 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 import anyio.to_thread
@@ -19,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, RawFinding
-from orchestrator.checks.fixes.smallest_edit import Position, smallest_edit
+from orchestrator.checks.fixes.smallest_edit import Position, are_apart, smallest_edit
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.program_execution import (
     LIMITS,
@@ -90,9 +89,7 @@ class FileCopies(Struct, frozen=True):
             if old != new:
                 edit = smallest_edit(start, old, new)
                 edits.append(replace(edit, text=edit.text.replace("\n", end_of_line)))
-        places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
-        apart = all(one[1] <= two[0] and one != two for one, two in pairwise(places))
-        return tuple(edits) if apart else ()
+        return tuple(edits) if are_apart(edits) else ()
 
 
 def _line_end(data: bytes) -> str | None:
