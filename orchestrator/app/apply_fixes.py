@@ -1,7 +1,6 @@
 """Apply the patches of a verdict to the work tree, or prove them again."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -200,7 +199,7 @@ async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call:
     await files.commit(call)
 
 
-def prove_again(repo: Path | None, fixes: ChosenFixes, backend: str = "asyncio") -> dict[str, Fix]:
+def prove_again(repo: Path | None, fixes: ChosenFixes) -> dict[str, Fix]:
     """Prove the patches anew over the change that the run reviewed; nothing is written.
 
     Returns:
@@ -217,7 +216,7 @@ def prove_again(repo: Path | None, fixes: ChosenFixes, backend: str = "asyncio")
         kept = review_options(run)
         diff = state_directory.load_patch(folder, run.run_id) if kept["has_diff"] else None
     options = replace(ReviewOptions.of_meta(kept, diff), provider=OFFLINE)
-    return anyio.run(partial(_prove, options, fixes, folder), backend=backend)
+    return anyio.run(_prove, options, fixes, folder)
 
 
 async def _prove(options: ReviewOptions, fixes: ChosenFixes, folder: Path) -> dict[str, Fix]:

@@ -190,7 +190,7 @@ def _apart(policy: VerdictPolicy) -> tuple[VerdictPolicy, Mapping[str, Struct]]:
     What a person remembers does not make an earlier review one of another policy.
     """
     remembered = [one for one in policy.waivers if isinstance(one, Dismissal | Preference)]
-    rest = tuple(one for one in policy.waivers if one not in remembered)
+    rest = tuple(one for one in policy.waivers if not isinstance(one, Dismissal | Preference))
     memory = WaiverFile(waivers=tuple(remembered))
     return replace(policy, waivers=rest), {MEMORY: memory} if remembered else {}
 
