@@ -60,12 +60,14 @@ def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | Non
         Where the import stands and what stands there without the module; None: it has to stay.
     """
     name = re.escape(module)
-    found = re.search(rf"^import (.*\b{name}\b.*)\r?\n", text, re.MULTILINE)
-    modules = [one.strip() for one in found[1].split(",")] if found else []
-    if not found or module not in modules or len(re.findall(rf"\b{name}\b", rest)) != 1:
+    if len(re.findall(rf"\b{name}\b", rest)) != 1:
         return None
-    modules.remove(module)
-    return (*found.span(), f"import {', '.join(modules)}\n" if modules else "")
+    for found in re.finditer(r"^import (.*)\n", text, re.MULTILINE):
+        modules = [one.strip() for one in found[1].split(",")]
+        if module in modules:
+            modules.remove(module)
+            return (*found.span(), f"import {', '.join(modules)}\n" if modules else "")
+    return None
 
 
 def is_taken(text: str, line: str) -> bool:
