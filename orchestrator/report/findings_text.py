@@ -9,6 +9,7 @@ from typing import TypeVar
 from rich.cells import chop_cells
 
 from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.verdict.fix import TEMPLATE
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
 from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, Page, count_noun
@@ -192,11 +193,16 @@ def fix_command(finding: Finding) -> str:
 
 
 def name_provers(finding: Finding, most: int = PROVERS) -> str:
-    """The tools that proved the patch, those that reported the finding first; unescaped."""
+    """The tools that proved the patch, those that reported the finding first; unescaped.
+
+    An agent that wrote it is named: what satisfies tools can still leave the defect.
+    """
     tools = finding.fix.proved_by if finding.fix else ()
     shown = sorted(tools, key=lambda tool: not tool.startswith(finding.reported_by))[:most]
     more = f" and {len(tools) - len(shown)} more" if len(tools) > len(shown) else ""
-    return ", ".join(shown) + more
+    source = finding.fix.source if finding.fix else ""
+    by_code = source in {"", TEMPLATE} or any(tool.startswith(source) for tool in tools)
+    return ", ".join(shown) + more + ("" if by_code else f"; written by {source}")
 
 
 def _render_text(page: Page, prefix: str, text: str, limit: int) -> list[str]:

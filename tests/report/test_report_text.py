@@ -615,6 +615,19 @@ def test_of_many_tools_that_proved_a_patch_those_that_found_the_defect_are_named
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "named"), [("generalist", True), ("template", False), ("ruff", False)]
+)
+def test_an_agent_that_wrote_a_patch_is_named_beside_what_proved_it(
+    source: str, named: bool
+) -> None:
+    one = fixed(1)
+    assert one.fix
+    given = verdict(findings=(replace(one, fix=replace(one.fix, source=source)),))
+    text = " ".join(render_verdict(given, width=120).split())
+    assert (f"parse_check; written by {source} (2 lines)" in text) is named
+
+
 def test_patches_that_do_not_hold_together_are_not_named_as_if_they_did() -> None:
     one, other, third = fixed(1), fixed(2), fixed(3, title="Other")
     assert one.fix

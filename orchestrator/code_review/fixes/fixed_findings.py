@@ -18,7 +18,7 @@ from orchestrator.code_review.fixes.patches import PatchRefused, apply_edits, wr
 from orchestrator.code_review.fixes.proof import PROGRAMS, is_content
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult, ProposedPatch
-from orchestrator.code_review.verdict.fix import Fix
+from orchestrator.code_review.verdict.fix import TEMPLATE, Fix
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
@@ -33,7 +33,6 @@ MOST_PROPOSALS = 4
 """For one finding; the first that is verified is taken."""
 AT_ONCE = 2
 TEMPLATES = "fixes.template_edits:run"
-TEMPLATE = "template"
 TEMPLATE_SECONDS = 20.0
 CODE = AgentSpec("fixes", "proves patches", "", (PROVE_FIXES,), bounds=Bounds())
 """In whose name code calls the tool."""

@@ -6,6 +6,9 @@ from msgspec import Meta
 
 from orchestrator.engine.field_types import Strict
 
+TEMPLATE = "template"
+"""The source of a patch that a rule's template made."""
+
 FixState = Literal["verified", "applies", "refused"]
 
 
