@@ -7,8 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.app.stored_runs import load_verdict
+from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
+from orchestrator.code_review.verdict.fix import FixState
 from tests.review.review_kit import Repo, change
 
 ODD = "b;id.py"
@@ -137,3 +141,24 @@ def test_a_link_in_the_work_tree_is_not_followed(restored: Repo, fix: Fix, tmp_p
     assert code == 2
     assert ODD in error
     assert outside.read_text() == "import re\n"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "less"),
+    [
+        ("verified", "verified", False),
+        ("verified", "applies", True),
+        ("verified", "refused", True),
+        ("verified", None, True),
+        ("applies", "applies", False),
+        ("applies", None, False),
+        ("applies", "refused", True),
+    ],
+)
+def test_a_check_fails_where_a_patch_is_not_what_the_run_says(
+    reviewed: Repo, was: FixState, now: FixState | None, less: bool
+) -> None:
+    finding = load_verdict(reviewed.path, "latest").findings[0]
+    assert finding.fix
+    stored = replace(finding, fix=replace(finding.fix, state=was))
+    assert _holds_less(stored, replace(finding.fix, state=now) if now else None) is less

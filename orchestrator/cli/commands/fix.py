@@ -20,6 +20,7 @@ from orchestrator.report.terminal_escaping import (
 
 if TYPE_CHECKING:
     from orchestrator.app.apply_fixes import ChosenFixes
+    from orchestrator.code_review.verdict.fix import Fix
     from orchestrator.code_review.verdict.model import Finding
 
 _FINDING = re.compile(r"F\d+")
@@ -119,9 +120,17 @@ def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
             word = "not proven: analyzers do not report the finding by themselves"
         else:
             word = fix.state + (f": {fix.reason}" if fix.reason else "")
-            failed |= fix.state == "refused"
+        failed |= _holds_less(finding, fix)
         emit(f"{finding.id} {escape_line(word)}\n", sys.stdout)
     return EXIT_GATED if failed else EXIT_OK
+
+
+def _holds_less(finding: Finding, now: Fix | None) -> bool:
+    """Whether a patch is not what the run says of it any more."""
+    assert finding.fix is not None
+    if finding.fix.is_verified:
+        return now is None or not now.is_verified
+    return now is not None and now.state == "refused"
 
 
 def _confirmed(question: str) -> bool:
