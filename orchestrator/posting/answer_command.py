@@ -144,7 +144,10 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
         return Handled("nothing", f"answered how commands are written: {error}")
     run = answering.forge.find_review(request.head)
     if run is None:
-        text = f"There is no review of {code(request.head[:12])} yet."
+        text = (
+            f"There is no review of {code(request.head[:12])} yet. Each push begins one; where "
+            "none does, see that the workflow runs for this pull request."
+        )
         _answer(answering, request, text)
         return Handled("nothing", f"there is no review of {request.head[:12]}")
     if command.name != "review":
@@ -175,7 +178,10 @@ def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict |
     except WrongCommand as error:
         return Handled("nothing", str(error))
     if verdict is None or verdict.change.head != request.head:
-        text = f"There is no verdict of {code(request.head[:12])}; ask for one: `{WORD} review`"
+        text = (
+            f"There is no verdict of {code(request.head[:12])} yet. Where no review of it is "
+            f"running, ask for one: `{WORD} review`"
+        )
         _answer(answering, request, text)
         return Handled("nothing", f"there is no verdict of {request.head[:12]}")
     asked = command.identity

@@ -185,7 +185,7 @@ def test_review_runs_the_review_of_the_head_again_and_answers_once(
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        ([], "There is no review of `9d0e4f2a1b2c` yet."),
+        ([], "There is no review of `9d0e4f2a1b2c` yet. "),
         ([{**OVER, "status": "in_progress", "conclusion": None}], "is running, or waits"),
         ([{**OVER, "conclusion": "action_required"}], "is running, or waits"),
     ],

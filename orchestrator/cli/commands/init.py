@@ -20,7 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Write the files that review every pull or merge request. On a terminal it asks what is\n"
-        "not given: which CI system, and whether findings are posted as comments."
+        "not given: which CI system, whether findings are posted as comments, and whether\n"
+        "commands in comments are carried out."
     )
     parser.add_argument(
         "--ci", choices=NAMES, metavar="NAME", help=f"the CI system: {', '.join(NAMES)}"
