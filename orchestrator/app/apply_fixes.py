@@ -12,6 +12,7 @@ from orchestrator.app.approvals import current_user
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.rollback import make_rollback
 from orchestrator.app.stored_runs import load_verdict
 from orchestrator.app.types import ReviewOptions, is_program_run, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
@@ -153,9 +154,9 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
     async def work(store: RunStore, run: RunMeta) -> Applied:
         async with state_directory.open_writing(store, run.run_id) as journal:
             after = check_applies(repo, fixes)
-            vault = folder / "runs" / run.run_id / "rollback"
-            call = _free_name(FileRollback(root, vault))
-            await _write(FileRollback(root, vault, only=after), root, after, call)
+            files = make_rollback(repo, folder, run.run_id, only=after)
+            call = _free_name(files)
+            await _write(files, root, after, call)
             note = {
                 "who": current_user(),
                 "paths": sorted(after),
@@ -186,16 +187,15 @@ async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call:
             for path, data in sorted(after.items()):
                 mode = (root / path).stat().st_mode & 0o777
                 tree.write(path, data, mode)
-    except OSError as error:
-        await files.undo(call)
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            await files.undo(call)
+        if not isinstance(error, OSError):
+            raise
         raise InputError(
             f"{error.filename or 'a file'} cannot be written: {error.strerror}; all files are as "
             "before"
         ) from None
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            await files.undo(call)
-        raise
     await files.commit(call)
 
 

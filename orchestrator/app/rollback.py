@@ -18,11 +18,16 @@ from orchestrator.stores.base import RunStore
 TOPIC = "rollback"
 
 
-def make_rollback(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
-    """The rollback of a run in the work tree; the original files are kept beside the run."""
-    return FileRollback(
-        state_directory.repo_root(repo or Path()), folder / "runs" / run_id / "rollback"
-    )
+def make_rollback(
+    repo: Path | None, folder: Path, run_id: str, *, only: Collection[str] | None = None
+) -> FileRollback:
+    """The rollback of a run in the work tree; the original files are kept beside the run.
+
+    Args:
+        only: the paths that a call may change; None: any.
+    """
+    root = state_directory.repo_root(repo or Path())
+    return FileRollback(root, folder / "runs" / run_id / "rollback", only=only)
 
 
 async def restore_calls(

@@ -155,6 +155,21 @@ def add_repo(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_decision(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a person's decision on a finding: until when, by whom, of which run."""
+    parser.add_argument("--until", default="", metavar="DATE", help="its last day, as 2027-06-30")
+    parser.add_argument(
+        "--by",
+        default="",
+        metavar="NAME",
+        help="the person who answers for it; a critical finding needs one",
+    )
+    parser.add_argument(
+        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
+    )
+    add_repo(parser)
+
+
 def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
     """Add the argument that names a run; it may be left out where there is a default."""
     parser.add_argument(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -178,7 +178,8 @@ class _IsolatedRun:
             pidfd = _first_process(info)
             if pidfd is not None:
                 ours.callback(os.close, pidfd)
-                os.write(unblock, b"u")
+                with suppress(BrokenPipeError):  # bwrap ended: its stderr says why
+                    os.write(unblock, b"u")
                 self._wait(pidfd)
             self._exit_status = process.wait(END_SECONDS)
             message = os.read(status, ERROR_BYTES).decode("utf-8", "replace")
@@ -270,14 +271,17 @@ def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
 
 
 def _first_process(info: int) -> int | None:
-    """A pidfd of the namespace's first process, which waits for us; None when bwrap exited."""
+    """A pidfd of the namespace's first process, which waits for us; None when it or bwrap ended."""
     received = b""
     while b"}" not in received:
         more = os.read(info, ERROR_BYTES)
         if not more:
             return None
         received += more
-    return os.pidfd_open(json.loads(received)["child-pid"])
+    try:
+        return os.pidfd_open(json.loads(received)["child-pid"])
+    except ProcessLookupError:
+        return None
 
 
 def _change_owner(tree: Path, user: int) -> None:

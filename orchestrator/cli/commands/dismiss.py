@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.arguments import add_decision, name_of
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
 
@@ -30,17 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="finding",
         help="this finding; all of its rule; or those of its rule in its file; default: finding",
     )
-    parser.add_argument("--until", default="", metavar="DATE", help="its last day, as 2027-06-30")
-    parser.add_argument(
-        "--by",
-        default="",
-        metavar="NAME",
-        help="the person who answers for it; a critical finding needs one",
-    )
-    parser.add_argument(
-        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
-    )
-    add_repo(parser)
+    add_decision(parser)
 
 
 def run(args: argparse.Namespace) -> int:

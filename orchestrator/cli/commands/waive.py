@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 
-from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.arguments import add_decision, name_of
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
 
@@ -37,17 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GLOB",
         help="for a rule or a fingerprint, the files that it applies to; may be repeated",
     )
-    parser.add_argument("--until", default="", metavar="DATE", help="its last day, as 2027-06-30")
-    parser.add_argument(
-        "--by",
-        default="",
-        metavar="NAME",
-        help="the person who accepts it; a critical finding needs one",
-    )
-    parser.add_argument(
-        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
-    )
-    add_repo(parser)
+    add_decision(parser)
 
 
 def run(args: argparse.Namespace) -> int:
