@@ -1,4 +1,4 @@
-"""Lines of a change around its findings, read from the repository's objects, without secrets."""
+"""Lines of a change, all or around its findings, from the repository's objects, without secrets."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,10 @@ AROUND = 6
 MOST_FILES = 300
 MOST_LINES = 60
 """Lines of one excerpt."""
+CONTEXT = 3
+"""Lines before and after a changed one where a whole change is read."""
+MOST_DIFF_LINES = 4_000
+"""Lines of one file's diff; what is longer was not written to be read."""
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -40,12 +44,58 @@ class ExcerptLine(Struct, frozen=True):
     text: str
 
 
-def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[ExcerptLine]]:
-    """Id of an open finding → the diff around it; none where the commits are not at hand."""
+class FileDiff(Struct, frozen=True):
+    """What a change does to one file.
+
+    Attributes:
+        lines: of the diff; none for a file that is not text, or whose mode alone changes.
+        omitted: number of further lines.
+    """
+
+    path: str
+    lines: Sequence[ExcerptLine]
+    omitted: int = 0
+
+
+def read_change(repo: Path | None, verdict: Verdict) -> tuple[FileDiff, ...]:
+    """The diff of a reviewed change by file; none where the commits are not at hand."""
+    commits = _commits_at_hand(repo, verdict)
+    if commits is None:
+        return ()
+    try:
+        return anyio.run(_read_change, repo or Path(), commits)
+    except DiffcourtError:
+        return ()
+
+
+async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileDiff, ...]:
+    git = await Git.open(repo)
+    options = (*PLAIN_DIFF, "--no-renames")
+    names = await git.run("diff", "--name-only", "-z", *options, *commits)
+    paths = names.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    text = await git.run("diff", f"-U{CONTEXT}", *options, *commits)
+    # No line of a file begins so: each has its mark before it.
+    parts = text.decode("utf-8", "surrogateescape").split("\ndiff --git ")
+    found = []
+    for path, part in zip(paths[:MOST_FILES], parts, strict=False):
+        lines = list(_parse(part))
+        shown = _without_secrets(path, lines[:MOST_DIFF_LINES])
+        found.append(FileDiff(path, shown, max(len(lines) - MOST_DIFF_LINES, 0)))
+    return tuple(found)
+
+
+def _commits_at_hand(repo: Path | None, verdict: Verdict) -> tuple[str, str] | None:
+    """Base and head; None for a change that is not between commits, or outside of a repository."""
     commits = verdict.change.base, verdict.change.head
     if not all(map(_COMMIT.fullmatch, commits)):
-        return {}
-    if not state_directory.inside_repository(repo or Path()):
+        return None
+    return commits if state_directory.inside_repository(repo or Path()) else None
+
+
+def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[ExcerptLine]]:
+    """Id of an open finding → the diff around it; none where the commits are not at hand."""
+    commits = _commits_at_hand(repo, verdict)
+    if commits is None:
         return {}
     by_path: dict[str, list[Finding]] = {}
     for finding in verdict.findings:

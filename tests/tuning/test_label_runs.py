@@ -50,7 +50,9 @@ def desk(
 def test_runs_are_asked_blind_skipped_taken_back_and_gone_on_with(
     desk: Desk, reviewed: tuple[Path, list[Verdict]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [v.run_id for v in reversed(reviewed[1])]  # newest first
+    assert desk.sit("", "--list") == 0
+    names = capsys.readouterr().out.split()
+    assert sorted(names) == sorted(v.run_id for v in reviewed[1])
     assert desk.sit("s\nr\n<\n#too lax\na\nq\n") == 0
     said = capsys.readouterr().out
     assert f"1 of 3: {names[0]}" in said
@@ -68,18 +70,36 @@ def test_runs_are_asked_blind_skipped_taken_back_and_gone_on_with(
     assert "0 labeled in this session" in capsys.readouterr().out
 
 
-def test_the_judges_score_is_shown_only_when_asked_for(
+def test_a_run_is_its_findings_and_its_diff_and_never_its_verdict(
     desk: Desk, reviewed: tuple[Path, list[Verdict]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert desk.sit("q\n") == 0
-    blind = capsys.readouterr().out
-    newest = reviewed[1][-1]
-    assert f"verdict: {newest.verdict}" in blind
-    assert newest.summary in blind
-    assert not any(c.id in blind for c in newest.score.criteria)
-    assert desk.sit("q\n", "--rubric", "pr-review", "--show-score") == 0
+    assert desk.sit("s\ns\ns\n") == 0
     shown = capsys.readouterr().out
-    assert all(f"{c.id}: " in shown for c in newest.score.criteria)
+    # The three pushes: X = 1 became 2, then 3, then what an analyzer reports.
+    for line in ("1 -X = 1", "1 +X = 2", "1 +X = 3", "1 +X = eval(input())"):
+        assert line in shown
+    (bad,) = [v for v in reviewed[1] if v.findings]
+    assert all(f.title in shown and f.evidence.quote in shown for f in bad.findings)
+    assert shown.count("no findings") == 2
+    for verdict in reviewed[1]:
+        assert verdict.summary in shown
+        for word in ("merge", "needs_changes", "needs changes", "block", *verdict.reasons):
+            assert word not in shown.lower()
+        assert not any(c.id in shown for c in verdict.score.criteria)
+    assert desk.sit("q\n", "--rubric", "pr-review", "--show-score") == 0
+    asked_for = capsys.readouterr().out
+    assert all(f"{c.id}: " in asked_for for c in reviewed[1][0].score.criteria)
+
+
+def test_a_run_whose_commits_are_gone_is_its_findings(
+    desk: Desk, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.rmtree(desk.repo / ".git")
+    repository(desk.repo, ("other = 1\n",))
+    assert desk.sit("s\ns\ns\n") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("The lines of the change are not in this repository") == 3
+    assert "eval" in shown
 
 
 def test_a_second_rater_is_asked_everything(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

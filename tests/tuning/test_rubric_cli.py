@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,8 @@ from orchestrator.cli.commands.rubric.shared_inputs import find_rubric
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.tuning.item_files import read_items
-from orchestrator.tuning.labels import read_labels
+from orchestrator.tuning.labeling import SHARED_ITEMS, add_label, list_questions, remove_label
+from orchestrator.tuning.labels import Label, read_labels
 from orchestrator.tuning.rubric_decisions import find_flips
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
 from tests.tuning.labelsets import rows, rubric_of
@@ -393,22 +395,25 @@ def test_score_says_accept_or_reject(
 def sit(tmp_path: Path, items: Path, typed: str, *more: object) -> str:
     args = parse(label, items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl", *more)
     known = read_labels([args.labels]) if args.labels.exists() else []
-    done = {x.item for x in known if x.rater == "ana"}
-    todo = [i for i in read_items([items]) if i.id not in done]
+    todo = list_questions(read_items([items]), known, "ana")
     out = io.StringIO()
-    LabelingSession(args, todo, known, io.StringIO(typed), out).run()
+    LabelingSession(args, todo, {}, io.StringIO(typed), out).run()
     return out.getvalue()
 
 
 def test_a_session_can_go_back_skip_and_be_resumed(save: Save, tmp_path: Path) -> None:
     items = save(rows(5))
+    asked = [q.item.id for q in list_questions(read_items([items]), [], "ana")]
+    assert sorted(asked) == ["i0", "i1", "i2", "i3", "i4"]
     sit(tmp_path, items, "a\nr\n<\na\ns\n#odd one\nr\nq\n")
     found = read_labels([tmp_path / "labels.jsonl"])
-    assert [(x.item, x.label, x.note) for x in found] == [
-        ("i0", "accept", ""), ("i1", "accept", ""), ("i3", "reject", "odd one"),
-    ]  # fmt: skip
+    assert [(x.item, x.label, x.note, x.drawn) for x in found] == [
+        (asked[0], "accept", "", "random"),
+        (asked[1], "accept", "", "random"),
+        (asked[3], "reject", "odd one", "random"),
+    ]
     out = sit(tmp_path, items, "a\n")
-    assert "1 of 2: i2" in out
+    assert f"1 of 2: {asked[2]}" in out
     assert "0.5" not in out.split("accept")[0]
     assert len(read_labels([tmp_path / "labels.jsonl"])) == 4
 
@@ -455,6 +460,44 @@ def test_next_draws_at_random_and_gives_every_rater_the_same_items(
     labels.write_text(labels.read_text().replace('"random"', '"chosen"'))
     with pytest.raises(InputError, match="'drawn' is 'chosen'"):
         read_labels([labels])
+
+
+def test_a_second_rater_begins_with_what_another_chose_to_label(save: Save, tmp_path: Path) -> None:
+    items = read_items([save(rows(100))])
+    asked = [q.item.id for q in list_questions(items, [], "bo")]
+    chosen = asked[-30:]
+    path = tmp_path / "labels.jsonl"
+    for name in chosen:
+        add_label(path, Label(name, "ana", "accept"))
+    first = list_questions(items, read_labels([path]), "bo")
+    # Ana chose them, so they are no random draw for Bo either; what follows is.
+    assert [(q.item.id, q.drawn) for q in first[:21]] == [
+        *((name, "") for name in chosen[:SHARED_ITEMS]), (asked[0], "random")
+    ]  # fmt: skip
+    assert sorted(q.item.id for q in first) == sorted(asked)
+    for name in chosen[:5]:
+        add_label(path, Label(name, "bo", "reject"))
+    rest = list_questions(items, read_labels([path]), "bo")
+    assert [q.item.id for q in rest[:16]] == [*chosen[5:SHARED_ITEMS], asked[0]]
+
+
+def test_raters_who_label_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    raters, count = ("ana", "bo", "cy", "di"), 25
+
+    def sit_down(rater: str) -> None:
+        for n in range(count):
+            add_label(path, Label(f"i{n}", rater, "accept"))
+            if n % 5 == 4:
+                remove_label(path, f"i{n}", rater)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(sit_down, raters))
+    kept = {f"i{n}" for n in range(count) if n % 5 != 4}
+    assert {(x.item, x.rater) for x in read_labels([path])} == {
+        (item, rater) for item in kept for rater in raters
+    }
+    assert [p.name for p in tmp_path.iterdir()] == ["labels.jsonl"]
 
 
 def test_labels_that_were_not_drawn_at_random_are_named(

@@ -1,0 +1,60 @@
+"""What a person labels, as plain text: never what the judge or the verdict says of it."""
+
+from collections.abc import Sequence
+
+from rich.cells import chop_cells
+
+from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.report.findings_text import render_open
+from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
+from orchestrator.report.text_layout import Page, count_noun
+
+MOST_DIFF_LINES = 200
+"""Of one change; what is more is read with git, in a pager."""
+NO_DIFF = "The lines of the change are not in this repository, so only the findings are shown."
+_MARKS = {"same": " ", "added": "+", "removed": "-"}
+_STYLES = {"added": "green", "removed": "red"}
+
+
+def render_review(page: Page, verdict: Verdict, files: Sequence[FileDiff]) -> list[str]:
+    """What a review said of a change, and the change.
+
+    Args:
+        files: the change; empty where its commits are not at hand.
+    """
+    commits = f"{verdict.change.base[:12]}..{verdict.change.head[:12]}"
+    lines = page.wrap(f"{escape_unprintable(commits)}: {escape_unprintable(verdict.summary)}")
+    if findings := render_open(page, verdict):
+        lines += ["", *findings]
+    lines.append("")
+    if not files:
+        return lines + page.wrap(NO_DIFF)
+    left = MOST_DIFF_LINES
+    omitted = 0
+    for file in files:
+        shown = file.lines[:left]
+        left -= len(shown)
+        omitted += len(file.lines) - len(shown) + file.omitted
+        if shown or not file.lines:
+            lines += _render_file(page, file.path, shown)
+    if omitted:
+        more = f"and {count_noun(omitted, 'more line')}: git diff {commits}"
+        lines += page.wrap(escape_unprintable(more), first="  ")
+    return lines
+
+
+def _render_file(page: Page, path: str, lines: Sequence[ExcerptLine]) -> list[str]:
+    out = [page.heading(quote_path(path))]
+    if not lines:
+        return [*out, "  (not text, or only its mode changed)"]
+    digits = len(str(max(line.new or line.old for line in lines)))
+    room = page.width - digits - 2
+    for line in lines:
+        text = escape_unprintable(line.text.expandtabs(4))
+        first, *rest = chop_cells(text, room) or [""]
+        head = f"{line.new or line.old:>{digits}} {_MARKS[line.kind]}{first}".rstrip()
+        style = _STYLES.get(line.kind)
+        out.append(page.paint(head, style) if style else head)
+        out += [" " * (digits + 2) + row for row in rest]
+    return out
