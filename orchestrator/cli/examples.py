@@ -57,6 +57,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "my-rubric.yaml --to deepeval --items items.jsonl",
     ),
     "diffcourt rubric score": ("pr-review items.jsonl", "pr-review --runs --json"),
+    "diffcourt rubric compare": (
+        "a.yaml b.yaml --items items.jsonl",
+        "a.jsonl b.jsonl --rubric a.yaml --json -",
+    ),
     "diffcourt rubric eval": (
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --json result.json",

@@ -18,6 +18,7 @@ from orchestrator.tuning.text_files import parse_object, read_text
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
 _TEXT_KEYS = ("text", "review", "summary")
+_CONTEXT_KEYS = ("diff", "context")
 
 
 class Item(Struct, frozen=True):
@@ -30,6 +31,9 @@ class Item(Struct, frozen=True):
         rater: who gave them.
         repeat: 0, or the number of a repeated scoring of the same item.
         judge: model, prompt and rubric of its judged scores; empty where nobody judged or unknown.
+        context: what the text speaks of, such as the diff that a comment is about.
+        reasons: criterion id → why it was given its score.
+        usd: what a model was paid for its scores.
         location: file and line, for error messages.
     """
 
@@ -44,6 +48,9 @@ class Item(Struct, frozen=True):
     repeat: int = 0
     judge: str = ""
     location: str = ""
+    context: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    usd: float = 0.0
 
 
 def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -> list[Item]:
@@ -276,7 +283,22 @@ def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Ite
         repeat=_whole(row.get("repeat", 0), location),
         judge=str(row.get("judge", "")),
         location=location,
+        context=next((str(row[k]) for k in _CONTEXT_KEYS if row.get(k)), ""),
+        reasons=_reasons(row.get("reasons", {}), location),
+        usd=_amount(row.get("usd", 0.0), location),
     )
+
+
+def _reasons(raw: Any, location: str) -> dict[str, str]:
+    if not isinstance(raw, dict):
+        raise InputError(f"{location}: 'reasons' must map criterion ids to texts")
+    return {str(name): str(why) for name, why in raw.items()}
+
+
+def _amount(raw: Any, location: str) -> float:
+    if isinstance(raw, (int, float)) and 0 <= raw < math.inf:
+        return float(raw)
+    raise InputError(f"{location}: 'usd' must be a number from 0, not {raw!r}")
 
 
 def _whole(value: Any, location: str) -> int:

@@ -8,16 +8,18 @@ from pathlib import Path
 
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
-from orchestrator.cli.commands.rubric import file_commands, scoring, tuning
+from orchestrator.cli.commands.rubric import comparing, file_commands, scoring, tuning
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
 exit codes:
-  0    success; tune: the gain is proven and a rubric was written
-  1    tune: no rubric was written; gate: agreement dropped; diff: differences
+  0    success; tune: the gain is proven and a rubric was written;
+       compare: B is proven better, or no worse by the margin
+  1    tune: no rubric was written; gate: agreement dropped; diff: differences;
+       compare: B is proven worse
   2    invalid usage, rubric, items or labels
-  3    score: a run could not be scored\
+  3    score: a run could not be scored; compare: these labels cannot tell\
 """
 
 
@@ -31,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     part = partial(add_part, parts)
     _add_file_commands(part)
     _add_score_options(part("score", "score items, or recorded runs by replay"))
+    comparing.add_arguments(
+        part("compare", "compare two rubrics, wordings, prompts or models on the same labels")
+    )
     p = part("eval", "measure the agreement of a rubric with labels")
     add_items(p)
     add_labels(p)

@@ -1,0 +1,135 @@
+"""``diffcourt rubric compare``: two rubrics, wordings, prompts or models on the same labels."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct
+
+from orchestrator.cli.arguments import amount
+from orchestrator.cli.commands.rubric.shared_inputs import (
+    find_rubric,
+    parse_scale,
+    require_numpy,
+    to_json_data,
+)
+from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import as_json
+
+if TYPE_CHECKING:
+    from orchestrator.engine.types import Rubric
+    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.rubric_comparison import Side
+
+ITEM_SUFFIXES = (".jsonl", ".csv")
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``rubric compare``."""
+    p.add_argument("a", metavar="A", help="a rubric, or items that a judge scored (.jsonl, .csv)")
+    p.add_argument("b", metavar="B", help="the same of the other side")
+    p.add_argument(
+        "--items", type=Path, action="append", default=[], metavar="FILE",
+        help="scored items, for a side that is a rubric (repeatable)",
+    )  # fmt: skip
+    p.add_argument(
+        "--rubric", action="append", default=[], metavar="RUBRIC",
+        help="the rubric that decides items; give it twice for one of each side",
+    )  # fmt: skip
+    p.add_argument(
+        "--judge", action="append", default=[], metavar="NAME",
+        help="only scores of this judge (part of its name); twice for one of each side",
+    )  # fmt: skip
+    p.add_argument(
+        "--labels", type=Path, action="append", default=[], metavar="FILE",
+        help="label file of diffcourt label (repeatable); default: labels in the items",
+    )  # fmt: skip
+    p.add_argument("--label", metavar="NAME", help="which of several labels in the items")
+    p.add_argument(
+        "--accept-at", type=float, metavar="NUMBER", help="lowest label that means accept"
+    )
+    p.add_argument(
+        "--scale", type=parse_scale, default=(0.0, 1.0), metavar="LOW:HIGH",
+        help="range of the scores; default 0:1",
+    )  # fmt: skip
+    p.add_argument(
+        "--margin", type=amount, default=0.05, metavar="KAPPA",
+        help="a drop that does not matter; default 0.05",
+    )  # fmt: skip
+    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    p.set_defaults(do=compare)
+
+
+class _Given(Struct, frozen=True):
+    """One side as it was given: its name, its rubric and its items."""
+
+    name: str
+    rubric: Rubric
+    items: list[Item]
+
+
+def compare(args: argparse.Namespace, out: TextIO) -> int:
+    """Compare A and B; exit code 0: B is proven better or no worse, 1: worse, 3: cannot tell."""
+    target = OutputTarget(args.json) if args.json else None
+    require_numpy()
+    from orchestrator.report.tuning.comparison_text import render_comparison
+    from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
+    from orchestrator.tuning.rubric_comparison import compare_sides
+
+    a, b = (_read_side(args, name, index) for index, name in enumerate((args.a, args.b)))
+    labels = read_labels(args.labels)
+    if not labels:
+        labels = extract_labels(a.items, args.label) or extract_labels(b.items, args.label)
+    if not labels:
+        raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
+    scale = infer_scale(labels, args.accept_at)
+    found = compare_sides(_side(a), _side(b), a.items, labels, scale, args.margin)
+    if target is None or not target.to_stdout:
+        emit(render_comparison(found, width_of(out), use_color(out)), out)
+    if target is not None:
+        target.write(as_json(to_json_data(found)))
+    codes = {"better": EXIT_OK, "no worse": EXIT_OK, "worse": EXIT_GATED}
+    return codes.get(found.outcome, EXIT_INCOMPLETE)
+
+
+def _pick(given: list[str], index: int, option: str) -> str | None:
+    """The value of an option that is given once for both sides, or once for each."""
+    if len(given) > 2:
+        raise InputError(f"{option} is given {len(given)} times; once, or once for each of A and B")
+    return given[min(index, len(given) - 1)] if given else None
+
+
+def _read_side(args: argparse.Namespace, name: str, index: int) -> _Given:
+    from orchestrator.tuning.item_files import read_items, select_judge
+    from orchestrator.tuning.rubric_file import read_rubric
+
+    judge = _pick(args.judge, index, "--judge")
+    if name.endswith(ITEM_SUFFIXES):
+        rubric = _pick(args.rubric, index, "--rubric")
+        if rubric is None:
+            raise InputError(f"{name} holds items; give the rubric that decides them: --rubric")
+        items = select_judge(read_items([Path(name)], args.scale), judge)
+        return _Given(name, read_rubric(find_rubric(rubric)), items)
+    if not args.items:
+        raise InputError(f"{name} is a rubric; give the scored items with --items FILE")
+    items = select_judge(read_items(args.items, args.scale), judge)
+    return _Given(name, read_rubric(find_rubric(name)), items)
+
+
+def _side(given: _Given) -> Side:
+    from orchestrator.tuning.item_files import unique_items
+    from orchestrator.tuning.provenance import list_judges
+    from orchestrator.tuning.rubric_comparison import Side
+
+    items = unique_items(given.items)
+    paid = sum(item.usd for item in given.items)
+    return Side(
+        given.name,
+        given.rubric,
+        {item.id: item.scores for item in items},
+        "; ".join(list_judges(items)),
+        paid or None,
+    )

@@ -1,0 +1,274 @@
+"""Compare two rubrics, wordings, prompts or models on the same labeled items.
+
+Both sides decide each labeled item; the paired change of Cohen's kappa has a 95% interval by group.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.engine.rubric_scoring import Given
+from orchestrator.engine.types import Rubric
+from orchestrator.errors import InputError
+from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions, t_interval
+from orchestrator.tuning.item_files import Item, unique_items
+from orchestrator.tuning.labels import Label, Scale
+from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.power import estimate_labels_needed, smallest_detectable_change
+from orchestrator.tuning.rubric_decisions import Objective, decide_item
+from orchestrator.tuning.training_data import require_scores
+
+MARGIN = 0.05
+"""Kappa: a drop that is smaller does not matter."""
+
+Outcome = Literal["better", "no worse", "worse", "unknown"]
+
+
+class Side(Struct, frozen=True):
+    """One of the two that are compared.
+
+    Attributes:
+        name: for people.
+        scores: item id → its scores by this side's judge.
+        judge: who gave them; empty where unknown.
+        usd: what scoring cost; None where unknown.
+    """
+
+    name: str
+    rubric: Rubric
+    scores: Mapping[str, Mapping[str, Given]]
+    judge: str = ""
+    usd: float | None = None
+
+
+class ChangedDecision(Struct, frozen=True):
+    """An item that the two sides decide differently.
+
+    Attributes:
+        label: accept, reject, or disputed where people disagree.
+        total_a, total_b: None where nothing counts.
+        changed_scores: criterion id → its two scores, where they differ.
+    """
+
+    id: str
+    url: str
+    text: str
+    label: str
+    accepted_a: bool
+    accepted_b: bool
+    total_a: float | None
+    total_b: float | None
+    changed_scores: Mapping[str, tuple[Given, Given]]
+
+    @property
+    def verdict(self) -> str:
+        """``mended``: B is right where A is wrong; ``broken``: the reverse; or ``disputed``."""
+        if self.label == "disputed":
+            return "disputed"
+        return "mended" if (self.label == "accept") == self.accepted_b else "broken"
+
+
+class RubricComparison(Struct, frozen=True):
+    """What a comparison found; all agreement is Cohen's kappa of accept or reject.
+
+    Attributes:
+        outcome: of B against A: ``better`` where the interval of the change lies above 0, ``worse``
+            where it lies below 0, ``no worse`` where it lies above minus the margin.
+        comparison: A as ``before``, B as ``after``.
+        items: labeled items that both sides decide.
+        left_out: labeled items without scores of both.
+        smallest_detectable: change of kappa that these labels prove with 80% power.
+        labels_needed: labels that show with 80% power that B is no worse by the margin, if both
+            are equally good; None where they are shown.
+        labels_for_change: labels that prove a change of the estimated size with 80% power; None
+            where one is proven or none is estimated.
+        usd: what each side's scores cost; None where unknown.
+    """
+
+    a: str
+    b: str
+    judges: tuple[str, str]
+    outcome: Outcome
+    comparison: PairedComparison
+    margin: float
+    items: int
+    labels: int
+    groups: int
+    left_out: tuple[str, ...]
+    changed: tuple[ChangedDecision, ...]
+    smallest_detectable: float
+    labels_needed: int | None
+    labels_for_change: int | None
+    usd: tuple[float | None, float | None]
+
+
+class LabeledRows(Struct, frozen=True):
+    """Labels as rows of arrays, each (n,).
+
+    Attributes:
+        item: index into ``items``.
+        accept: whether the person accepts.
+        weight: one over the number of labels of the item.
+        group: number of the item's group.
+    """
+
+    items: tuple[Item, ...]
+    item: Ints
+    accept: Bools
+    weight: Floats
+    group: Ints
+
+    def label_of(self, index: int) -> str:
+        """An item's label: accept, reject or disputed."""
+        given = set(self.accept[self.item == index].tolist())
+        return "disputed" if len(given) > 1 else ("accept" if True in given else "reject")
+
+
+def build_rows(items: Sequence[Item], labels: Sequence[Label], scale: Scale) -> LabeledRows:
+    """Labels of these items as arrays; labels of other items are left out."""
+    rated = {label.item for label in labels}
+    used = tuple(item for item in unique_items(items) if item.id in rated)
+    at = {item.id: i for i, item in enumerate(used)}
+    own = [label for label in labels if label.item in at]
+    item = np.array([at[label.item] for label in own], dtype=np.int64)
+    names = {g: i for i, g in enumerate(dict.fromkeys(i.group for i in used))}
+    return LabeledRows(
+        used,
+        item,
+        np.array([scale.category(label.label) >= scale.cut for label in own], dtype=bool),
+        1.0 / np.bincount(item)[item] if own else np.zeros(0),
+        np.array([names[used[i].group] for i in item], dtype=np.int64),
+    )
+
+
+def compare_paired(rows: LabeledRows, a: Bools, b: Bools) -> PairedComparison:
+    """Compare the decisions of two sides on each item, (items,).
+
+    The variance of the change has the Agresti–Min addition for paired proportions: one more group
+    that is decided differently. Without it, few changed decisions would have an interval of next
+    to no width: none changed in 30 items proves little of the next 30.
+    """
+    found = compare_decisions(
+        Objective(), a[rows.item], b[rows.item][None, :], rows.accept, rows.weight, rows.group
+    )
+    share = float((rows.weight * rows.accept).sum() / rows.weight.sum())
+    accepted = [float((rows.weight * side[rows.item]).sum() / rows.weight.sum()) for side in (a, b)]
+    chance = max(p * share + (1 - p) * (1 - share) for p in accepted)
+    one_more = 1.0 / ((found.groups + 2) * max(1.0 - chance, 1e-9))
+    variance = found.standard_error**2 + one_more**2
+    return replace(
+        found,
+        change=t_interval(found.change.value, variance, found.groups),
+        standard_error=math.sqrt(variance),
+    )
+
+
+def compare_sides(
+    a: Side,
+    b: Side,
+    items: Sequence[Item],
+    labels: Sequence[Label],
+    scale: Scale,
+    margin: float = MARGIN,
+) -> RubricComparison:
+    """Compare two sides on the labeled items that both have scored.
+
+    Raises:
+        InputError: no labeled item has scores of both; a score is missing; one class of labels.
+    """
+    known = a.scores.keys() & b.scores.keys()
+    rated = {label.item for label in labels}
+    both = [item for item in unique_items(items) if item.id in known]
+    rows = build_rows(both, labels, scale)
+    if not rows.items:
+        raise InputError(
+            f"no labeled item was scored by both {a.name} and {b.name}; score the same items: "
+            "diffcourt rubric score"
+        )
+    if rows.accept.all() or not rows.accept.any():
+        side = "accept" if rows.accept.any() else "reject"
+        raise InputError(
+            f"all labels of the {len(rows.items)} items are {side!r}; label items of both classes"
+        )
+    decided = [_decide(side, rows.items) for side in (a, b)]
+    accept = [np.array([d for d, _ in found], dtype=bool) for found in decided]
+    paired = compare_paired(rows, *accept)
+    outcome = judge_change(paired, margin)
+    needed, for_change = _labels_needed(len(rows.items), paired, outcome, margin)
+    return RubricComparison(
+        a=a.name,
+        b=b.name,
+        judges=(a.judge, b.judge),
+        outcome=outcome,
+        comparison=paired,
+        margin=margin,
+        items=len(rows.items),
+        labels=int(rows.item.size),
+        groups=paired.groups,
+        left_out=tuple(sorted(rated - {item.id for item in rows.items})),
+        changed=_list_changed(a, b, rows, decided),
+        smallest_detectable=smallest_detectable_change(paired.standard_error, paired.groups),
+        labels_needed=needed,
+        labels_for_change=for_change,
+        usd=(a.usd, b.usd),
+    )
+
+
+def judge_change(paired: PairedComparison, margin: float = MARGIN) -> Outcome:
+    """What an interval of the change proves. NaN bounds (under 3 groups) prove nothing."""
+    if paired.change.low > 0.0:
+        return "better"
+    if paired.change.high < 0.0:
+        return "worse"
+    return "no worse" if paired.change.low > -margin else "unknown"
+
+
+def _labels_needed(
+    items: int, paired: PairedComparison, outcome: Outcome, margin: float
+) -> tuple[int | None, int | None]:
+    if paired.groups < 3:
+        return None, None
+    se, groups, change = paired.standard_error, paired.groups, abs(paired.change.value)
+    unknown = outcome == "unknown" and margin > 0.0
+    needed = estimate_labels_needed(items, se, groups, margin) if unknown else None
+    open_ = outcome in {"unknown", "no worse"} and change > 0.0
+    return needed, estimate_labels_needed(items, se, groups, change) if open_ else None
+
+
+def _decide(side: Side, items: Sequence[Item]) -> list[tuple[bool, float | None]]:
+    scored = [replace(item, scores=side.scores[item.id]) for item in items]
+    require_scores(side.rubric, scored)
+    return [decide_item(side.rubric, item.scores) for item in scored]
+
+
+def _list_changed(
+    a: Side, b: Side, rows: LabeledRows, decided: list[list[tuple[bool, float | None]]]
+) -> tuple[ChangedDecision, ...]:
+    out = []
+    for i, (item, old, new) in enumerate(zip(rows.items, *decided, strict=True)):
+        if old[0] == new[0]:
+            continue
+        before, after = a.scores[item.id], b.scores[item.id]
+        scores = {
+            name: (before.get(name), after.get(name))
+            for name in dict.fromkeys((*before, *after))
+            if before.get(name) != after.get(name)
+        }
+        out.append(
+            ChangedDecision(
+                item.id,
+                item.url,
+                item.text,
+                rows.label_of(i),
+                old[0],
+                new[0],
+                old[1],
+                new[1],
+                scores,
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,152 @@
+"""``rubric compare``: paired change of kappa, power, changed decisions, exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.errors import InputError
+from orchestrator.tuning.item_files import Item
+from orchestrator.tuning.power import estimate_labels_needed, smallest_detectable_change
+from orchestrator.tuning.rubric_comparison import LabeledRows, compare_paired, judge_change
+from orchestrator.tuning.rubric_file import write_rubric
+from tests.tuning.labelsets import rubric_of
+from tests.tuning.test_rubric_cli import run
+
+Save = Callable[..., Path]
+
+
+def scored(n: int, right: float, seed: int, judge: str, size: int = 1) -> list[dict[str, Any]]:
+    """Items of a judge of one criterion who is right with a probability."""
+    truth = np.random.default_rng(7).random(n) < 0.5
+    hit = np.random.default_rng(seed).random(n) < right
+    return [
+        {
+            "id": f"i{i}",
+            "group": f"g{i // size}",
+            "scores": {"a": float(truth[i] == hit[i])},
+            "text": f"comment {i}",
+            "rater": "ana",
+            "label": "accept" if truth[i] else "reject",
+            "judge": judge,
+            "usd": 0.001,
+        }
+        for i in range(n)
+    ]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    path = tmp_path / "house.yaml"
+    write_rubric(path, rubric_of(("a",)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("n", "right", "code", "says"),
+    [
+        (200, (0.6, 0.9), 0, "B IS BETTER"),
+        (200, (0.9, 0.6), 1, "B IS WORSE"),
+        (40, (0.75, 0.8), 3, "CANNOT TELL"),
+    ],
+)
+def test_the_exit_code_says_what_is_proven(
+    n: int,
+    right: tuple[float, float],
+    code: int,
+    says: str,
+    save: Save,
+    one: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    a = save(scored(n, right[0], 1, "model-x"), "a.jsonl")
+    b = save(scored(n, right[1], 2, "model-y"), "b.jsonl")
+    assert run("compare", a, b, "--rubric", one) == code
+    out = capsys.readouterr().out
+    assert out.startswith(says)
+    assert ("80% power" in out) == (code == 3)
+    assert f"judge: model-y; {n * 0.001:.4f} USD" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_two_rubrics_are_compared_on_the_same_scores(
+    save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(scored(120, 0.9, 1, "x"))
+    for name, threshold in (("low", 0.5), ("none", 0.0)):
+        rubric = rubric_of(("a",), threshold)
+        write_rubric(tmp_path / f"{name}.yaml", type(rubric)(name, *rubric_fields(rubric)))
+    sides = tmp_path / "low.yaml", tmp_path / "none.yaml"
+    assert run("compare", *sides, "--items", items, "--json", "-") == 1
+    found = json.loads(capsys.readouterr().out)
+    changed = [c["id"] for c in found["changed"]]
+    rejected = [r["id"] for r in scored(120, 0.9, 1, "x") if r["scores"]["a"] == 0.0]
+    assert changed == rejected  # the rubric with threshold 0 accepts them, the other does not
+    assert found["outcome"] == "worse"
+    assert found["comparison"]["after"]["value"] == 0.0
+
+
+def rubric_fields(rubric: Any) -> list[Any]:
+    return [getattr(rubric, f) for f in rubric.__struct_fields__ if f != "name"]
+
+
+def test_equal_decisions_are_no_worse_only_with_enough_labels(save: Save, one: Path) -> None:
+    few, many = (save(scored(n, 0.8, 1, "x"), f"{n}.jsonl") for n in (30, 400))
+    assert run("compare", few, few, "--rubric", one) == 3
+    assert run("compare", many, many, "--rubric", one) == 0
+
+
+def test_items_that_only_one_side_scored_are_left_out_and_named(
+    save: Save, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = scored(60, 0.8, 1, "x")
+    a, b = save(rows, "a.jsonl"), save(rows[:50], "b.jsonl")
+    run("compare", a, b, "--rubric", one, "--json", "-")
+    assert json.loads(capsys.readouterr().out)["left_out"] == sorted(f"i{i}" for i in range(50, 60))
+    other = save([{**r, "id": f"x{r['id']}"} for r in rows], "c.jsonl")
+    with pytest.raises(InputError, match="no labeled item was scored by both"):
+        run("compare", a, other, "--rubric", one)
+    with pytest.raises(InputError, match="give the rubric that decides them: --rubric"):
+        run("compare", a, b)
+
+
+def sides(
+    rng: np.random.Generator, n: int, size: int, differ: float, gain: float
+) -> tuple[LabeledRows, Any, Any]:
+    """Labels, a judge who is right in 75%, and one that decides a share of groups otherwise."""
+    group = np.arange(n) // size
+    y = rng.random(n) < 0.5
+    a = np.where(rng.random(n) < 0.75, y, ~y)
+    moved = rng.random(n) < differ
+    better = rng.random(n) < (1 + gain) / 2
+    b = np.where(moved, np.where(better, y, ~y), a)
+    items = tuple(Item(str(i), str(g), {}) for i, g in enumerate(group))
+    return LabeledRows(items, np.arange(n), y, np.ones(n), group), a, b
+
+
+@pytest.mark.parametrize(("n", "size", "differ"), [(60, 1, 0.1), (120, 3, 0.2), (250, 5, 0.05)])
+def test_judges_that_are_equally_good_are_rarely_called_different(
+    n: int, size: int, differ: float
+) -> None:
+    """A decision that moves is right in 75%, as the one that it replaces: the true change is 0."""
+    rng = np.random.default_rng(1)
+    said = [judge_change(compare_paired(*sides(rng, n, size, differ, 0.5))) for _ in range(400)]
+    assert said.count("better") / 400 <= 0.035  # 2.5%, and the error of 400 draws
+    assert said.count("worse") / 400 <= 0.035
+
+
+def test_the_stated_number_of_labels_has_the_stated_power() -> None:
+    """80%: measured with as many labels as a smaller comparison asks for."""
+    rng = np.random.default_rng(2)
+    paired = compare_paired(*sides(rng, 200, 1, 0.3, 1.0))
+    true = 0.3 * 0.25 * 2  # a quarter of the moved decisions was wrong; kappa is twice the share
+    needed = estimate_labels_needed(200, paired.standard_error, 200, true)
+    proven = [
+        judge_change(compare_paired(*sides(rng, needed, 1, 0.3, 1.0))) == "better"
+        for _ in range(300)
+    ]
+    assert 0.72 <= np.mean(proven) <= 0.95
+    assert smallest_detectable_change(paired.standard_error, 2) == float("inf")
