@@ -80,6 +80,7 @@ MAY_OPEN_PATHS = {
     "tuning/agreement_regression_gate.py": "files that a person names",
     "tuning/rubric_file.py": "files that a person names",
     "tuning/text_files.py": "files that a person names",
+    "web/assets.py": "our own styles and scripts",
 }
 """Modules that open files other than by ``sandbox/safe_paths.py``, and whose paths these are.
 

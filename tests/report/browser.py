@@ -1,15 +1,20 @@
 """Debian's chromium without a window, driven over the pipe of its DevTools protocol."""
 
+import base64
 import contextlib
 import fcntl
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import pytest
 
 _QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
@@ -24,15 +29,28 @@ os.execv(sys.argv[3], sys.argv[3:])
 _KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
 
 
-class Page:
-    """One page of a browser.
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_AXE = importlib.util.find_spec("axe_core_python")
+LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
+"""Widths in pixels and color schemes in which each page is looked at."""
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium; apt-get install chromium"
+)
+needs_axe = pytest.mark.skipif(
+    _AXE is None, reason="no axe-core-python; pip install axe-core-python"
+)
+
+
+class Browser:
+    """A running browser.
 
     Args:
-        chromium: the program.
         profile: an empty directory.
     """
 
-    def __init__(self, chromium: str, profile: Path) -> None:
+    def __init__(self, profile: Path) -> None:
+        assert CHROMIUM is not None
         with contextlib.ExitStack() as ends:
 
             def end(descriptor: int) -> int:
@@ -44,18 +62,14 @@ class Page:
             commands, self._to = map(end, os.pipe())
             self._from, answers = map(end, os.pipe())
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(commands), str(answers), chromium, *_QUIET,
+                [sys.executable, "-c", _START, str(commands), str(answers), CHROMIUM, *_QUIET,
                  "--remote-debugging-pipe", f"--user-data-dir={profile}"],
                 pass_fds=(commands, answers), stderr=subprocess.DEVNULL,
             )  # fmt: skip
             self._to, self._from = os.dup(self._to), os.dup(self._from)
         self._messages = self._read()
+        self._seen: list[dict[str, Any]] = []
         self._count = 0
-        self._session = ""
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
-        self._call("Page.enable")
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +85,13 @@ class Page:
         os.close(self._to)
         os.close(self._from)
 
+    def new_page(self) -> "Page":
+        """A page with cookies of its own."""
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)
+        attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        return Page(self, attached["sessionId"])
+
     def _read(self) -> Iterator[dict[str, Any]]:
         rest = b""
         while got := os.read(self._from, 1 << 20):
@@ -78,27 +99,109 @@ class Page:
             yield from map(json.loads, whole)
         raise AssertionError("the browser ended")
 
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+    def call(self, method: str, session: str = "", **params: Any) -> dict[str, Any]:
+        """What a method of the protocol gives."""
         self._count += 1
-        command: dict[str, Any] = {"id": self._count, "method": method, "params": params}
-        if self._session:
-            command["sessionId"] = self._session
+        number = self._count
+        command: dict[str, Any] = {"id": number, "method": method, "params": params}
+        if session:
+            command["sessionId"] = session
         data = json.dumps(command).encode() + b"\0"
         while data:
             data = data[os.write(self._to, data) :]
-        answer = next(one for one in self._messages if one.get("id") == self._count)
+        answer = self.wait_for(lambda one: one.get("id") == number)
         assert "error" not in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
 
-    def open(self, file: Path, width: int, scheme: str) -> None:
-        """Load a file at a width in pixels, for ``light`` or ``dark``."""
+    def wait_for(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first message that is wanted and was not taken yet; the others are kept."""
+        for at, one in enumerate(self._seen):
+            if wanted(one):
+                return self._seen.pop(at)
+        for one in self._messages:
+            if wanted(one):
+                return one
+            self._seen.append(one)
+        raise AssertionError
+
+    def take(self, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+        """The messages so far that are wanted."""
+        taken = [one for one in self._seen if wanted(one)]
+        self._seen = [one for one in self._seen if not wanted(one)]
+        return taken
+
+
+class Page:
+    """One page of a browser."""
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser, self._session = browser, session
+        self._call("Page.enable")
+        self._call("Runtime.enable")
+        self._call("Log.enable")
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._browser.call(method, self._session, **params)
+
+    def _is(self, message: dict[str, Any], *methods: str) -> bool:
+        return message.get("sessionId") == self._session and message.get("method") in methods
+
+    def open(self, place: Path | str, width: int = 1280, scheme: str = "light") -> None:
+        """Load a file or URL at a width in pixels, for ``light`` or ``dark``."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=900,
                    deviceScaleFactor=1, mobile=False)  # fmt: skip
         media = [{"name": "prefers-color-scheme", "value": scheme}]
         self._call("Emulation.setEmulatedMedia", features=media)
-        self._call("Page.navigate", url=file.as_uri())
-        next(one for one in self._messages if one.get("method") == "Page.loadEventFired")
+        self._browser.take(lambda one: self._is(one, "Page.loadEventFired"))
+        self._call("Page.navigate", url=place.as_uri() if isinstance(place, Path) else place)
+        self.wait_until_loaded()
+
+    def wait_until_loaded(self) -> None:
+        """Wait for the load of the page that a step before has begun."""
+        self._browser.wait_for(lambda one: self._is(one, "Page.loadEventFired"))
+
+    def follow(self, step: Callable[[], object]) -> None:
+        """Do what leads to another page, and wait for it."""
+        self._browser.take(lambda one: self._is(one, "Page.loadEventFired"))
+        step()
+        self.wait_until_loaded()
+
+    def click(self, selector: str) -> None:
+        """Click an element that leads to another page."""
+        found = json.dumps(selector)
+        self.follow(lambda: self.run(f"document.querySelector({found}).click()"))
+
+    def complaints(self) -> list[str]:
+        """Errors and refusals that the page has logged since the last call."""
+        found = self._browser.take(
+            lambda one: self._is(one, "Log.entryAdded", "Runtime.exceptionThrown")
+        )
+        return [json.dumps(one["params"]) for one in found]
+
+    def axe(self) -> list[str]:
+        """What axe finds wrong, with all details unfolded."""
+        assert _AXE is not None
+        assert _AXE.origin is not None
+        self.run("for (const one of document.querySelectorAll('details')) one.open = true")
+        self.run((Path(_AXE.origin).parent / "axe.min.js").read_text(encoding="utf-8"))
+        found: list[str] = self.run(
+            "axe.run().then((found) => found.violations.map((one) => "
+            "`${one.id}: ${one.nodes[0].html} ${one.nodes[0].failureSummary}`))"
+        )
+        return found
+
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than the window."""
+        found: int = self.run(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return found
+
+    def screenshot(self, file: Path, *, whole: bool = True) -> None:
+        """Write what is seen as PNG."""
+        got = self._call("Page.captureScreenshot", captureBeyondViewport=whole)
+        file.write_bytes(base64.b64decode(got["data"]))
 
     def run(self, script: str) -> Any:
         """The value of an expression, or what its promise gives."""

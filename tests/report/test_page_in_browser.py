@@ -1,7 +1,5 @@
 """The page in a real browser: axe finds nothing, at both widths and in both schemes; the keys work."""
 
-import importlib.util
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,21 +10,17 @@ from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.verdict.fix import FixState
 from orchestrator.code_review.verdict.model import Cause, Verdict
 from orchestrator.report.formats import Sources, render_format
-from tests.report.browser import Page
+from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import PATCH, finding, fixed, rich_verdict, verdict
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-AXE = importlib.util.find_spec("axe_core_python")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium; apt-get install chromium")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    assert CHROMIUM is not None
-    with Page(CHROMIUM, tmp_path_factory.mktemp("profile")) as page:
-        yield page
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started.new_page()
 
 
 def busy() -> Verdict:
@@ -66,11 +60,11 @@ def write(folder: Path, given: Verdict) -> Path:
     return file
 
 
-@pytest.mark.skipif(AXE is None, reason="no axe-core-python; pip install axe-core-python")
+@needs_axe
 @pytest.mark.parametrize(
     ("make", "looks"),
     [
-        (busy, [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]),
+        (busy, LOOKS),
         (hostile, [(360, "dark")]),
         (patched, [(360, "dark"), (1280, "light"), (360, "light"), (1280, "dark")]),
         (verdict, [(1280, "light")]),
@@ -79,21 +73,11 @@ def write(folder: Path, given: Verdict) -> Path:
 def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     make: Callable[[], Verdict], looks: list[tuple[int, str]], browser: Page, tmp_path: Path
 ) -> None:
-    assert AXE is not None
-    assert AXE.origin is not None
-    axe = (Path(AXE.origin).parent / "axe.min.js").read_text(encoding="utf-8")
     file = write(tmp_path, make())
     for width, scheme in looks:
         browser.open(file, width, scheme)
-        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert browser.run(wide) == 0
-        browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
-        browser.run(axe)
-        found = browser.run(
-            "axe.run().then((found) => found.violations.map((one) => "
-            "`${one.id}: ${one.nodes[0].html} ${one.nodes[0].failureSummary}`))"
-        )
-        assert found == [], (width, scheme)
+        assert browser.overflow() == 0
+        assert browser.axe() == [], (width, scheme)
 
 
 FOCUSED = """(() => {

@@ -19,7 +19,7 @@ from orchestrator.report.formats.html_page.overview import (
 
 def render_html(verdict: Verdict, sources: Sources) -> str:
     """The page; nothing in it is fetched, and only our own script and style may run."""
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = shared_style() + _asset("page.css"), _asset("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -39,6 +39,11 @@ def render_html(verdict: Verdict, sources: Sources) -> str:
         f'<footer><div class="small soft">{text(ran)}</div></footer>\n'
         f"<script>{script}</script></body></html>\n"
     )
+
+
+def shared_style() -> str:
+    """Colors, code, tables and marks of all pages that we make."""
+    return _asset("shared.css")
 
 
 @cache

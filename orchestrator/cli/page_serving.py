@@ -1,0 +1,112 @@
+"""Options and start of the commands that serve pages to a browser (extra ``web``)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchestrator.web.access import Access, Proxy
+    from orchestrator.web.site import Part
+
+PROXY_SECRET = "DIFFCOURT_PROXY_SECRET"  # noqa: S105 - a variable's name
+MAX_PORT = 65_535
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"must be a port from 1 to {MAX_PORT}, not {text!r}")
+    return int(text)
+
+
+def add_serving_options(parser: argparse.ArgumentParser) -> None:
+    """Add where the pages are served, and to whom."""
+    serving = parser.add_argument_group("page in the browser")
+    serving.add_argument("--port", type=_port, default=0, metavar="N", help="default: a free port")
+    serving.add_argument("--open", action="store_true", help="open the page in your browser")
+    serving.add_argument("--read-only", action="store_true", help="nobody may act, only look")
+    proxy = parser.add_argument_group(
+        "behind a proxy that signs people in", f"Its requests carry {PROXY_SECRET}."
+    )
+    proxy.add_argument("--proxy-origin", metavar="URL", help="what browsers see: https://HOST")
+    proxy.add_argument("--user-header", metavar="NAME", help="the header that names the person")
+    proxy.add_argument(
+        "--operator", action="append", default=[], metavar="NAME",
+        help="a person who may act; others look; repeatable",
+    )  # fmt: skip
+
+
+def serve_parts(
+    args: argparse.Namespace,
+    make_parts: Callable[[Access], Sequence[Part]],
+    name: str = "Diffcourt",
+) -> int:
+    """Serve pages until Ctrl-C.
+
+    Args:
+        make_parts: what is served; called once all libraries are there.
+
+    Raises:
+        InputError: a library is not installed, an option is missing, or the port is taken.
+    """
+    try:
+        import jinja2  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        from orchestrator.optional_dependencies import install_command
+
+        raise InputError(f"pages in the browser need: {install_command('web')}") from None
+    from orchestrator.app.approvals import current_user
+    from orchestrator.web.access import Access
+    from orchestrator.web.server import serve
+    from orchestrator.web.site import Site
+
+    access = Access(current_user(), read_only=args.read_only, proxy=_read_proxy(args))
+    site = Site(access, make_parts(access), name=name)
+    serve(site, args.port, lambda: _tell(args, access))
+    return EXIT_OK
+
+
+def _read_proxy(args: argparse.Namespace) -> Proxy | None:
+    from orchestrator.web.access import Proxy
+
+    if not args.proxy_origin:
+        if args.user_header or args.operator:
+            raise InputError("--user-header and --operator need --proxy-origin URL")
+        return None
+    if not args.user_header or not args.port:
+        raise InputError("--proxy-origin needs --user-header NAME and --port N")
+    secret = os.environ.get(PROXY_SECRET, "")
+    return Proxy(args.proxy_origin, args.user_header, secret, frozenset(args.operator))
+
+
+def _tell(args: argparse.Namespace, access: Access) -> None:
+    link = access.new_link()
+    asks = not access.proxy and sys.stdin is not None and sys.stdin.isatty()
+    if access.proxy:
+        emit(f"Serving {link} at 127.0.0.1:{access.port}. Ctrl-C ends it.\n", sys.stdout)
+    else:
+        emit(f"Open {link}\n", sys.stdout)
+        again = "Enter prints another one. " if asks else ""
+        emit(f"The link works once. {again}Ctrl-C ends it.\n", sys.stdout)
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(link)
+    if asks:
+        threading.Thread(target=_print_links, args=[access], daemon=True).start()
+
+
+def _print_links(access: Access) -> None:
+    for _ in sys.stdin:
+        emit(f"Open {access.new_link()}\n", sys.stdout)

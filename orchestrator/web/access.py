@@ -1,0 +1,216 @@
+"""Who may use the pages, and from where: one-time links, sessions, a proxy, Host and Origin."""
+
+import hmac
+import secrets
+import time
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from starlette.requests import Request
+
+from orchestrator.errors import InputError
+
+HOURS = 12
+"""How long a session lasts."""
+LINK_HOURS = 1
+"""How long a link that nobody opened is valid."""
+TRIES = 10
+"""Wrong links at once; after that, one more every ``SECONDS_PER_TRY``."""
+SECONDS_PER_TRY = 6.0
+PROXY_SECRET_HEADER = "X-Diffcourt-Proxy"  # noqa: S105 - a header's name
+MIN_SECRET = 16
+
+
+class Barred(Exception):
+    """A request that is not answered.
+
+    Args:
+        status: the HTTP status.
+        why: what is wrong and what to do, in one line.
+    """
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+class Person(Struct, frozen=True):
+    """Who looks at a page; one who may not act only looks."""
+
+    name: str
+    may_act: bool
+
+
+class Session(Struct):
+    """A browser in which a person is signed in.
+
+    Attributes:
+        csrf: what each of its forms must send back.
+        ends: a time of ``time.monotonic``.
+        notes: what the next page tells: results of actions.
+    """
+
+    person: Person
+    csrf: str
+    ends: float
+    notes: list[str] = field(default_factory=list)
+
+
+class Proxy(Struct, frozen=True):
+    """A reverse proxy that signs people in and names them in a header.
+
+    Attributes:
+        origin: what browsers see, such as ``https://review.example.org``.
+        user_header: the header with the person's name; the proxy must replace what clients send.
+        secret: what the proxy sends in ``PROXY_SECRET_HEADER``, so that other programs of this
+            machine cannot name a person.
+        operators: who may act; everybody else looks.
+    """
+
+    origin: str
+    user_header: str
+    secret: str
+    operators: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.origin)
+        if (
+            parts.scheme not in {"http", "https"}
+            or self.origin != f"{parts.scheme}://{parts.netloc}"
+        ):
+            raise InputError(
+                f"{self.origin} is no origin; give scheme and host only, such as "
+                "https://review.example.org"
+            )
+        if len(self.secret) < MIN_SECRET or not self.secret.isascii():
+            raise InputError(
+                f"the proxy's secret needs at least {MIN_SECRET} ASCII characters; make one with: "
+                "openssl rand -hex 32"
+            )
+
+
+class Access:
+    """Decides about each request before a page sees it.
+
+    Args:
+        user: who runs the program, and so who is signed in by its links.
+        read_only: nobody may act.
+        proxy: signs people in, in place of links.
+    """
+
+    def __init__(self, user: str, *, read_only: bool = False, proxy: Proxy | None = None) -> None:
+        self._user, self._read_only, self.proxy = user, read_only, proxy
+        # Cookies are shared by all ports of a host, but not by all paths: no other program of this
+        # machine is sent ours.
+        self.prefix = "" if proxy else f"/{secrets.token_urlsafe(9)}"
+        self._key = secrets.token_bytes(32)
+        self._links: dict[bytes, tuple[bool, float]] = {}
+        self._sessions: dict[bytes, Session] = {}
+        self._tries, self._tried = float(TRIES), time.monotonic()
+        self._origins: tuple[str, ...] = ()
+        self.port = 0
+        self.cookie = "diffcourt"
+
+    def serve_at(self, port: int) -> None:
+        """Take the port that the server listens on."""
+        self.port = port
+        hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self._origins = (self.proxy.origin,) if self.proxy else tuple(f"http://{h}" for h in hosts)
+
+    @property
+    def origin(self) -> str:
+        """Where browsers reach the pages."""
+        return self._origins[0]
+
+    def new_link(self, *, may_act: bool = True) -> str:
+        """A URL that signs one browser in, once; with a proxy, the plain URL."""
+        if self.proxy:
+            return f"{self.origin}/"
+        token = secrets.token_urlsafe(32)
+        now = time.monotonic()
+        self._links = {known: link for known, link in self._links.items() if link[1] > now}
+        self._links[_digest(token)] = (may_act, now + LINK_HOURS * 3600)
+        return f"{self.origin}/open?token={token}"
+
+    def check_source(self, request: Request) -> None:
+        """Check that a request is for this server, and from its own pages.
+
+        Raises:
+            Barred: it names another host, as by DNS rebinding, or comes from another origin.
+        """
+        hosts = {origin.partition("://")[2] for origin in self._origins}
+        if request.headers.get("host", "") not in hosts:
+            raise Barred(421, f"this server answers at {self.origin} only")
+        if request.method not in {"GET", "HEAD", "POST"}:
+            raise Barred(405, f"{request.method} is not used here")
+        came_from = request.headers.get("sec-fetch-site", "none")
+        navigates = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
+        looks = request.method != "POST" and navigates
+        if came_from not in {"none", "same-origin"} and not looks:
+            raise Barred(403, "a page of another origin asked for this; open it here")
+        if request.method == "POST" and not self._is_own(request):
+            raise Barred(403, "this was sent from a page of another origin; send it from here")
+
+    def _is_own(self, request: Request) -> bool:
+        origin = request.headers.get("origin", "")
+        return origin in self._origins and origin.endswith(f"://{request.headers['host']}")
+
+    def exchange(self, request: Request) -> str:
+        """The value of the session's cookie for the token of a link, which is valid once.
+
+        Raises:
+            Barred: there is no such link any more, there were too many wrong ones, or the browser
+                only loads the page ahead.
+        """
+        if "prefetch" in request.headers.get("sec-purpose", ""):
+            raise Barred(425, "the link is opened by a person")
+        now = time.monotonic()
+        self._tries = min(TRIES, self._tries + (now - self._tried) / SECONDS_PER_TRY)
+        self._tried = now
+        if self._tries < 1:
+            raise Barred(429, "too many wrong links; wait a minute")
+        link = self._links.pop(_digest(request.query_params.get("token", "")), None)
+        if self.proxy or link is None or link[1] < now:
+            self._tries -= 1
+            raise Barred(403, "this link was used or is too old; make a new one")
+        value = secrets.token_urlsafe(32)
+        name = _digest(value)
+        person = Person(self._user, link[0] and not self._read_only)
+        self._sessions = {at: one for at, one in self._sessions.items() if one.ends > now}
+        self._sessions[name] = Session(person, self._csrf(name), now + HOURS * 3600)
+        return value
+
+    def find_session(self, request: Request) -> Session:
+        """The session of a request.
+
+        Raises:
+            Barred: nobody is signed in.
+        """
+        if self.proxy:
+            return self._from_proxy(request, self.proxy)
+        found = self._sessions.get(_digest(request.cookies.get(self.cookie, "")))
+        if found is None or found.ends < time.monotonic():
+            raise Barred(401, "nobody is signed in here; open the link that the command printed")
+        return found
+
+    def _from_proxy(self, request: Request, proxy: Proxy) -> Session:
+        given = request.headers.get(PROXY_SECRET_HEADER, "")
+        name = request.headers.get(proxy.user_header, "").strip()
+        if not hmac.compare_digest(_digest(given), _digest(proxy.secret)):
+            raise Barred(401, f"the request did not pass the proxy; open {proxy.origin}")
+        if not name:
+            raise Barred(401, f"the proxy named nobody in {proxy.user_header}")
+        may_act = name in proxy.operators and not self._read_only
+        at = _digest(name)
+        if at not in self._sessions:
+            self._sessions[at] = Session(Person(name, may_act), self._csrf(at), 0)
+        return self._sessions[at]
+
+    def _csrf(self, name: bytes) -> str:
+        return hmac.new(self._key, name, sha256).hexdigest()
+
+
+def _digest(text: str) -> bytes:
+    """What a secret is looked up by, so that the time it takes tells nothing of it."""
+    return sha256(text.encode()).digest()

@@ -1,0 +1,69 @@
+"""Templates, styles and scripts of the pages, which the wheel carries."""
+
+import hashlib
+import mimetypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+from msgspec import Struct
+
+from orchestrator.report.formats.html_page import shared_style
+from orchestrator.report.terminal_escaping import escape_unprintable
+
+STYLE = "style.css"
+
+
+class StaticFile(Struct, frozen=True):
+    """A file that is sent as it is."""
+
+    content: str
+    media_type: str
+    digest: str
+
+
+@cache
+def load_static() -> dict[str, StaticFile]:
+    """The files of ``web/static`` by name; before the style stands that of all our pages."""
+    found = {}
+    for path in sorted((Path(__file__).parent / "static").iterdir()):
+        content = path.read_text(encoding="utf-8")
+        if path.name == STYLE:
+            content = shared_style() + content
+        kind = mimetypes.guess_type(path.name, strict=True)[0] or "text/plain"
+        digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+        found[path.name] = StaticFile(content, kind, digest)
+    return found
+
+
+def new_templates(**known: Any) -> Environment:
+    """The templates of ``web/templates``: every value is escaped, and a missing one is an error."""
+    made = Environment(
+        loader=PackageLoader("orchestrator.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_make_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(known, csrf=_csrf_field)
+    return made
+
+
+@pass_context
+def _csrf_field(context: Context) -> Markup:
+    """What each form sends back."""
+    field = Markup('<input type="hidden" name="csrf" value="{}">')
+    return field.format(context["visit"].session.csrf)
+
+
+def _make_printable(value: Any) -> Any:
+    """A value without characters that are not seen; nothing for None."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(escape_unprintable(line.expandtabs(4)) for line in value.split("\n"))

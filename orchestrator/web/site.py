@@ -1,0 +1,283 @@
+"""A site of pages: what a feature adds, and how its requests are answered."""
+
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from hmac import compare_digest
+from typing import Any
+from urllib.parse import parse_qsl
+
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import ImmutableMultiDict
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orchestrator.errors import DiffcourtError, RunNotFound, StoreError
+from orchestrator.web.access import HOURS, Access, Barred, Person, Session
+from orchestrator.web.assets import load_static, new_templates
+
+MAX_FORM = 1_000_000
+"""Bytes of a form."""
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # Not no-referrer: a browser would then hide the origin of our own forms too.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_TITLES = {
+    401: "Not signed in",
+    403: "Refused",
+    404: "Not here",
+    409: "Not possible now",
+    421: "Another host",
+    429: "Too many tries",
+    500: "Diffcourt failed here",
+}
+_log = logging.getLogger(__name__)
+
+
+class Visit:
+    """One request of a person who is signed in.
+
+    Attributes:
+        query, form: what the URL and the form say; ``get`` and ``getlist``.
+        values: the parts of the path that the entry's path names.
+    """
+
+    def __init__(
+        self, site: "Site", request: Request, session: Session, form: "ImmutableMultiDict[str, str]"
+    ) -> None:
+        self.site, self.session, self.form = site, session, form
+        self.path: str = request.url.path.removeprefix(site.access.prefix)
+        self.query: ImmutableMultiDict[str, str] = request.query_params
+        self.values: Mapping[str, str] = request.path_params
+
+    @property
+    def person(self) -> Person:
+        """Who asks."""
+        return self.session.person
+
+    def render(self, template: str, status: int = 200, **context: Any) -> Response:
+        """A page from a template of ``web/templates``."""
+        notes, self.session.notes = self.session.notes, []
+        return self.site.render(template, status, visit=self, notes=notes, **context)
+
+    def redirect(self, path: str, note: str = "") -> Response:
+        """Show a page after an action, and on it what the action did."""
+        if note:
+            self.session.notes.append(note)
+        return RedirectResponse(self.site.url(path), 303)
+
+
+class Page(Struct, frozen=True):
+    """What a GET of a path shows; the path may name parts of it, as in ``/runs/{run}``."""
+
+    path: str
+    show: Callable[[Visit], Response]
+
+
+class Action(Struct, frozen=True):
+    """What a POST of a path does, for people who may act."""
+
+    path: str
+    act: Callable[[Visit], Response]
+
+
+class Stream(Struct, frozen=True):
+    """Server-sent events of a path, each the name of an event and its data."""
+
+    path: str
+    events: Callable[[Visit], AsyncIterator[tuple[str, str]]]
+
+
+class Part(Struct, frozen=True):
+    """What a feature adds to a site.
+
+    Attributes:
+        entries: its pages, actions and streams.
+        title, path: of its link in the navigation; empty for none.
+    """
+
+    entries: Sequence[Page | Action | Stream]
+    title: str = ""
+    path: str = "/"
+
+
+class Site:
+    """The pages of some parts, for people whom ``access`` lets in."""
+
+    def __init__(self, access: Access, parts: Sequence[Part], *, name: str = "Diffcourt") -> None:
+        self.access, self.parts, self.name = access, parts, name
+        self._static = load_static()
+        self._templates = new_templates(url=self.url, static=self.static, site=self)
+        routes = [
+            Route("/static/{name}", self._send_static, methods=["GET"]),
+            *(self._route(entry) for part in parts for entry in part.entries),
+        ]
+        self.app = Starlette(
+            routes=[Mount(access.prefix, routes=routes), Route("/open", self._open)],
+            middleware=[Middleware(_Gate, site=self)],
+            exception_handlers={HTTPException: self._on_http_error},
+        )
+
+    def url(self, path: str) -> str:
+        """The address of a path of this site."""
+        return f"{self.access.prefix}{path}"
+
+    def static(self, name: str) -> str:
+        """The address of a file of ``web/static``, another one for other content."""
+        return self.url(f"/static/{name}?{self._static[name].digest}")
+
+    def render(self, template: str, status: int = 200, **context: Any) -> Response:
+        """A page from a template."""
+        return HTMLResponse(self._templates.get_template(template).render(context), status)
+
+    def render_error(self, status: int, why: str, visit: Visit | None = None) -> Response:
+        """A page that says what is wrong."""
+        title = _TITLES.get(status, "Not possible")
+        return self.render("error.html", status, title=title, why=why, visit=visit, notes=[])
+
+    def _route(self, entry: Page | Action | Stream) -> Route:
+        if isinstance(entry, Page):
+            return Route(entry.path, self._endpoint(entry.show), methods=["GET"])
+        if isinstance(entry, Action):
+            return Route(entry.path, self._endpoint(entry.act), methods=["POST"])
+        return Route(entry.path, self._streaming(entry.events), methods=["GET"])
+
+    def _endpoint(
+        self, answer: Callable[[Visit], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def respond(request: Request) -> Response:
+            session: Session = request.state.session
+            form = await _read_form(request) if request.method == "POST" else ImmutableMultiDict()
+            visit = Visit(self, request, session, form)
+            try:
+                if request.method == "POST":
+                    _require_act(request, visit)
+                return await run_in_threadpool(answer, visit)
+            except Barred as barred:
+                return self.render_error(barred.status, barred.why, visit)
+            except DiffcourtError as error:
+                return self.render_error(_status_of(error), str(error), visit)
+            except Exception:
+                _log.exception("%s %s", request.method, visit.path)
+                return self.render_error(500, "the terminal of the server says why", visit)
+
+        return respond
+
+    def _streaming(
+        self, events: Callable[[Visit], AsyncIterator[tuple[str, str]]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def respond(request: Request) -> Response:
+            visit = Visit(self, request, request.state.session, ImmutableMultiDict())
+
+            async def lines() -> AsyncIterator[str]:
+                async for name, data in events(visit):
+                    rows = "".join(f"data: {row}\n" for row in data.split("\n"))
+                    yield f"event: {name}\n{rows}\n"
+
+            return StreamingResponse(lines(), media_type="text/event-stream")
+
+        return respond
+
+    async def _send_static(self, request: Request) -> Response:
+        found = self._static.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404)
+        return Response(found.content, media_type=found.media_type)
+
+    async def _open(self, request: Request) -> Response:
+        try:
+            value = self.access.exchange(request)
+        except Barred as barred:
+            return self.render_error(barred.status, barred.why)
+        start = self.url("/")
+        if request.headers.get("sec-fetch-site", "none") == "none":
+            response: Response = RedirectResponse(start, 303)
+        else:
+            # A link in another page: a strict cookie is first sent when our own page goes on.
+            response = Response(headers={"Refresh": f"0; url={start}"})
+        response.set_cookie(
+            self.access.cookie, value, max_age=HOURS * 3600, path=self.access.prefix,
+            httponly=True, samesite="strict",
+        )  # fmt: skip
+        return response
+
+    async def _on_http_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        session = getattr(request.state, "session", None)
+        visit = Visit(self, request, session, ImmutableMultiDict()) if session else None
+        why = "there is no such page" if error.status_code == 404 else error.detail
+        return self.render_error(error.status_code, why, visit)
+
+
+class _Gate:
+    """Bars requests that are of nobody or from elsewhere, and sets the headers of each answer."""
+
+    def __init__(self, app: ASGIApp, site: Site) -> None:
+        self._app, self._site = app, site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [
+                    (name.lower().encode(), value.encode()) for name, value in HEADERS.items()
+                ]
+            await send(message)
+
+        request, access = Request(scope), self._site.access
+        answer = self._app
+        try:
+            access.check_source(request)
+            open_to_all = ("/open", f"{access.prefix}/static/")
+            if not request.url.path.startswith(open_to_all):
+                scope.setdefault("state", {})["session"] = access.find_session(request)
+        except Barred as barred:
+            answer = self._site.render_error(barred.status, barred.why)
+        await answer(scope, receive, send_with_headers)
+
+
+async def _read_form(request: Request) -> "ImmutableMultiDict[str, str]":
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM:
+            raise HTTPException(413, "the form is too long")
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        raise HTTPException(400, "the form cannot be read") from None
+    return ImmutableMultiDict([(name, re.sub(r"\r\n?", "\n", value)) for name, value in pairs])
+
+
+def _require_act(request: Request, visit: Visit) -> None:
+    """Check that a form is of our page, and its person may act."""
+    given = request.headers.get("x-csrf-token") or visit.form.get("csrf") or ""
+    if not compare_digest(given.encode(), visit.session.csrf.encode()):
+        raise Barred(403, "the form is of an older session; load the page again and send it again")
+    if not visit.person.may_act:
+        raise Barred(403, f"{visit.person.name} may only look here")
+
+
+def _status_of(error: DiffcourtError) -> int:
+    if isinstance(error, RunNotFound):
+        return 404
+    return 500 if isinstance(error, StoreError) else 409
