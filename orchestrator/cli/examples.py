@@ -72,6 +72,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt rubric gate": (
         "pr-review items.jsonl --labels labels.jsonl --baseline base.json --freeze",
         "pr-review items.jsonl --labels labels.jsonl --baseline base.json",
+        "pr-review items.jsonl --labels labels.jsonl --baseline base.json --margin 0.1",
     ),
     "diffcourt schema": ("verdict", "verdict > verdict.schema.json"),
     "diffcourt mcp": ("list", "accept tickets"),

@@ -82,6 +82,24 @@ def jackknife_variance(values: Floats) -> float:
     return float((g - 1) / g * ((values - values.mean()) ** 2).sum())
 
 
+def score_without_groups(
+    objective: Objective, accept: Bools, y: Bools, weight: Floats, group: Ints
+) -> tuple[Floats, Floats]:
+    """Values of (s, n) decisions, and with each group left out.
+
+    Returns:
+        (s,) and (s, groups).
+    """
+    names, at = np.unique(group, return_inverse=True)
+    member = np.zeros((group.size, names.size))
+    member[np.arange(group.size), at] = weight
+    cells = [accept & y, accept & ~y, ~accept & y, ~accept & ~y]
+    parts = [cell.astype(float) @ member for cell in cells]
+    sums = [part.sum(axis=1) for part in parts]
+    rest = [total[:, None] - part for total, part in zip(sums, parts, strict=True)]
+    return objective.score_counts(*sums), objective.score_counts(*rest)
+
+
 def kappa_interval(value: float, variance: float, groups: int) -> Interval:
     """A confidence interval of kappa, computed on Fisher's z scale."""
     if groups < 3:
@@ -127,12 +145,12 @@ def compare_decisions(
         y: (n,) people's decisions.
         weight, group: (n,).
     """
-    omitted = leave_one_group_out(group, weight)
-    old = float(objective.score(before, y, weight))
-    new = float(objective.score(after, y, weight).mean())
-    old_omitted = objective.score(before, y, omitted)
-    new_omitted = np.stack([objective.score(split, y, omitted) for split in after])
-    groups = omitted.shape[0]
+    values, omitted = score_without_groups(
+        objective, np.concatenate([before[None, :], after]), y, weight, group
+    )
+    old, new = float(values[0]), float(values[1:].mean())
+    old_omitted, new_omitted = omitted[0], omitted[1:]
+    groups = omitted.shape[1]
     interval = t_interval if objective.uses_costs else kappa_interval
     variance = _split_variance(new_omitted - old_omitted)
     return PairedComparison(

@@ -56,6 +56,7 @@ class Design(Struct, frozen=True):
         middle: (n, k-1) indicator of the upper cut of items in an inner category.
         pull: (p, p) matrix of the ridge penalty.
         cuts, width: k-1 and p.
+        floor: lower bound of ``theta``: 0, or minus infinity where weights may change their sign.
     """
 
     rows: Floats
@@ -66,15 +67,19 @@ class Design(Struct, frozen=True):
     pull: Floats
     cuts: int
     width: int
+    floor: float = 0.0
 
 
-def build_design(z: Floats, y: Ints, levels: int, pull: Floats | None = None) -> Design:
+def build_design(
+    z: Floats, y: Ints, levels: int, pull: Floats | None = None, free_signs: bool = False
+) -> Design:
     """Build the logistic rows of a sample.
 
     Args:
         z: (n, p) criteria times present weights.
         y: (n,) categories 0..levels-1.
         pull: (p, p) matrix of the ridge penalty; None: distance from the mean.
+        free_signs: ``theta`` may be negative.
     """
     n, p = z.shape
     pull = np.eye(p) - 1.0 / p if pull is None else pull
@@ -88,7 +93,8 @@ def build_design(z: Floats, y: Ints, levels: int, pull: Floats | None = None) ->
     middle = np.zeros((n, k))
     inner = np.flatnonzero((y > 0) & (y < k))
     middle[inner, y[inner]] = 1.0
-    return Design(rows, sign, item, rows[:, upper] * rows[:, lower], middle, pull, k, p)
+    floor = -np.inf if free_signs else 0.0
+    return Design(rows, sign, item, rows[:, upper] * rows[:, lower], middle, pull, k, p, floor)
 
 
 def initial_parameters(d: Design, weights: Floats) -> Floats:
@@ -158,7 +164,7 @@ def _newton(d: Design, share: Floats, lam: Floats, b: Floats) -> Floats:
     hess[:, d.cuts :, d.cuts :] += lam[:, None, None] * d.pull
     grad = grad + _RIDGE * b
     hess[:, np.arange(q), np.arange(q)] += _RIDGE
-    held = (b <= 0.0) & (grad > 0.0)
+    held = (b <= d.floor) & (grad > 0.0)
     held[:, : d.cuts] = False
     free = ~held
     hess = hess * (free[:, :, None] & free[:, None, :])
@@ -193,7 +199,7 @@ def _take_step(d: Design, b: Floats, step: Floats) -> Floats:
         limit = np.where(closing > 0.0, 0.9 * gap / np.maximum(closing, 1e-300), np.inf)
         size = np.minimum(size, limit)
     new: Floats = b + size[:, None] * step
-    new[:, d.cuts :] = np.maximum(new[:, d.cuts :], 0.0)
+    new[:, d.cuts :] = np.maximum(new[:, d.cuts :], d.floor)
     return new
 
 

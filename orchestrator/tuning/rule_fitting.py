@@ -18,8 +18,10 @@ from orchestrator.tuning.weight_tree import WeightTree, flat_tree, impute, shrin
 MIN_ITEMS, MIN_MINORITY = 60, 20
 """Items, and items in the minority class, below which only the threshold is fitted."""
 ISOTONIC_FROM = 500
-"""Items from which calibration is isotonic and the threshold is chosen on the labels themselves."""
+"""Items from which calibration is isotonic."""
 INNER_FOLDS = 5
+SMOOTHING_ITEMS = 500.0
+"""Items at which the threshold is chosen half on the labels and half on smoothed probabilities."""
 _CHUNK = 128
 
 
@@ -98,9 +100,9 @@ class FitPlan(Struct, frozen=True):
 
     Attributes:
         fit_weights: False fits the threshold only.
-        use_isotonic: isotonic calibration, and a threshold chosen on the labels; else Platt
-            scaling, and a threshold chosen on its probabilities.
+        use_isotonic: isotonic calibration; else Platt scaling.
         penalties: candidates in descending order, beginning with infinity.
+        free_signs: a weight may change its sign, so that a criterion becomes a penalty.
     """
 
     objective: rubric_decisions.Objective = field(default_factory=rubric_decisions.Objective)
@@ -108,6 +110,7 @@ class FitPlan(Struct, frozen=True):
     use_isotonic: bool = False
     penalties: tuple[float, ...] = ordinal_regression.PENALTIES
     inner_folds: int = INNER_FOLDS
+    free_signs: bool = False
 
 
 def plan_fit(sample: Sample, objective: rubric_decisions.Objective) -> FitPlan:
@@ -158,7 +161,11 @@ def fit_rules(
         weights: (r, n), zero for rows that are left out.
     """
     d = ordinal_regression.build_design(
-        sample.standardized_rows(), sample.y, sample.levels, shrinkage(sample.tree, sample.w0.size)
+        sample.standardized_rows(),
+        sample.y,
+        sample.levels,
+        shrinkage(sample.tree, sample.w0.size),
+        plan.free_signs,
     )
     chunks = [weights[i : i + _CHUNK] for i in range(0, weights.shape[0], _CHUNK)]
     # Every chunk has its own random stream, so the result does not depend on the order of threads.
@@ -195,9 +202,10 @@ def _fit_chunk(
     t = sample.totals(w)
     y = sample.accept
     unblocked = weights * ~sample.blocked
-    platt = None if plan.use_isotonic else calibration.fit_platt(t, y, unblocked)
-    q = y if platt is None else calibration.predict_platt(t, platt)
-    q = np.where(sample.blocked, y, q)
+    # The more labels, the more the threshold follows them rather than a sigmoid through them.
+    smooth = calibration.predict_platt(t, calibration.fit_platt(t, y, unblocked))
+    share = SMOOTHING_ITEMS / (SMOOTHING_ITEMS + weights.sum(axis=1, keepdims=True))
+    q = np.where(sample.blocked, y, share * smooth + (1.0 - share) * y)
     threshold = rubric_decisions.choose_threshold(t, q.astype(float), weights, plan.objective)
     return w, threshold, penalty
 

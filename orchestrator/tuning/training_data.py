@@ -195,3 +195,13 @@ def require_trainable(data: TrainingData, rubric: Rubric) -> None:
         )
     if s.held.all():
         raise InputError(f"no criterion's score varies over the {n} labeled items")
+
+
+def summarize_labels(data: TrainingData) -> dict[str, str]:
+    """Item id → ``accept``, ``reject``, or ``disputed`` where raters disagree."""
+    out: dict[str, str] = {}
+    accept = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut)
+    for i, item in enumerate(data.items):
+        labels = {int(v) for v in accept[:, i] if v >= 0}
+        out[item.id] = "disputed" if len(labels) > 1 else ("accept" if 1 in labels else "reject")
+    return out

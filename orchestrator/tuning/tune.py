@@ -29,7 +29,7 @@ from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
 from orchestrator.tuning.rule_fitting import FitPlan, FittedRules, Sample, fit_rules, plan_fit
-from orchestrator.tuning.training_data import TrainingData, require_trainable
+from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
 from orchestrator.tuning.weight_tree import apply_weights
 
 SEED = 20260101
@@ -286,13 +286,3 @@ def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules) -> Rubri
         criteria=tuple(replace(c, weight=weights.get(c.id, c.weight)) for c in rubric.criteria),
         groups=tuple(replace(g, weight=weights.get(g.id, g.weight)) for g in rubric.groups),
     )
-
-
-def summarize_labels(data: TrainingData) -> dict[str, str]:
-    """Item id → ``accept``, ``reject``, or ``disputed`` where raters disagree."""
-    out: dict[str, str] = {}
-    accept = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut)
-    for i, item in enumerate(data.items):
-        labels = {int(v) for v in accept[:, i] if v >= 0}
-        out[item.id] = "disputed" if len(labels) > 1 else ("accept" if 1 in labels else "reject")
-    return out

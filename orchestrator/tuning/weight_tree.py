@@ -22,13 +22,14 @@ class TreeGroup(Struct, frozen=True):
     Attributes:
         leaves: indices of the free nodes directly below it.
         groups: indices of the groups directly below it, all of them earlier in the tree.
-        negative_leaves, negative_groups: those of them with a negative weight, the penalties.
+        negative_groups: those of them with a negative weight, the penalties.
+        sign: of the product of its weight and of those above it.
     """
 
     leaves: tuple[int, ...]
     groups: tuple[int, ...]
-    negative_leaves: tuple[int, ...] = ()
     negative_groups: tuple[int, ...] = ()
+    sign: float = 1.0
 
 
 class WeightTree(Struct, frozen=True):
@@ -45,8 +46,7 @@ class WeightTree(Struct, frozen=True):
 
 def flat_tree(w: Floats) -> WeightTree:
     """The tree of (p,) weights without groups."""
-    leaves = tuple(range(w.size))
-    return WeightTree((None,), (TreeGroup(leaves, (), tuple(j for j in leaves if w[j] < 0)),))
+    return WeightTree((None,), (TreeGroup(tuple(range(w.size)), ()),))
 
 
 def find_free_nodes(rubric: Rubric) -> tuple[str, ...]:
@@ -100,8 +100,8 @@ def build_tree(rubric: Rubric, free: tuple[str, ...]) -> tuple[WeightTree, Float
             TreeGroup(
                 tuple(at[n.id] for n in leaves),
                 tuple(index),
-                tuple(at[n.id] for n in leaves if n.weight < 0.0),
                 tuple(i for i, n in zip(index, inner, strict=True) if n.weight < 0.0),
+                -1.0 if effective < 0.0 else 1.0,
             )
         )
         return len(groups) - 1
@@ -131,7 +131,7 @@ def sum_groups(tree: WeightTree, w: Floats) -> list[Floats]:
     """The size of each group's weight, (r,), from (r, p) effective weights."""
     out: list[Floats] = []
     for group in tree.groups:
-        size = np.abs(w[:, [j for j in group.leaves if j not in group.negative_leaves]]).sum(axis=1)
+        size = np.maximum(w[:, list(group.leaves)] * group.sign, 0.0).sum(axis=1)
         for i in group.groups:
             if i not in group.negative_groups:
                 size = size + out[i]
@@ -155,8 +155,7 @@ def score_groups(tree: WeightTree, x: Floats, w: Floats) -> list[tuple[Floats, B
     out: list[tuple[Floats, Bools]] = []
     for group in tree.groups:
         leaves = list(group.leaves)
-        sign = np.array([-1.0 if j in group.negative_leaves else 1.0 for j in leaves])
-        local = np.abs(w[:, leaves]) * sign
+        local = w[:, leaves] * group.sign
         top = local @ base[:, leaves].T
         bottom = np.maximum(local, 0.0) @ there[:, leaves].T
         for i in group.groups:
@@ -182,7 +181,7 @@ def impute(tree: WeightTree, x: Floats, w0: Floats) -> Floats:
         filled |= {k: known * (k not in group.negative_groups) for k in group.groups}
         for j in group.leaves:
             missing = np.isnan(x[:, j])
-            out[missing, j] = 0.0 if j in group.negative_leaves else known[missing]
+            out[missing, j] = 0.0 if w0[j] * group.sign < 0.0 else known[missing]
     return out
 
 
@@ -201,8 +200,7 @@ def apply_weights(rubric: Rubric, free: tuple[str, ...], w: Floats) -> dict[str,
             continue
         scale = sum(n.weight for n in below[name] if n.weight > 0.0) / size
         for j in group.leaves:
-            sign = -1.0 if j in group.negative_leaves else 1.0
-            out[free[j]] = sign * abs(float(w[j])) * scale
+            out[free[j]] = float(w[j]) * group.sign * scale
         for i in group.groups:
             sign = -1.0 if i in group.negative_groups else 1.0
             out[str(tree.names[i])] = sign * sizes[i] * scale

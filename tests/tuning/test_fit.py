@@ -208,6 +208,19 @@ def test_the_best_threshold_is_the_best_of_all() -> None:
             assert objective.score(t[0] >= best, y, w[0]) == pytest.approx(max(tried))
 
 
+def test_the_threshold_does_not_jump_where_calibration_changes() -> None:
+    rng = np.random.default_rng(10)
+    x = rng.random((500, 2))
+    y = (rng.random(500) < 1 / (1 + np.exp(-40 * (x.mean(axis=1) ** 4 - 0.1)))).astype(np.int64)
+    one, found = np.ones(500), []
+    s = Sample(x, np.ones(2), y, 2, 1, np.arange(500), one, one < 0, np.arange(500))
+    for isotonic in (False, True):
+        plan = replace(plan_fit(s, rubric_decisions.Objective()), use_isotonic=isotonic)
+        rules = fit_rules(s, plan, s.weight[None, :], np.random.default_rng(1))
+        found.append(float(rules.thresholds[0]))
+    assert found[0] == found[1]
+
+
 def test_isotonic_regression_as_scikit_learn_has_it() -> None:
     rng = np.random.default_rng(9)
     x, y, w = np.round(rng.random(200), 2), rng.random(200), rng.random(200) + 0.1

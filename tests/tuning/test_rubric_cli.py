@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from sklearn.metrics import cohen_kappa_score
 
 from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
@@ -22,11 +23,14 @@ from orchestrator.cli.commands.rubric import command
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.tuning.agreement_regression_gate import find_detectable_drop
+from orchestrator.tuning.confidence_intervals import compare_decisions
 from orchestrator.tuning.item_files import read_items
 from orchestrator.tuning.labeling import SHARED_ITEMS, add_label, list_questions, remove_label
 from orchestrator.tuning.labels import Label, read_labels
-from orchestrator.tuning.rubric_decisions import find_flips
+from orchestrator.tuning.rubric_decisions import Objective, find_flips
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+from orchestrator.tuning.rule_fitting import Sample
 from tests.tuning.labelsets import rows, rubric_of
 
 Save = Callable[..., Path]
@@ -311,27 +315,87 @@ def test_a_gate_fails_on_a_worse_rubric_and_passes_on_the_same(
     worse = tmp_path / "worse.yaml"
     write_rubric(worse, replace(rubric_of(threshold=0.75), name="worse"))
     assert run("gate", worse, items, "--baseline", base) == 1
-    assert "gate failed: kappa" in capsys.readouterr().out
+    assert "gate failed: agreement with people dropped" in capsys.readouterr().out
     changed = rows(200, (3.0, 3.0, 3.0, 3.0))
     changed[0]["label"] = "reject" if changed[0]["label"] == "accept" else "accept"
     with pytest.raises(InputError, match="labels differ"):
         run("gate", house, save(changed, "changed.jsonl"), "--baseline", base)
 
 
-def test_a_gate_over_too_few_items_fails_on_any_change(
+def test_a_gate_over_too_few_items_cannot_tell(
     save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few, base = rows(200, (3.0, 3.0, 3.0, 3.0))[:2], tmp_path / "base.json"
     items = save([row | {"group": "one"} for row in few])
     assert run("gate", house, items, "--baseline", base, "--freeze") == 0
+    assert "too few to find any drop" in capsys.readouterr().out
     assert run("gate", house, items, "--baseline", base) == 0
-    told = capsys.readouterr().out
-    assert "[n/a, n/a], 0 decisions changed" in told
+    assert "gate passed: no decision changed" in capsys.readouterr().out
     frozen = json.loads(base.read_text())
     frozen["decisions"] = {item: not accepted for item, accepted in frozen["decisions"].items()}
     base.write_text(json.dumps(frozen))
-    assert run("gate", house, items, "--baseline", base) == 1
-    assert "2 decisions changed" in capsys.readouterr().out
+    assert run("gate", house, items, "--baseline", base) == 3
+    out = capsys.readouterr().out
+    assert "gate cannot tell: an interval requires labeled items of at least 3 groups" in out
+    assert "2 of 2 decisions changed" in out
+
+
+def test_a_gate_with_a_margin_names_what_changed_and_says_when_it_cannot_tell(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, base = rows(200, (3.0, 3.0, 3.0, 3.0)), tmp_path / "base.json"
+    wrong = [
+        str(r["id"])
+        for r in made
+        if (np.mean(list(r["scores"].values())) >= 0.5) != (r["label"] == "accept")
+    ]
+    items, now_wrong = save(made), wrong[:3]
+    run("gate", house, items, "--baseline", base, "--freeze")
+    frozen = json.loads(base.read_text())
+    for name in now_wrong:
+        frozen["decisions"][name] = not frozen["decisions"][name]
+    base.write_text(json.dumps(frozen))
+    capsys.readouterr()
+    found = {}
+    for margin, code in (("0.2", 0), ("0.005", 3)):
+        doc = tmp_path / "gate.json"
+        args = ("gate", house, items, "--baseline", base, "--margin", margin, "--json", doc)
+        assert run(*args) == code
+        found[margin] = json.loads(doc.read_text())
+    out = capsys.readouterr().out
+    assert "gate passed: any drop is smaller than 0.2" in out
+    assert "gate cannot tell: the drop may be 0.005 or more; label about" in out
+    line = rf"^  {now_wrong[2]}  \w+ → \w+ \(total \.\d\d, label: (accept|reject)\)$"
+    assert re.search(line, out, re.MULTILINE)
+    assert [f["id"] for f in found["0.2"]["changed"]] == now_wrong
+    assert [found[m]["outcome"] for m in found] == ["passed", "unknown"]
+    assert found["0.005"]["labels_needed"] > 200
+    assert found["0.2"]["labels_needed"] is None
+
+
+def test_the_detectable_drop_of_a_gate_is_found_four_times_in_five() -> None:
+    """By flips that the gate did not draw itself, and smaller with more labels."""
+    drops = []
+    for n in (120, 500):
+        items = rows(n, (3.0, 3.0, 3.0, 3.0))
+        x = np.array([list(r["scores"].values()) for r in items])
+        y = np.array([r["label"] == "accept" for r in items]).astype(np.int64)
+        one, at = np.ones(n), np.arange(n)
+        s = Sample(x, np.ones(4), y, 2, 1, at // 2, one, one < 0, at)
+        before = x.mean(axis=1) >= 0.5
+        drop = find_detectable_drop(s, before)
+        assert drop is not None
+        drops.append(drop)
+        old = cohen_kappa_score(y, before)
+        # Flips of a share f lower kappa to about (1 - 2f) of it where classes are even.
+        share, rng = drop / old / 2, np.random.default_rng(3)
+        hit = []
+        for _ in range(200):
+            after = before ^ (rng.random(n) < share)
+            found = compare_decisions(Objective(), before, after[None], y > 0, one, at // 2)
+            hit.append(found.change.high < 0)
+        assert 0.68 < np.mean(hit) < 0.9
+    assert drops[1] < 0.6 * drops[0]
 
 
 class _Page(HTMLParser):

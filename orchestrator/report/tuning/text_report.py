@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, pad
+from orchestrator.tuning.agreement_regression_gate import GateResult
 from orchestrator.tuning.confidence_intervals import (
     Interval,
     PairedComparison,
@@ -24,7 +25,7 @@ from orchestrator.tuning.label_assessment import InterRaterAgreement, LabelAsses
 from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.tune import TuningResult
 
-MAX_FLIPS = 20
+MAX_FLIPS, MAX_GATE_FLIPS = 20, 5
 
 
 def render_tuning(result: TuningResult, width: int = 80, color: bool = False) -> str:
@@ -216,13 +217,68 @@ def describe_flip_count(result: TuningResult) -> str:
 
 
 def _render_flips(page: Page, result: TuningResult) -> list[str]:
-    lines = [page.heading(describe_flip_count(result))]
-    for flip in result.flips[:MAX_FLIPS]:
-        lines += page.wrap(describe_flip(flip), first="  ", rest="      ")
-    omitted = len(result.flips) - MAX_FLIPS
-    if omitted > 0:
-        lines.append(f"  and {omitted:,} more (all of them with --json or --report)")
+    flips = [describe_flip(flip) for flip in result.flips]
+    return _list_lines(page, describe_flip_count(result), flips, MAX_FLIPS, "--json or --report")
+
+
+def _list_lines(page: Page, heading: str, texts: list[str], most: int, where: str) -> list[str]:
+    lines = [page.heading(heading)]
+    for text in texts[:most]:
+        lines += page.wrap(text, first="  ", rest="      ")
+    if len(texts) > most:
+        lines.append(f"  and {len(texts) - most:,} more (all of them with {where})")
     return lines
+
+
+def describe_detectable_drop(drop: float | None) -> str:
+    """The power of a gate, in words."""
+    if drop is None:
+        return "these labels are too few to find any drop in kappa with a probability of 80%"
+    return f"a drop in kappa of {format_statistic(drop)} is found with a probability of 80%"
+
+
+def render_gate(found: GateResult, width: int = 80, color: bool = False) -> str:
+    """The outcome of a regression gate, ending in a newline."""
+    page = Page(width, color)
+    head = {"passed": "gate passed", "failed": "gate failed", "unknown": "gate cannot tell"}
+    paint = {"passed": "green", "failed": "red", "unknown": "yellow"}
+    change = found.comparison.change
+    lines = page.wrap(f"{head[found.outcome]}: {_gate_why(found)}")
+    lines[0] = page.paint(lines[0], paint[found.outcome])
+    text = (
+        f"kappa {format_statistic(found.comparison.before.value)} at baseline, "
+        f"{format_statistic(found.comparison.after.value)} now, change "
+        f"{format_change(change.value)} [{format_change(change.low)}, {format_change(change.high)}]"
+    )
+    lines += page.wrap(text, first="  ")
+    lines += page.wrap(describe_detectable_drop(found.detectable_drop), first="  ")
+    if found.tuned_groups:
+        text = f"warning: the rubric was tuned on {found.tuned_groups} groups of the baseline"
+        lines += page.wrap(text, first="  ")
+    count = f"{len(found.changed):,} of {count_noun(found.items, 'decision')} changed"
+    changed = [_describe_changed(flip) for flip in found.changed]
+    return "\n".join([*lines, *_list_lines(page, count, changed, MAX_GATE_FLIPS, "--json")]) + "\n"
+
+
+def _describe_changed(flip: Flip) -> str:
+    """A decision that differs from the baseline's, which holds no totals."""
+    decision, _ = describe_flip_sides(flip)
+    total = f"total {format_statistic(flip.after)}, label: {flip.label}"
+    return f"{escape_unprintable(flip.id)}  {decision} ({total})"
+
+
+def _gate_why(found: GateResult) -> str:
+    margin = None if found.margin is None else f"{found.margin:g}"
+    if not found.changed:
+        return "no decision changed"
+    if found.outcome == "failed":
+        return "agreement with people dropped"
+    if found.outcome == "passed":
+        return "no significant drop" if margin is None else f"any drop is smaller than {margin}"
+    needed = "" if found.labels_needed is None else f" label about {found.labels_needed:,} items"
+    if margin is None:
+        return "an interval requires labeled items of at least 3 groups"
+    return f"the drop may be {margin} or more;{needed or ' label more items'}"
 
 
 def _render_judge_noise(page: Page, found: Evaluation) -> list[str]:

@@ -19,7 +19,7 @@ exit codes:
   1    tune: no rubric was written; gate: agreement dropped; diff: differences;
        compare: B is proven worse
   2    invalid usage, rubric, items or labels
-  3    score: a run could not be scored; compare: these labels cannot tell\
+  3    score: a run could not be scored; gate, compare: these labels cannot tell\
 """
 
 
@@ -53,7 +53,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--freeze", action="store_true", help="write the baseline instead of checking against it"
     )
+    p.add_argument(
+        "--margin",
+        type=_drop,
+        metavar="X",
+        help="pass only if kappa has surely dropped by less than X, such as 0.05",
+    )
+    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.set_defaults(do=tuning.gate)
+
+
+def _drop(text: str) -> float:
+    value = amount(text)
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1, not {text}")
+    return value
 
 
 def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:

@@ -13,7 +13,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     write_text,
 )
 from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
-from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
@@ -89,18 +89,31 @@ def _next_version_path(path: Path, version: int) -> Path:
 
 
 def gate(args: argparse.Namespace, out: TextIO) -> int:
-    """Write a baseline, or check against one; exit code 1 when agreement dropped."""
+    """Write a baseline, or check against one.
+
+    Returns:
+        1 when agreement dropped, 3 when the labels are too few to tell.
+    """
+    target = OutputTarget(args.json) if args.json else None
     read = load_inputs(args)
+    from orchestrator.report.tuning.text_report import describe_detectable_drop, render_gate
     from orchestrator.tuning import agreement_regression_gate as gating
+    from orchestrator.tuning.tune import decide_rows
 
     if args.freeze:
         doc = gating.freeze_decisions(read.rubric, read.data, read.labels)
         write_text(args.baseline, as_json(doc))
-        emit(f"wrote {args.baseline}: {len(read.data.items)} decisions\n", out)
+        sample = read.data.sample
+        now = decide_rows(sample, sample.w0, read.rubric.threshold)
+        drop = describe_detectable_drop(gating.find_detectable_drop(sample, now))
+        emit(f"wrote {args.baseline}: {len(read.data.items)} decisions; {drop}\n", out)
         return EXIT_OK
     baseline = gating.read_baseline(args.baseline)
-    found = gating.check_against_baseline(read.rubric, read.data, read.labels, baseline)
-    emit(found.summary() + "\n", out)
-    if found.tuned_groups:
-        emit(f"warning: the rubric was tuned on {found.tuned_groups} groups of the baseline\n", out)
-    return EXIT_OK if found.passed else EXIT_GATED
+    found = gating.check_against_baseline(
+        read.rubric, read.data, read.labels, baseline, args.margin
+    )
+    if target is None or not target.to_stdout:
+        emit(render_gate(found, width_of(out), use_color(out)), out)
+    if target is not None:
+        target.write(as_json(to_json_data(found)))
+    return {"passed": EXIT_OK, "failed": EXIT_GATED, "unknown": EXIT_INCOMPLETE}[found.outcome]
