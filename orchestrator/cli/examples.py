@@ -65,6 +65,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --json result.json",
     ),
+    "diffcourt rubric disagree": (
+        "pr-review items.jsonl --labels labels.jsonl",
+        "pr-review items.jsonl --labels labels.jsonl --all",
+    ),
     "diffcourt rubric tune": (
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --report tuning.html",

@@ -25,7 +25,7 @@ from orchestrator.tuning.judge_reliability import (
 )
 from orchestrator.tuning.label_assessment import InterRaterAgreement, measure_inter_rater_agreement
 from orchestrator.tuning.labels import VERDICT_RANKS
-from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.provenance import count_seen_groups, list_judges
 from orchestrator.tuning.rubric_file import find_stale_inputs
 from orchestrator.tuning.training_data import TrainingData
@@ -91,7 +91,7 @@ def evaluate_rubric(
         items=len(data.items),
         labels=int(y.size),
         groups=int(np.unique(s.group).size),
-        kappa=_kappa(y, accept, w, s.group),
+        kappa=measure_kappa(y, accept, w, s.group),
         alpha=jackknife_interval(
             lambda v: agreement.krippendorff_alpha(both[:, v > 0], "nominal"), w, s.group
         ),
@@ -124,7 +124,8 @@ def read_calibration(rubric: Rubric) -> Calibration | None:
     return Calibration(found["method"], tuple(found["x"]), tuple(found["p"]))
 
 
-def _kappa(y: Bools, accept: Bools, w: Floats, group: Any) -> Interval | None:
+def measure_kappa(y: Bools, accept: Bools, w: Floats, group: Ints) -> Interval | None:
+    """Cohen's kappa of two rows of decisions; None for a single class."""
     value = agreement.cohen_kappa(
         agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
     )

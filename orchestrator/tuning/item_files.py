@@ -34,6 +34,7 @@ class Item(Struct, frozen=True):
         context: what the text speaks of, such as the diff that a comment is about.
         reasons: criterion id → why it was given its score.
         usd: what a model was paid for its scores.
+        at: when it was scored, ISO 8601, empty when unknown.
         location: file and line, for error messages.
     """
 
@@ -51,6 +52,7 @@ class Item(Struct, frozen=True):
     context: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     usd: float = 0.0
+    at: str = ""
 
 
 def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -> list[Item]:
@@ -173,11 +175,13 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[dict[str, Any], str]]:
             location = f"{path}:{reader.line_num}"
             if None in cells or None in cells.values():
                 raise InputError(f"{location}: the number of cells differs from the header")
-            row: dict[str, Any] = {"scores": {}, "human": {}}
+            row: dict[str, Any] = {"scores": {}, "human": {}, "reasons": {}}
             for name, cell in cells.items():
                 part, _, key = name.partition(".")
                 if key and part in {"scores", "score", "machine"}:
                     row["scores"][key] = _cell(cell)
+                elif key and part == "reasons":
+                    row["reasons"][key] = cell
                 elif key and part == "human":
                     row["human"][key] = _cell(cell)
                 elif name == "label":
@@ -205,6 +209,7 @@ def _verdict_row(doc: dict[str, Any], location: str) -> dict[str, Any]:
             "id": doc["run_id"],
             "group": name_run_group("", str(doc["change"]["base"]), doc["change"]["head"]),
             "scores": {c["id"]: c["score"] for c in doc["score"]["criteria"]},
+            "reasons": {c["id"]: c.get("why", "") for c in doc["score"]["criteria"]},
             "text": doc.get("summary", ""),
             "verdict": doc["verdict"],
             "judge": _read_judge(doc),
@@ -286,6 +291,7 @@ def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Ite
         context=next((str(row[k]) for k in _CONTEXT_KEYS if row.get(k)), ""),
         reasons=_reasons(row.get("reasons", {}), location),
         usd=_amount(row.get("usd", 0.0), location),
+        at=str(row.get("at", "")),
     )
 
 

@@ -7,8 +7,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.labels import Label, Value, read_labels, write_labels
+from orchestrator.tuning.labels import (
+    Label,
+    Value,
+    read_labels,
+    revise_labels,
+    withdraw_label,
+    write_labels,
+)
 from orchestrator.tuning.text_files import locked
 
 ANSWERS: dict[str, dict[str, Value]] = {
@@ -26,10 +34,12 @@ class Question(Struct, frozen=True):
 
     Attributes:
         drawn: as in :class:`~orchestrator.tuning.labels.Label`.
+        earlier: the rater's label that is asked for again.
     """
 
     item: Item
     drawn: str
+    earlier: Label | None = None
 
 
 def list_questions(items: Iterable[Item], labels: Sequence[Label], rater: str) -> list[Question]:
@@ -49,6 +59,21 @@ def list_questions(items: Iterable[Item], labels: Sequence[Label], rater: str) -
         *(Question(item, others[item.id].drawn) for item in shared),
         *(Question(item, "random") for item in todo if item.id not in first),
     ]
+
+
+def list_revisions(
+    items: Iterable[Item], labels: Iterable[Label], rater: str, names: Sequence[str]
+) -> list[Question]:
+    """The named items, which a rater labels again.
+
+    Raises:
+        InputError: one is not among the items, or has no label by the rater.
+    """
+    own, known = {x.item: x for x in labels if x.rater == rater}, {i.id: i for i in items}
+    for name in names:
+        if name not in own.keys() & known.keys():
+            raise InputError(f"--relabel {name}: there is no such item with a label by {rater!r}")
+    return [Question(known[name], own[name].drawn, own[name]) for name in dict.fromkeys(names)]
 
 
 def _random_rank(item: str) -> bytes:
@@ -73,14 +98,10 @@ def edit_labels(path: Path, edit: Callable[[list[Label]], list[Label]]) -> list[
 
 
 def add_label(path: Path, label: Label) -> list[Label]:
-    """Save a label; it replaces one that the rater gave the item."""
-    return edit_labels(path, lambda labels: [*_without(labels, label.item, label.rater), label])
+    """Save a label; one that the rater gave the item before becomes its history."""
+    return edit_labels(path, lambda labels: revise_labels(labels, label))
 
 
 def remove_label(path: Path, item: str, rater: str) -> list[Label]:
-    """Take a rater's label of an item back."""
-    return edit_labels(path, lambda labels: _without(labels, item, rater))
-
-
-def _without(labels: Iterable[Label], item: str, rater: str) -> list[Label]:
-    return [x for x in labels if (x.item, x.rater) != (item, rater)]
+    """Take a rater's newest label of an item back."""
+    return edit_labels(path, lambda labels: withdraw_label(labels, item, rater))

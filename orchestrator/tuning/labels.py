@@ -3,10 +3,12 @@
 import json
 import math
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.errors import InputError
@@ -19,7 +21,7 @@ LABEL_WORDS: dict[str, int] = {
 }  # fmt: skip
 VERDICT_RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
 """Verdicts as ordered categories, the most severe lowest."""
-LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at", "drawn"}
+LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at", "drawn", "revision"}
 _MAX_LEVELS = 12
 
 
@@ -32,6 +34,8 @@ class Label(Struct, frozen=True):
         at: time, ISO 8601, empty when unknown.
         drawn: ``random`` for an item drawn at random (``diffcourt label --next``), else empty.
         location: file and line, for error messages.
+        revision: 1, or one more than that of the label which this one replaces.
+        previous: the person's earlier labels of the item, oldest first; they do not count.
     """
 
     item: str
@@ -42,26 +46,79 @@ class Label(Struct, frozen=True):
     at: str = ""
     drawn: str = ""
     location: str = ""
+    revision: int = 1
+    previous: tuple["Label", ...] = ()
 
     def to_row(self) -> dict[str, Any]:
         """The label as a row of its file, without empty values."""
         row: dict[str, Any] = {"item": self.item, "rater": self.rater, "label": self.label}
-        more = {"criteria": self.criteria, "note": self.note, "at": self.at, "drawn": self.drawn}
+        revision = self.revision if self.revision > 1 else 0
+        more = {
+            "criteria": self.criteria, "note": self.note, "at": self.at, "drawn": self.drawn,
+            "revision": revision,
+        }  # fmt: skip
         return row | {key: value for key, value in more.items() if value}
 
 
 def read_labels(paths: Iterable[Path]) -> list[Label]:
-    """Read label files.
+    """Read label files: each person's newest label of an item, with the earlier ones in it.
 
     Raises:
-        InputError: an invalid row, or a rater's second label of an item.
+        InputError: an invalid row, a rater's second label of an item that does not say which
+            revision it is, or a history that lacks a revision.
     """
-    out: list[Label] = []
+    rows: list[Label] = []
     for path in paths:
         lines = read_text(path).splitlines()
-        out += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
-    require_one_label_per_rater(out)
-    return out
+        rows += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+    require_one_label_per_rater(rows)
+    histories: dict[tuple[str, str], list[Label]] = {}
+    for row in rows:
+        histories.setdefault((row.item, row.rater), []).append(row)
+    return [_newest(history) for history in histories.values()]
+
+
+def _newest(history: list[Label]) -> Label:
+    *earlier, newest = sorted(history, key=lambda x: x.revision)
+    if newest.revision != len(history):
+        raise InputError(
+            f"{newest.location}: revision {newest.revision} of the label of {newest.item!r} "
+            f"by {newest.rater!r} follows {len(earlier)} earlier ones; restore the missing lines"
+        )
+    return replace(newest, previous=tuple(earlier))
+
+
+def revise_labels(labels: Iterable[Label], new: Label) -> list[Label]:
+    """The labels with a new one at the end.
+
+    An earlier label of the same item by the same rater becomes the new one's history, unless both
+    say the same. The new one is drawn at random if the earlier one was, since the item is the same,
+    and it keeps the labels of criteria if it has none.
+    """
+    kept: list[Label] = []
+    for label in labels:
+        if (label.item, label.rater) != (new.item, new.rater):
+            kept.append(label)
+            continue
+        new = replace(new, criteria=new.criteria or label.criteria, drawn=label.drawn)
+        if (label.label, label.criteria, label.note) == (new.label, new.criteria, new.note):
+            new = label
+            continue
+        history = (*label.previous, replace(label, previous=()))
+        new = replace(new, revision=label.revision + 1, previous=history)
+    return [*kept, new]
+
+
+def withdraw_label(labels: Iterable[Label], item: str, rater: str) -> list[Label]:
+    """The labels without a rater's newest one of an item; the one before it counts again."""
+    kept: list[Label] = []
+    for label in labels:
+        if (label.item, label.rater) != (item, rater):
+            kept.append(label)
+        elif label.previous:
+            *earlier, before = label.previous
+            kept.append(replace(before, previous=tuple(earlier)))
+    return kept
 
 
 def _label(line: str, location: str) -> Label:
@@ -85,6 +142,7 @@ def _label(line: str, location: str) -> Label:
         at=str(row.get("at", "")),
         drawn=_drawn(row.get("drawn", ""), location),
         location=location,
+        revision=_revision(row.get("revision", 1), location),
     )
 
 
@@ -92,6 +150,12 @@ def _drawn(raw: Any, location: str) -> str:
     if raw not in ("", "random"):
         raise InputError(f"{location}: 'drawn' is {raw!r}; allowed: random, or no such key")
     return str(raw)
+
+
+def _revision(raw: Any, location: str) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
+        raise InputError(f"{location}: 'revision' is {raw!r}; allowed: a whole number from 1")
+    return raw
 
 
 def parse_label(raw: Any, location: str) -> Value:
@@ -138,26 +202,45 @@ def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
 
 
 def require_one_label_per_rater(labels: Iterable[Label]) -> None:
-    """Require at most one label per rater and item.
+    """Require at most one label per rater, item and revision.
 
     Raises:
         InputError: names both locations, and the two labels when they differ.
     """
-    seen: dict[tuple[str, str], Label] = {}
+    seen: dict[tuple[str, str, int], Label] = {}
     for label in labels:
-        other = seen.setdefault((label.item, label.rater), label)
+        other = seen.setdefault((label.item, label.rater, label.revision), label)
         if other is label:
             continue
         how = "twice" if other.label == label.label else f"both {other.label} and {label.label}"
         raise InputError(
             f"{label.location}: rater {label.rater!r} labeled {label.item!r} {how} "
-            f"(first at {other.location}); keep one line"
+            f"(first at {other.location}); keep one line, and change a label with diffcourt label "
+            "--relabel"
         )
 
 
+def require_known_criteria(labels: Iterable[Label], criteria: Iterable[str]) -> None:
+    """Require that labels per criterion name criteria of the rubric.
+
+    Raises:
+        InputError: names the first unknown one, and its label's location.
+    """
+    known = set(criteria)
+    for label in labels:
+        for name in label.criteria.keys() - known:
+            near = get_close_matches(name, sorted(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+            raise InputError(
+                f"{label.location}: the rubric has no criterion {name!r} that {label.rater!r} "
+                f"labeled of {label.item!r}; {hint}"
+            )
+
+
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
-    """Write a label file atomically."""
-    rows = (json.dumps(x.to_row(), ensure_ascii=False) + "\n" for x in labels)
+    """Write a label file atomically, each label after its history."""
+    every = (x for label in labels for x in (*label.previous, label))
+    rows = (json.dumps(x.to_row(), ensure_ascii=False) + "\n" for x in every)
     write_text_atomically(path, "".join(rows))
 
 

@@ -1,5 +1,7 @@
 """Training data of a tuning: rubric, items and labels joined into arrays, and validated."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from msgspec import Struct
 
@@ -7,7 +9,7 @@ from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item, unique_items
-from orchestrator.tuning.labels import Label, Scale
+from orchestrator.tuning.labels import Label, Scale, require_known_criteria
 from orchestrator.tuning.ordinal_regression import Floats, Ints
 from orchestrator.tuning.rule_fitting import Sample
 from orchestrator.tuning.weight_tree import build_tree, find_free_nodes
@@ -66,22 +68,28 @@ def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> F
     return out
 
 
+def _require_known_items(labels: list[Label], items: Mapping[str, Item]) -> None:
+    for label in labels:
+        if label.item not in items:
+            raise InputError(
+                f"{label.location}: the labeled item {label.item!r} is not in the items"
+            )
+    if not labels:
+        raise InputError("no labels; label some items first: diffcourt label ITEMS")
+
+
 def build_training_data(
     rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale
 ) -> TrainingData:
     """Join items and labels into arrays.
 
     Raises:
-        InputError: no labels, a label of an unknown item, a missing score, no positive weight.
+        InputError: no labels, a label of an unknown item or criterion, a missing score, no
+            positive weight.
     """
     first = {item.id: item for item in unique_items(items)}
-    for label in labels:
-        if label.item not in first:
-            raise InputError(
-                f"{label.location}: the labeled item {label.item!r} is not in the items"
-            )
-    if not labels:
-        raise InputError("no labels; label some items first: diffcourt label ITEMS")
+    _require_known_items(labels, first)
+    require_known_criteria(labels, [c.id for c in rubric.criteria])
     rated = {x.item for x in labels}
     used = [item for item in first.values() if item.id in rated]
     require_scores(rubric, used)

@@ -50,13 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--criteria", action="store_true", help="also label each criterion")
     parser.add_argument("--show-score", action="store_true", help="show the judge's scores")
     parser.add_argument("--next", type=count, metavar="N", help="only the next N items")
+    parser.add_argument(
+        "--relabel",
+        action="append",
+        metavar="ITEM",
+        help="label this item again (repeatable); the earlier label is kept as its history",
+    )
     parser.add_argument("--list", action="store_true", help="print the ids of the items and exit")
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask for labels, saving each one immediately."""
     from orchestrator.tuning.item_files import read_items, unique_items
-    from orchestrator.tuning.labeling import list_questions
+    from orchestrator.tuning.labeling import list_questions, list_revisions
     from orchestrator.tuning.labels import read_labels
 
     if args.criteria and not args.rubric:
@@ -68,7 +74,10 @@ def run(args: argparse.Namespace) -> int:
     if not items:
         raise InputError("nothing to label; give ITEMS, or --runs for past runs")
     labels = read_labels([args.labels]) if args.labels.exists() else []
-    todo = list_questions(unique_items(items), labels, args.rater)[: args.next]
+    if args.relabel:
+        todo = list_revisions(unique_items(items), labels, args.rater, args.relabel)
+    else:
+        todo = list_questions(unique_items(items), labels, args.rater)[: args.next]
     if args.list:
         emit("".join(f"{escape_unprintable(q.item.id)}\n" for q in todo), sys.stdout)
         return EXIT_OK
@@ -183,6 +192,8 @@ class LabelingSession(Struct):
         lines = ["", page.heading(f"{at + 1} of {len(self.todo)}: {escape_unprintable(item.id)}")]
         if item.url:
             lines.append(f"  {escape_unprintable(item.url)}")
+        if (earlier := self.todo[at].earlier) is not None:
+            lines.append(f"  your label: {earlier.label}  {escape_unprintable(earlier.note)}")
         if (review := self.reviews.get(item.id)) is not None:
             from orchestrator.app.finding_excerpts import read_change
             from orchestrator.report.tuning.labeling_text import render_review

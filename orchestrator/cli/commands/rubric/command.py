@@ -9,17 +9,19 @@ from pathlib import Path
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
 from orchestrator.cli.commands.rubric import comparing, file_commands, scoring, tuning
+from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
 exit codes:
   0    success; tune: the gain is proven and a rubric was written;
-       compare: B is proven better, or no worse by the margin
+       compare: B is proven better, or no worse by the margin; disagree: trusted
   1    tune: no rubric was written; gate: agreement dropped; diff: differences;
-       compare: B is proven worse
+       compare: B is proven worse; disagree: not trusted
   2    invalid usage, rubric, items or labels
-  3    score: a run could not be scored; gate, compare: these labels cannot tell\
+  3    score: a run could not be scored; gate, compare, disagree: these labels
+       cannot tell\
 """
 
 
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_labels(p)
     p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.set_defaults(do=tuning.evaluate)
+    add_label_commands(part)
     _add_tune_options(
         part(
             "tune", "fit weights and threshold to labels; write a rubric only if the gain is proven"

@@ -122,6 +122,7 @@ def _describe_item(item: Item) -> dict[str, Any]:
         "text": item.text,
         "verdict": item.verdict,
         "judge": item.judge,
+        "reasons": item.reasons,
     }
 
 
@@ -137,6 +138,7 @@ def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
         verdict=verdict.verdict,
         repeat=repeat,
         judge=run.judge if repeat else _name_judges(run),
+        reasons={name: mark.why for name, mark in marks.items()},
     )
 
 

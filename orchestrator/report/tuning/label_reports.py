@@ -1,0 +1,95 @@
+"""What labels say about a rubric, as plain text: one plain sentence first, then the reasons."""
+
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.text_layout import Page, count_noun, pad
+from orchestrator.tuning.confidence_intervals import Interval, format_statistic
+from orchestrator.tuning.disagreements import (
+    CriterionAgreement,
+    CriterionView,
+    Disagreement,
+    DisagreementReport,
+)
+
+SHORT_LIST = 3
+"""Entries of a list that are shown without ``--all``."""
+OUTCOMES = {True: "green", False: "red", None: "yellow"}
+
+
+def _format(value: Interval | None) -> str:
+    return "n/a" if value is None else value.format()
+
+
+def render_disagreements(
+    found: DisagreementReport, width: int = 80, color: bool = False, everything: bool = False
+) -> str:
+    """Disagreements of a rubric with people, ending in a newline.
+
+    Args:
+        everything: all of them, with text, scores and reasons.
+    """
+    page = Page(width, color)
+    lines = page.wrap(f"{found.plain_sentence()} (kappa {_format(found.kappa)}).")
+    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    if found.revised:
+        note = (
+            f"{count_noun(found.revised, 'label')} revised: look again also at items on which both "
+            "agree, or the agreement is overstated"
+        )
+        lines += page.wrap(note, first="  ")
+    count = len(found.disagreements)
+    shown = found.disagreements if everything else found.disagreements[:SHORT_LIST]
+    more = "" if len(shown) == count else f" (--all shows {count})"
+    if count:
+        lines.append(page.heading(f"Most confident disagreements{more}"))
+    for one in shown:
+        lines += _render_disagreement(page, one, everything)
+    if found.criteria:
+        lines.append(page.heading("Criteria          labels  false accepts  false rejects  kappa"))
+    for criterion in found.criteria if everything else found.criteria[:SHORT_LIST]:
+        lines.append(_render_criterion(criterion))
+    if len(found.criteria) > SHORT_LIST and not everything:
+        lines.append(f"  and {len(found.criteria) - SHORT_LIST} more (--all)")
+    return "\n".join(lines) + "\n"
+
+
+def _render_criterion(found: CriterionAgreement) -> str:
+    kind, strict = (_format(x) for x in (found.false_accepts, found.false_rejects))
+    name = pad(escape_unprintable(found.id), 16)
+    return f"  {name}{found.labels:>6}  {kind:<14} {strict:<14} {_format(found.kappa)}"
+
+
+def _render_disagreement(page: Page, one: Disagreement, everything: bool) -> list[str]:
+    decision = "accepts" if one.accepted else "rejects"
+    why = f"blocked by {', '.join(one.blocked_by)}" if one.blocked_by else "total "
+    if not one.blocked_by:
+        why += format_statistic(one.total)
+    text = (
+        f"{escape_line(one.item)}: rubric {decision} ({why}), "
+        f"{escape_line(one.rater)} says {_format_value(one.label)}"
+    )
+    if one.note:
+        text += f": {escape_line(one.note)}"
+    if one.history:
+        text += f" (before: {', '.join(_format_value(v) for v in one.history)})"
+    lines = page.wrap(text, first="  ", rest="    ", limit=12 if everything else 2)
+    for line in (one.text if everything else one.text[:200]).splitlines():
+        lines += page.wrap(escape_unprintable(line), first="    | ", limit=60 if everything else 1)
+        if not everything:
+            break
+    if everything:
+        for view in one.criteria:
+            lines += page.wrap(_describe_view(view), first="    ", rest="      ", limit=6)
+    return lines
+
+
+def _describe_view(view: CriterionView) -> str:
+    score = view.score if isinstance(view.score, str) else format_statistic(view.score)
+    parts = f"{escape_unprintable(view.id)} {score}"
+    if view.label is not None:
+        verb = {True: "agrees", False: "DISAGREES", None: "no score"}[view.agrees]
+        parts += f" (person: {_format_value(view.label)}, {verb})"
+    return f"{parts}: {escape_line(view.reason)}" if view.reason else parts
+
+
+def _format_value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
