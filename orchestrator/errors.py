@@ -7,7 +7,8 @@
     │   └── ChangeTimeout           the run's time ended before the change was found (exit 3)
     ├── ConfigError                 an error in config, agent, skill or rubric, with file and line
     ├── StoreError                  the journal could not be read or written (exit 3, resumable)
-    │   └── RunNotFound             there is no run of that name (exit 2)
+    │   ├── RunNotFound             there is no run of that name (exit 2)
+    │   └── RunLocked               another process writes the run
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
     ├── Interrupted                 the user stopped it; resumable (exit 130)
     ├── ApprovalPending             the run waits for a person's approval (exit 3, resumable)
@@ -83,6 +84,10 @@ class RunNotFound(StoreError):
     """There is no run of that name."""
 
     exit_code = EXIT_USAGE
+
+
+class RunLocked(StoreError):
+    """Another process writes the run; when it has ended, the run can be resumed."""
 
 
 class ReplayMismatch(DiffcourtError):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from orchestrator.sandbox import bubblewrap
+from tests.stores.postgres_server import NoServer, Server, server
 
 # The suite tries the same examples each time, however busy the machine is: whether a change passes
 # is not left to chance. New ones are looked for by `make properties`.
@@ -44,6 +45,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     backend: str = request.param
     return backend
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """One PostgreSQL server for all the tests of a process that need one."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    try:
+        with server() as started:
+            yield started
+    except NoServer as why:
+        pytest.skip(str(why))
 
 
 @pytest.fixture(scope="session", autouse=True)

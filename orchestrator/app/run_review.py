@@ -74,19 +74,25 @@ def run_review(
     *,
     pool: WorkerPool | None = None,
     backend: str = BACKEND,
+    run_id: str | None = None,
 ) -> Verdict:
     """Review a change.
+
+    Args:
+        run_id: the new run's id, as ``new_run_id`` makes them; None: a new one.
 
     Raises:
         DiffcourtError: the change cannot be reviewed; says what to do.
         Interrupted: the user stopped it; what was done is kept.
     """
-    with open_new_run(options, pool) as run:
+    with open_new_run(options, pool, run_id) as run:
         return _run_session(partial(review_new, run, observer), run, backend)
 
 
 @contextmanager
-def open_new_run(options: ReviewOptions, pool: WorkerPool | None = None) -> Iterator[Run]:
+def open_new_run(
+    options: ReviewOptions, pool: WorkerPool | None = None, run_id: str | None = None
+) -> Iterator[Run]:
     """A new run of the repository, with its store open.
 
     Raises:
@@ -95,7 +101,7 @@ def open_new_run(options: ReviewOptions, pool: WorkerPool | None = None) -> Iter
     require_source(options)
     options = decide_consent(options, os.environ)
     state_dir = state_directory.state_dir(options.repo)
-    run_id = state_directory.new_run_id()
+    run_id = run_id or state_directory.new_run_id()
     with state_directory.open_store(state_dir, options.repo) as store:
         scratch = state_directory.make_scratch_dir(state_dir, run_id)
         if options.diff is not None:

@@ -40,6 +40,7 @@ COMMANDS = {
     "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
     "schema": ("schema", "print a published JSON Schema"),
     "mcp": ("mcp", "list MCP servers, or accept their tools"),
+    "work": ("work", "work on the service's queue of reviews"),
     "init": ("init", "add Diffcourt to a repository's CI"),
     "doctor": ("doctor", "check that everything a review needs is here"),
 }

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
 from orchestrator.engine.types import Json
-from orchestrator.errors import RunNotFound, StoreError
+from orchestrator.errors import RunLocked, RunNotFound, StoreError
 from orchestrator.stores.writer_identity import display_name
 
 
@@ -37,9 +37,9 @@ def run_exists(run_id: str) -> StoreError:
     return StoreError(f"there is a run {run_id} here already; nothing was changed")
 
 
-def run_locked(run_id: str, holder: str, seconds_left: float) -> StoreError:
+def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
     """The error of a run that another process writes."""
-    return StoreError(
+    return RunLocked(
         f"run {run_id} is being written by {display_name(holder)}; "
         f"wait until it ends, or {max(seconds_left, 1):.0f} s after it died"
     )

@@ -4,10 +4,8 @@ psycopg's plain connection in a worker thread, since its async one knows asyncio
 measured by the server's clock: the machines that share it may disagree about the time.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib import resources
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -16,13 +14,11 @@ from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.base import parse_meta
+from orchestrator.stores.postgres_migrations import migrate, sql_files
 from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
 """Seconds to connect, and milliseconds until a silent connection counts as lost."""
-
-MIGRATION_LOCK = 0x6469666663
-"""The number of the advisory lock under which one process at a time migrates."""
 
 DURABLE = """
 SELECT set_config('synchronous_commit', 'on', false)
@@ -70,7 +66,7 @@ class PostgresStore(SqlStore):
             )
             try:
                 self._db.execute(DURABLE)
-                _migrate(self._db)
+                migrate(self._db, "diffcourt_migrations", sql_files("orchestrator.stores"))
             except BaseException:
                 self._db.close()
                 raise
@@ -137,41 +133,3 @@ class PostgresStore(SqlStore):
             f"{_EXTEND} WHERE run = %s AND fence = %s", (ttl, run_id, fence)
         ).rowcount
         return run_id if extended else None
-
-
-def _migrate(db: psycopg.Connection) -> None:
-    """Bring the tables up to date: numbered files, each applied once, all or none.
-
-    Raises:
-        StoreError: a newer version was here, or an applied file is not the one we have.
-    """
-    ours = _migrations()
-    with db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS diffcourt_migrations (name TEXT PRIMARY KEY,"
-            " sha256 TEXT NOT NULL, applied TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())"
-        )
-        applied: dict[str, str] = dict(
-            db.execute("SELECT name, sha256 FROM diffcourt_migrations").fetchall()
-        )
-        for name, digest in applied.items():
-            if name not in ours or hashlib.sha256(ours[name]).hexdigest() != digest:
-                raise StoreError(
-                    f"the store was migrated by another version of diffcourt ({name}); "
-                    "use that version, or another database"
-                )
-        for name in sorted(ours.keys() - applied.keys()):
-            db.execute(ours[name])
-            db.execute(
-                "INSERT INTO diffcourt_migrations (name, sha256) VALUES (%s, %s)",
-                (name, hashlib.sha256(ours[name]).hexdigest()),
-            )
-
-
-def _migrations() -> dict[str, bytes]:
-    """The migrations that this version has, by name."""
-    directory = resources.files("orchestrator.stores") / "migrations"
-    return {
-        file.name: file.read_bytes() for file in directory.iterdir() if file.name[-4:] == ".sql"
-    }

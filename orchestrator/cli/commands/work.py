@@ -1,0 +1,58 @@
+"""``diffcourt work``: a worker of the service."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from orchestrator.errors import EXIT_OK, InputError
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the service's configuration."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path("/etc/diffcourt/service.yaml"),
+        metavar="FILE",
+        help="the service's configuration; default: /etc/diffcourt/service.yaml",
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Take jobs from the queue that diffcourt serve fills: review each pushed change in a\n"
+        "process of its own, and post the verdict. On SIGTERM, running reviews get a while; what\n"
+        "is left goes on at another worker."
+    )
+    add_config(parser)
+
+
+def require_service() -> None:
+    """Check that what the service needs is installed.
+
+    Raises:
+        InputError: it is not; says how to install it.
+    """
+    from importlib.util import find_spec
+
+    from orchestrator.optional_dependencies import install_command
+
+    if find_spec("procrastinate") is None or find_spec("psycopg") is None:
+        raise InputError(f"the service needs its queue; run: {install_command('service')}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Work until asked to end."""
+    import asyncio
+
+    require_service()
+    from orchestrator.service.database import prepare_database
+    from orchestrator.service.settings import load_settings
+    from orchestrator.service.worker import run_worker
+
+    settings = load_settings(args.config)
+    prepare_database(settings.database.read())
+    asyncio.run(run_worker(settings))
+    return EXIT_OK

@@ -1,0 +1,1 @@
+"""Reviews for an organization: webhooks in, a durable queue in PostgreSQL, workers, posts out."""

@@ -1,0 +1,242 @@
+"""Pull and merge requests as the server knows them: a row each, and the jobs that they make.
+
+A push is recorded and its job enqueued in one transaction, so neither is lost or doubled. A job
+names the change only: what it reviews is the head that the row has when it starts.
+"""
+
+import zlib
+from collections.abc import Sequence
+
+import procrastinate
+import psycopg
+from msgspec import Struct
+from procrastinate.exceptions import AlreadyEnqueued
+from psycopg.rows import class_row, scalar_row
+
+from orchestrator.service.job_queue import POSTS, REVIEWS
+
+SMALL_CHANGE = 500
+"""Changed lines up to which a review goes before those of large changes."""
+
+REVIEW_TASK = "review"
+POST_TASK = "post"
+
+_RECORD_PUSH = """
+INSERT INTO service_changes AS c
+    (change, forge, installation, repository, number, clone_url, base, head, title, description,
+     lines)
+VALUES (%(change)s, %(forge)s, %(installation)s, %(repository)s, %(number)s, %(clone_url)s,
+        %(base)s, %(head)s, %(title)s, %(description)s, %(lines)s)
+ON CONFLICT (change) DO UPDATE SET
+    installation = excluded.installation, clone_url = excluded.clone_url, base = excluded.base,
+    head = excluded.head, title = excluded.title, description = excluded.description,
+    lines = excluded.lines, received = clock_timestamp(), pushes = c.pushes + 1,
+    crashes = 0, problem = ''
+RETURNING is_paused
+"""
+
+_COLUMNS = (
+    "change, forge, installation, repository, number, clone_url, base, head, title, description,"
+    " lines, run, run_base, run_head, crashes, is_paused, posted_head, problem"
+)
+
+
+class Push(Struct, frozen=True):
+    """A pull or merge request as a forge tells of it.
+
+    Attributes:
+        forge: the name of the forge in the server's configuration.
+        installation: whose tokens and limits apply; the forge's own name for it.
+        repository: ``owner/name``.
+        clone_url: where git fetches it, without a token.
+        base: commit id of the base branch's tip.
+        head: commit id of the newest push.
+        lines: how many it changes; None where the forge does not say.
+    """
+
+    forge: str
+    installation: str
+    repository: str
+    number: int
+    clone_url: str
+    base: str
+    head: str
+    title: str = ""
+    description: str = ""
+    lines: int | None = None
+
+    @property
+    def change(self) -> str:
+        """The change's name, for people and for locks."""
+        return f"{self.forge}:{self.repository}#{self.number}"
+
+
+class StoredChange(Struct, frozen=True):
+    """A row of a change.
+
+    Attributes:
+        run, run_base, run_head: the newest run and what it reviews; empty before the first.
+        crashes: how often a worker died on this head.
+        posted_head: the head for which the newest verdict was posted.
+        problem: why no verdict can come for the head; empty when there is none.
+    """
+
+    change: str
+    forge: str
+    installation: str
+    repository: str
+    number: int
+    clone_url: str
+    base: str
+    head: str
+    title: str
+    description: str
+    lines: int | None
+    run: str
+    run_base: str
+    run_head: str
+    crashes: int
+    is_paused: bool
+    posted_head: str
+    problem: str
+
+    @property
+    def is_reviewed_head(self) -> bool:
+        """Whether the newest run is of the newest push."""
+        return (self.run_head, self.run_base) == (self.head, self.base)
+
+
+class Enqueuing(Struct, frozen=True):
+    """How jobs are enqueued.
+
+    Attributes:
+        debounce: seconds that a review waits for a further push.
+        slots: how many reviews of one repository may run at a time.
+    """
+
+    debounce: float = 3.0
+    slots: int = 2
+
+
+async def record_delivery(db: psycopg.AsyncConnection, forge: str, delivery: str) -> bool:
+    """Record a webhook's delivery id; False when it was recorded before."""
+    done = await db.execute(
+        "INSERT INTO service_deliveries (forge, delivery) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+        (forge, delivery),
+    )
+    return done.rowcount == 1
+
+
+async def record_push(
+    db: psycopg.AsyncConnection, queue: procrastinate.App, push: Push, how: Enqueuing
+) -> None:
+    """Record a push, cancel the review of an older one, and enqueue this one's.
+
+    Within the caller's transaction.
+    """
+    values = {name: getattr(push, name) for name in (*push.__struct_fields__, "change")}
+    done = await db.execute(_RECORD_PUSH, values)
+    row = await done.fetchone()
+    await cancel_jobs(db, push.change)
+    if row is not None and not row[0]:
+        await enqueue_review(db, queue, push, how)
+
+
+async def enqueue_review(
+    db: psycopg.AsyncConnection,
+    queue: procrastinate.App,
+    change: Push | StoredChange,
+    how: Enqueuing,
+) -> bool:
+    """Enqueue a review; False when one waits already, which will review the newest head."""
+    slot = zlib.crc32(change.change.encode()) % how.slots
+    task = queue.configure_task(
+        REVIEW_TASK,
+        queue=REVIEWS,
+        # One running for each change, and as many as there are slots for each repository.
+        lock=f"{change.forge}:{change.repository}/{slot}",
+        queueing_lock=f"review {change.change}",
+        priority=0 if (change.lines or 0) > SMALL_CHANGE else 1,
+        schedule_in={"milliseconds": int(how.debounce * 1000)} if how.debounce else None,
+        connection=db,
+    )
+    try:
+        async with db.transaction():
+            await task.defer_async(change=change.change)
+    except AlreadyEnqueued:
+        return False
+    return True
+
+
+async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, change: str) -> bool:
+    """Enqueue the posting of a change's newest verdict; False when one waits already."""
+    task = queue.configure_task(
+        POST_TASK,
+        queue=POSTS,
+        lock=f"post {change}",
+        queueing_lock=f"post {change}",
+        priority=2,
+        connection=db,
+    )
+    try:
+        async with db.transaction():
+            await task.defer_async(change=change)
+    except AlreadyEnqueued:
+        return False
+    return True
+
+
+async def cancel_jobs(db: psycopg.AsyncConnection, change: str) -> Sequence[int]:
+    """Ask the running jobs of a change to end; its waiting one stays."""
+    done = await db.execute(
+        "SELECT procrastinate_cancel_job_v1(id, true, false) FROM procrastinate_jobs"
+        " WHERE status = 'doing' AND args->>'change' = %s",
+        (change,),
+    )
+    return [row[0] for row in await done.fetchall()]
+
+
+async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange | None:
+    """The row of a change; None where there is none."""
+    async with db.cursor(row_factory=class_row(StoredChange)) as cursor:
+        await cursor.execute(
+            f"SELECT {_COLUMNS} FROM service_changes WHERE change = %s",  # noqa: S608
+            (change,),
+        )
+        return await cursor.fetchone()
+
+
+async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> StoredChange | None:
+    """The row of a change with the run of its head: the one begun before, else ``new``."""
+    await db.execute(
+        "UPDATE service_changes SET run = %s, run_base = base, run_head = head WHERE change = %s"
+        " AND (run_head, run_base) <> (head, base)",
+        (new, change),
+    )
+    return await load_change(db, change)
+
+
+async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
+    """Record that a worker or its child died on a change's head; False when it did too often."""
+    async with db.cursor(row_factory=scalar_row) as cursor:
+        await cursor.execute(
+            "UPDATE service_changes SET crashes = crashes + 1 WHERE change = %s RETURNING crashes",
+            (change,),
+        )
+        crashes = await cursor.fetchone()
+    return crashes is not None and crashes < most
+
+
+async def record_problem(db: psycopg.AsyncConnection, change: str, head: str, why: str) -> None:
+    """Record why there is no verdict for a head; its check says it."""
+    await db.execute(
+        "UPDATE service_changes SET problem = %s WHERE change = %s AND head = %s",
+        (why, change, head),
+    )
+
+
+async def record_posted(db: psycopg.AsyncConnection, change: str, head: str) -> None:
+    """Record for which head a verdict was posted."""
+    await db.execute(
+        "UPDATE service_changes SET posted_head = %s WHERE change = %s", (head, change)
+    )

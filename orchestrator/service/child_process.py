@@ -1,0 +1,81 @@
+"""Run a child process for a job: it is ended when the job is cancelled or has become another's."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct
+
+END_SECONDS = 1.5
+"""Between asking a child to end and killing it."""
+
+KEPT_BYTES = 4000
+
+
+class Ended(Struct, frozen=True):
+    """How a child ended.
+
+    Attributes:
+        code: its exit code; negative: the signal that killed it.
+        line: the last line that it wrote to stderr.
+    """
+
+    code: int
+    line: str
+
+
+class JobLost(Exception):
+    """The job is another worker's now."""
+
+
+async def run_child(
+    module: str,
+    request: bytes,
+    environment: Mapping[str, str],
+    *,
+    still_own: Callable[[], Awaitable[bool]],
+    ask_seconds: float,
+) -> Ended:
+    """Run a module in a new process and wait for its end.
+
+    Args:
+        module: run with ``python -m``.
+        request: its standard input.
+        still_own: whether the job is still ours; asked every so many seconds.
+
+    Raises:
+        JobLost: it is not; the child was ended.
+    """
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(environment),
+        cwd="/",
+        start_new_session=True,
+    )
+    ending = asyncio.create_task(child.communicate(request))
+    try:
+        while not ending.done():
+            await asyncio.wait({ending}, timeout=ask_seconds)
+            if not ending.done() and not await still_own():
+                raise JobLost
+    finally:
+        if not ending.done():
+            await asyncio.shield(_end(child, ending))
+    _, stderr = ending.result()
+    lines = stderr[-KEPT_BYTES:].decode("utf-8", "replace").strip().splitlines()
+    assert child.returncode is not None
+    return Ended(child.returncode, lines[-1] if lines else "")
+
+
+async def _end(child: asyncio.subprocess.Process, ending: asyncio.Task[object]) -> None:
+    """Ask the child to end, then kill what is left of its session."""
+    child.terminate()
+    await asyncio.wait({ending}, timeout=END_SECONDS)
+    if not ending.done():
+        os.killpg(child.pid, signal.SIGKILL)
+    await asyncio.wait({ending})

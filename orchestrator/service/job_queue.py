@@ -1,0 +1,139 @@
+"""The queue of jobs: Procrastinate on PostgreSQL, with what it leaves to its users (decision 0027).
+
+A job may run more than once: after a crash another worker takes it over. A worker that was stopped
+meanwhile still believes that the job is its own, so whoever ends or retries a job says which
+attempt it had, and is ignored when that is not the present one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, LiteralString
+
+import procrastinate
+from msgspec import Struct
+from procrastinate.exceptions import ConnectorException, UniqueViolation
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
+
+LOG = logging.getLogger("diffcourt.service")
+
+REVIEWS = "review"
+POSTS = "post"
+
+_OWN = "service_owns_job(%(job)s, %(attempt)s, %(worker)s)"
+_IS_OWN = f"SELECT 1 WHERE {_OWN}"
+_FINISH = f"SELECT procrastinate_finish_job_v1(%(job)s, %(status)s, %(delete)s) WHERE {_OWN}"
+_RETRY = (
+    "SELECT procrastinate_retry_job_v2(%(job)s, coalesce(%(at)s, now()), %(priority)s, %(queue)s,"
+    f" %(lock)s) WHERE {_OWN}"
+)
+_FREE_WAITING_PLACE = (
+    f"UPDATE procrastinate_jobs SET queueing_lock = NULL WHERE id = %(job)s AND {_OWN}"  # noqa: S608
+    " RETURNING id"
+)
+
+
+class QueueTimes(Struct, frozen=True):
+    """Seconds between what workers do.
+
+    Attributes:
+        heartbeat: a worker says that it lives.
+        stalled: without a heartbeat for so long, its jobs are another's. Longer than any outage of
+            the database that is to be tolerated.
+        sweep: jobs of stalled workers are looked for.
+        poll: new jobs, cancelled jobs and lost jobs are looked for, beside notifications.
+    """
+
+    heartbeat: float = 10.0
+    stalled: float = 60.0
+    sweep: float = 5.0
+    poll: float = 5.0
+
+
+class OwnedJobs(JobManager):
+    """Ends and retries a job only for the worker and the attempt that own it."""
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        """Set a job's final state, if it is still ours."""
+        if not await self._if_own(job, _FINISH, status=status.value, delete=delete_job):
+            LOG.warning("job %s is another worker's now; its end here is ignored", job.id)
+
+    async def retry_job(
+        self,
+        job: Job,
+        retry_at: Any = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        """Have a job run again, if it is still ours."""
+        to = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
+        if not await self._if_own(job, _RETRY, **to):
+            LOG.warning("job %s is another worker's now; it is not retried here", job.id)
+
+    async def is_own(self, job: Job) -> bool:
+        """Whether a job is still ours; True where the database cannot be asked."""
+        try:
+            return await self._if_own(job, _IS_OWN)
+        except ConnectorException:
+            return True
+
+    async def free_waiting_place(self, job: Job) -> bool:
+        """Let another job of the same change wait behind this one; False: it is not ours.
+
+        Until then a retry of this job would collide with the waiting one, for ever.
+        """
+        return await self._if_own(job, _FREE_WAITING_PLACE)
+
+    async def _if_own(self, job: Job, query: LiteralString, **arguments: Any) -> bool:
+        owner = {"job": job.id, "attempt": job.attempts, "worker": job.worker_id}
+        return bool(await self.connector.execute_query_all_async(query=query, **owner, **arguments))
+
+
+def make_queue(address: str, *, connections: int = 8) -> tuple[procrastinate.App, OwnedJobs]:
+    """The queue at an address of PostgreSQL; not opened yet.
+
+    LISTEN needs a direct connection: not one through a pooler in transaction mode.
+    """
+    connector = procrastinate.PsycopgConnector(
+        conninfo=address,
+        min_size=1,
+        max_size=connections,
+        timeout=60,
+        kwargs={"keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 20_000},
+    )
+    app = procrastinate.App(connector=connector)
+    app.job_manager = jobs = OwnedJobs(connector)
+    return app, jobs
+
+
+async def sweep_stalled_jobs(
+    jobs: OwnedJobs, times: QueueTimes, count_crash: Callable[[Job], Awaitable[bool]]
+) -> None:
+    """Have jobs of dead workers run again, for ever; every worker does it.
+
+    Args:
+        count_crash: records that a job's worker died; False when it did so too often.
+    """
+    while True:
+        await asyncio.sleep(times.sweep)
+        with suppress(ConnectorException):  # the database is away: the next time decides
+            await retry_stalled_jobs(jobs, times, count_crash)
+
+
+async def retry_stalled_jobs(
+    jobs: OwnedJobs, times: QueueTimes, count_crash: Callable[[Job], Awaitable[bool]]
+) -> None:
+    """Have each job of a dead worker run again, or park it as failed; see the caller."""
+    for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=times.stalled):
+        try:
+            if await count_crash(job):
+                await jobs.retry_job(job)
+                LOG.info("job %s of a dead worker runs again", job.id)
+            else:
+                await jobs.finish_job(job, Status.FAILED, delete_job=False)
+                LOG.error("job %s is parked: its workers died too often", job.id)
+        except UniqueViolation:  # one that waits will do the same work
+            await jobs.finish_job(job, Status.ABORTED, delete_job=False)

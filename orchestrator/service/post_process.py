@@ -1,0 +1,86 @@
+"""The process that posts one verdict: the only one that has a token that may write.
+
+Exit codes: 0 it is posted, or the request has moved on and there is nothing to post; 2 no attempt
+can work, which the last line of stderr explains; 3 another attempt may.
+"""
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from orchestrator.app.stored_runs import load_verdict
+from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, DiffcourtError
+from orchestrator.posting.forge import Check, Forge, HeadMoved
+from orchestrator.posting.post_verdict import post_verdict
+from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.posting.targets import Target
+from orchestrator.sandbox.kernel_calls import die_with_parent
+
+TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
+
+
+class PostRequest(Struct, frozen=True):
+    """What the child is told, as JSON on its standard input.
+
+    Attributes:
+        worker: process id of the worker, with which this process ends.
+        repo: path of the bare repository.
+        head: the commit id of which the verdict is.
+        problem: why there is no verdict; the check says it. Empty where there is one.
+    """
+
+    worker: int
+    repo: str
+    run_id: str
+    kind: str
+    url: str
+    project: str
+    number: int
+    token: str
+    head: str
+    problem: str = ""
+
+
+def post(request: PostRequest) -> None:
+    """Post the verdict, or the check that says why there is none.
+
+    Raises:
+        HeadMoved: the request has moved on; nothing was written.
+        DiffcourtError: it could not be posted; the exit code says whether to try again.
+    """
+    environment = {TOKENS[request.kind]: request.token}
+    target = Target(request.project, request.number, request.url, environment)
+    forge: Forge = import_module(f"orchestrator.posting.{request.kind}").open_forge(target)
+    clean = make_cleaner({**os.environ, **environment})
+    if not request.problem:
+        post_verdict(load_verdict(Path(request.repo), request.run_id), forge, clean)
+        return
+    now = forge.read_pull_request()
+    if not now.is_open or now.head != request.head:
+        raise HeadMoved("the request is closed or has a newer head; nothing was posted")
+    title = "Incomplete: this change was not reviewed"
+    forge.write_check(now.head, Check("incomplete", title, clean(request.problem)))
+
+
+def main() -> int:
+    """Post what standard input asks for; returns the exit code."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=PostRequest)
+    die_with_parent()
+    if os.getppid() != request.worker:  # it had ended before the kernel was asked
+        return EXIT_INCOMPLETE
+    try:
+        post(request)
+    except HeadMoved:
+        return EXIT_OK
+    except DiffcourtError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

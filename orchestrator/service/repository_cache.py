@@ -1,0 +1,151 @@
+"""Bare clones of the reviewed repositories; a token is seen by git's fetch alone."""
+
+import asyncio
+import base64
+import fcntl
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.code_review.change.git.hardening import find_git
+from orchestrator.errors import DiffcourtError
+from orchestrator.service.changes import StoredChange
+
+HEAD_REFS = {
+    "github": "refs/pull/{}/head",
+    "forgejo": "refs/pull/{}/head",
+    "gitlab": "refs/merge-requests/{}/head",
+}
+
+FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
+FETCH_SECONDS = 600.0
+
+
+class FetchFailed(DiffcourtError):
+    """A repository could not be fetched now; another attempt may work."""
+
+    exit_code = 3
+
+
+class RepositoryCache:
+    """Clones in one directory, which workers of one machine may share.
+
+    Args:
+        root: the directory; each installation's clones are apart.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def place(self, change: StoredChange) -> Path:
+        """The clone of a change's repository."""
+        name = f"{change.forge}\0{change.installation}\0{change.repository}"
+        return self._root / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.git"
+
+    async def fetch(self, change: StoredChange, kind: str, token: str) -> Path:
+        """Have base and head of a change's run in the clone.
+
+        Args:
+            kind: of the forge, which decides where heads of requests are.
+            token: with which git reads; empty for a public repository.
+
+        Raises:
+            FetchFailed: the forge does not answer, or has no such repository or commit.
+        """
+        place = self.place(change)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = await asyncio.to_thread(_lock, place.with_suffix(".lock"))
+        try:
+            await self._prepare(place, change.clone_url)
+            commits = (change.run_base, change.run_head)
+            wanted = [oid for oid in commits if not await _has(place, oid)]
+            if wanted:
+                head = HEAD_REFS[kind].format(change.number)
+                keep = f"refs/diffcourt/{change.number}"
+                refs = (f"+{change.run_base}:{keep}/base", f"+{head}:{keep}/head")
+                await _git(place, *FETCH, "origin", *refs, token=token)
+            for oid in wanted:
+                if not await _has(place, oid):
+                    raise FetchFailed(f"{change.change} has no commit {oid[:12]} any more")
+        finally:
+            os.close(lock)
+        return place
+
+    async def _prepare(self, place: Path, address: str) -> None:
+        """Make the clone where it is not there, and have its origin say whose it is."""
+        if not (place / "HEAD").exists():
+            await _git(self._root, "init", "--quiet", "--bare", str(place))
+        await _git(place, "config", "remote.origin.url", address)
+
+
+def _lock(path: Path) -> int:
+    """Wait for a lock on a file; closing the descriptor ends it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+async def _has(place: Path, oid: str) -> bool:
+    """Whether a clone has a commit and, since fetches are whole, all that it reaches."""
+    try:
+        await _git(place, "cat-file", "-e", f"{oid}^{{commit}}")
+    except FetchFailed:
+        return False
+    return True
+
+
+async def _git(place: Path, *arguments: str, token: str = "") -> None:
+    """Run git in a directory.
+
+    Raises:
+        FetchFailed: it failed; says why without the token.
+        InputError: git is not installed.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(find_git(), "-C", str(place), *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(token),
+        start_new_session=True,
+    )
+    try:
+        _, stderr = await asyncio.wait_for(process.communicate(), FETCH_SECONDS)
+    except TimeoutError:
+        raise FetchFailed(f"git {arguments[0]} took longer than {FETCH_SECONDS:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        lines = stderr.decode("utf-8", "replace").replace(token or "\0", "[redacted]").splitlines()
+        reason = next((line for line in lines if line.startswith("fatal: ")), "it gave no reason")
+        raise FetchFailed(f"git {arguments[0]} failed: {reason.removeprefix('fatal: ')[:300]}")
+
+
+def _environment(token: str) -> Mapping[str, str]:
+    """What git is told; a token goes to the one address only, as no redirect is followed."""
+    options = {
+        "credential.helper": "",
+        "core.hooksPath": "/dev/null",
+        "fetch.recurseSubmodules": "false",
+        "gc.auto": "0",
+        "http.followRedirects": "false",
+        "protocol.ext.allow": "never",
+        "transfer.fsckObjects": "true",
+    }
+    if token:
+        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        options["http.extraHeader"] = f"Authorization: Basic {basic}"
+    numbered = enumerate(options.items())
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_COUNT": str(len(options)),
+        **{f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in numbered},
+        **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(options.values())},
+    }

@@ -1,0 +1,111 @@
+"""The process of one review: a worker's child, so that what happens here cannot hurt the worker.
+
+It begins the run that the worker names, or resumes it where another worker began it. Exit codes:
+0 the verdict is in the store; 2 no attempt can work, which the last line of stderr explains;
+3 another attempt may; 130 it was asked to end.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from orchestrator.app import state_directory
+from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.types import ReviewOptions
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.errors import EXIT_OK, DiffcourtError, RunLocked
+from orchestrator.sandbox.kernel_calls import die_with_parent
+
+RETRY_SECONDS = 0.5
+
+
+class ReviewRequest(Struct, frozen=True):
+    """What the child is told, as JSON on its standard input.
+
+    Attributes:
+        worker: process id of the worker, with which this process ends.
+        repo: path of the bare repository.
+        lease_seconds: how long to wait for the process of another worker that still writes the run.
+    """
+
+    worker: int
+    run_id: str
+    repo: str
+    base: str
+    head: str
+    title: str = ""
+    description: str = ""
+    provider: str | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+    backend: str = "asyncio"
+    lease_seconds: float = 40.0
+
+
+def review(request: ReviewRequest) -> None:
+    """Begin the run or go on with it, until its verdict is recorded.
+
+    Raises:
+        DiffcourtError: it cannot be reviewed; the exit code says whether another attempt may work.
+    """
+    repo = Path(request.repo)
+    deadline = time.monotonic() + request.lease_seconds
+    while True:
+        try:
+            if _is_begun(repo, request.run_id):
+                resume_review(repo, request.run_id, ignore_event, backend=request.backend)
+            else:
+                run_review(
+                    _options(request, repo),
+                    ignore_event,
+                    backend=request.backend,
+                    run_id=request.run_id,
+                )
+        except RunLocked:  # of a worker that was stopped, and whose child goes on
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_SECONDS)
+        else:
+            return
+
+
+def _is_begun(repo: Path, run_id: str) -> bool:
+    folder = state_directory.state_dir(repo)
+    with state_directory.open_store(folder, repo) as store:
+        return any(run.run_id == run_id for run in anyio.run(store.runs))
+
+
+def _options(request: ReviewRequest, repo: Path) -> ReviewOptions:
+    return ReviewOptions(
+        repo=repo,
+        base=request.base,
+        head=request.head,
+        title=request.title,
+        description=request.description,
+        provider=request.provider,
+        max_usd=request.max_usd,
+        max_minutes=request.max_minutes,
+    )
+
+
+def main() -> int:
+    """Review what standard input asks for; returns the exit code."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ReviewRequest)
+    die_with_parent()
+    if os.getppid() != request.worker:  # it had ended before the kernel was asked
+        return 3
+    try:
+        review(request)
+    except DiffcourtError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

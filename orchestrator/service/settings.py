@@ -1,0 +1,132 @@
+"""The configuration of server and workers: one YAML file; secrets by file or environment only."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from msgspec import field
+
+from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.engine.field_types import Strict
+from orchestrator.errors import InputError
+from orchestrator.service.changes import Enqueuing
+from orchestrator.service.job_queue import QueueTimes
+
+
+class Secret(Strict, frozen=True):
+    """Where a secret is; read anew each time, so that it can be rotated without a restart.
+
+    Attributes:
+        file: the path of a file that holds it.
+        env: the environment variable that holds it.
+    """
+
+    file: str = ""
+    env: str = ""
+
+    def read(self) -> str:
+        """The secret itself.
+
+        Raises:
+            InputError: it is not where the configuration says.
+        """
+        if self.file:
+            try:
+                return Path(self.file).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"the secret {self.file} cannot be read: {error}") from None
+        value = os.environ.get(self.env, "").strip() if self.env else ""
+        if not value:
+            raise InputError(
+                f"the secret {self.env} is not set; set that environment variable"
+                if self.env
+                else "a secret names neither file nor env; give one of them"
+            )
+        return value
+
+
+class ForgeSettings(Strict, frozen=True):
+    """One forge.
+
+    Attributes:
+        kind: whose API and webhooks it has.
+        url: address of its API (GitHub) or of its web pages.
+        webhook_secret: with which it signs, or which it sends.
+        token: of the bot that reads and posts; not for a GitHub App.
+        app_id, private_key: of a GitHub App, in place of the token.
+    """
+
+    kind: Literal["github", "gitlab", "forgejo"]
+    url: str
+    webhook_secret: Secret
+    token: Secret | None = None
+    app_id: int | None = None
+    private_key: Secret | None = None
+
+
+class ReviewSettings(Strict, frozen=True):
+    """How changes are reviewed; None leaves it to the policy of each repository's base.
+
+    Attributes:
+        max_usd, max_minutes: of one review.
+        allow_spending: base's policy may choose a paid provider.
+        env: names of environment variables that reviews are passed, such as a provider's key.
+    """
+
+    provider: str | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+    allow_spending: bool = False
+    env: tuple[str, ...] = ()
+
+
+class WorkerSettings(Strict, frozen=True):
+    """What one worker does.
+
+    Attributes:
+        cache: directory of the clones, at the same path on all workers.
+        concurrency: jobs at a time.
+        grace: seconds that running jobs get when the worker is asked to end.
+        most_crashes: deaths of workers or reviews on one head until it is parked.
+        backend: the event loop of reviews.
+    """
+
+    cache: str = "/var/cache/diffcourt"
+    concurrency: int = 2
+    grace: float = 20.0
+    most_crashes: int = 3
+    backend: Literal["asyncio", "trio"] = "asyncio"
+
+
+class Settings(Strict, frozen=True):
+    """The whole file."""
+
+    database: Secret
+    forges: dict[str, ForgeSettings]
+    review: ReviewSettings = field(default_factory=ReviewSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    queue: QueueTimes = field(default_factory=QueueTimes)
+    enqueuing: Enqueuing = field(default_factory=Enqueuing)
+
+
+def load_settings(path: Path) -> Settings:
+    """Read the configuration file.
+
+    Raises:
+        ConfigError: it is invalid; says where.
+        InputError: it cannot be read, or its times contradict each other.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}; name it with --config"
+        ) from None
+    settings = read_yaml(Settings, data, str(path))
+    times, worker = settings.queue, settings.worker
+    if times.stalled < 3 * times.heartbeat or worker.grace >= times.stalled:
+        raise InputError(
+            f"{path}: queue.stalled ({times.stalled:g}) must be at least three heartbeats "
+            f"({times.heartbeat:g}) and above worker.grace ({worker.grace:g})"
+        )
+    return settings

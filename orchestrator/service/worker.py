@@ -1,0 +1,294 @@
+"""A worker: takes jobs from the queue, and runs each as a child process.
+
+The queue gives every job at least once. The journal makes that once: a job that runs again goes on
+with its run, on whatever worker, to the same verdict.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import procrastinate
+import psycopg
+from msgspec import Struct
+from procrastinate.exceptions import ConnectorException, JobAborted
+from procrastinate.job_context import AbortReason, JobContext
+from procrastinate.jobs import Job
+from procrastinate.retry import BaseRetryStrategy, RetryDecision
+
+from orchestrator.app.state_directory import STORE, new_run_id
+from orchestrator.errors import EXIT_USAGE, DiffcourtError, InputError
+from orchestrator.service import changes
+from orchestrator.service.changes import POST_TASK, REVIEW_TASK, StoredChange
+from orchestrator.service.child_process import Ended, JobLost, run_child
+from orchestrator.service.forge_tokens import read_token
+from orchestrator.service.job_queue import (
+    LOG,
+    POSTS,
+    REVIEWS,
+    OwnedJobs,
+    make_queue,
+    sweep_stalled_jobs,
+)
+from orchestrator.service.post_process import PostRequest
+from orchestrator.service.repository_cache import RepositoryCache
+from orchestrator.service.review_process import ReviewRequest
+from orchestrator.service.settings import ForgeSettings, Settings
+
+RECONNECT_SECONDS = 2.0
+FIRST_RETRY_SECONDS = 1.0
+MOST_POST_ATTEMPTS = 6
+
+
+class TryLater(Exception):
+    """The job failed in a way that may pass.
+
+    Args:
+        seconds: how long to wait.
+    """
+
+    def __init__(self, why: str, seconds: float) -> None:
+        super().__init__(why)
+        self.seconds = seconds
+
+
+class Parked(Exception):
+    """The job failed in a way that no further attempt will mend; its row stays as failed."""
+
+
+class _Retry(BaseRetryStrategy):
+    """Again later for what may pass, at once for what the worker's own end cut off."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        if isinstance(exception, TryLater):
+            return RetryDecision(retry_in={"seconds": int(exception.seconds)})
+        if isinstance(exception, asyncio.CancelledError | ConnectorException):
+            return RetryDecision()
+        return None
+
+
+class Worker:
+    """The jobs that a worker can do, on an open queue."""
+
+    def __init__(self, settings: Settings, queue: procrastinate.App, jobs: OwnedJobs) -> None:
+        self._settings, self._queue, self._jobs = settings, queue, jobs
+        self._cache = RepositoryCache(Path(settings.worker.cache))
+        retry = _Retry()
+        queue.task(name=REVIEW_TASK, pass_context=True, retry=retry, queue=REVIEWS)(self.review)
+        queue.task(name=POST_TASK, pass_context=True, retry=retry, queue=POSTS)(self.post)
+
+    async def review(self, context: JobContext, change: str) -> None:
+        """Review the newest push of a change."""
+        if not await self._jobs.free_waiting_place(context.job):
+            raise JobAborted
+        async with self._connection() as db:
+            row = await changes.choose_run(db, change, new_run_id())
+        if row is not None and not row.is_paused:
+            await self._settle(row, await _ended(context, self._review(context, row)))
+
+    async def _review(self, context: JobContext, row: StoredChange) -> Ended:
+        """Fetch the change and review it in a child."""
+        forge = self._forge(row)
+        token = await asyncio.to_thread(read_token, forge, row)
+        limits = self._settings.review
+        request = ReviewRequest(
+            worker=os.getpid(),
+            run_id=row.run,
+            repo=str(await self._cache.fetch(row, forge.kind, token)),
+            base=row.run_base,
+            head=row.run_head,
+            title=row.title,
+            description=row.description,
+            provider=limits.provider,
+            max_usd=limits.max_usd,
+            max_minutes=limits.max_minutes,
+            backend=self._settings.worker.backend,
+        )
+        return await self._run_child(context, "review_process", request, row)
+
+    def _forge(self, row: StoredChange) -> ForgeSettings:
+        """The configuration of a change's forge.
+
+        Raises:
+            InputError: it is gone.
+        """
+        forge = self._settings.forges.get(row.forge)
+        if forge is None:
+            raise InputError(f"the configuration has no forge {row.forge} any more")
+        return forge
+
+    async def _run_child(
+        self, context: JobContext, module: str, request: Struct, row: StoredChange
+    ) -> Ended:
+        """Run a child for a job, as long as the job is ours."""
+        return await run_child(
+            f"orchestrator.service.{module}",
+            msgspec.json.encode(request),
+            self._environment(row),
+            still_own=lambda: self._jobs.is_own(context.job),
+            ask_seconds=self._settings.queue.poll,
+        )
+
+    async def _settle(self, row: StoredChange, ended: Ended) -> None:
+        """Have the verdict posted, or the job run again, or say why there is no verdict.
+
+        Raises:
+            TryLater: another attempt may work.
+            Parked: none will.
+        """
+        if ended.code == 0:
+            async with self._connection() as db:
+                await changes.enqueue_post(db, self._queue, row.change)
+            return
+        why = ended.line or f"the review ended with {ended.code}"
+        most = self._settings.worker.most_crashes
+        async with self._connection() as db, db.transaction():
+            again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
+            if not again:
+                await self._give_up(db, row, why)
+        raise TryLater(why, FIRST_RETRY_SECONDS * 4**row.crashes) if again else Parked(why)
+
+    async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
+        """Record why there is no verdict for the head, and have its check say it."""
+        await changes.record_problem(db, row.change, row.head, why)
+        await changes.enqueue_post(db, self._queue, row.change)
+
+    async def post(self, context: JobContext, change: str) -> None:
+        """Post the verdict of a change's newest push, or why there is none."""
+        if not await self._jobs.free_waiting_place(context.job):
+            raise JobAborted
+        async with self._connection() as db:
+            row = await changes.load_change(db, change)
+        if row is None or not (row.problem or row.is_reviewed_head):
+            return  # a newer push came, whose review enqueues another post
+        ended = await _ended(context, self._post(context, row))
+        if ended.code == 0:
+            async with self._connection() as db:
+                await changes.record_posted(db, change, row.head)
+        elif ended.code == EXIT_USAGE or context.job.attempts >= MOST_POST_ATTEMPTS:
+            raise Parked(ended.line)
+        else:
+            raise TryLater(ended.line, FIRST_RETRY_SECONDS * 4**context.job.attempts)
+
+    async def _post(self, context: JobContext, row: StoredChange) -> Ended:
+        """Post in a child, which alone has the token."""
+        forge = self._forge(row)
+        request = PostRequest(
+            worker=os.getpid(),
+            repo=str(self._cache.place(row)),
+            run_id=row.run,
+            kind=forge.kind,
+            url=forge.url,
+            project=row.repository,
+            number=row.number,
+            token=await asyncio.to_thread(read_token, forge, row),
+            head=row.head,
+            problem=row.problem,
+        )
+        return await self._run_child(context, "post_process", request, row)
+
+    async def count_crash(self, job: Job) -> bool:
+        """Record that a worker died with a job; False when it did so too often."""
+        change = str(job.task_kwargs["change"])
+        most = self._settings.worker.most_crashes
+        async with self._connection() as db, db.transaction():
+            if await changes.count_crash(db, change, most):
+                return True
+            row = await changes.load_change(db, change)
+            if row is not None:
+                why = f"the review was stopped {most} times by the end of its worker"
+                await self._give_up(db, row, why)
+        return False
+
+    def _connection(self) -> Any:
+        connector: Any = self._queue.connector
+        return connector.pool.connection()
+
+    def _environment(self, row: StoredChange) -> Mapping[str, str]:
+        """What a child sees: no token of the forge, no secret of the service but its store's."""
+        passed = ("PATH", "LANG", "TZ", *self._settings.review.env)
+        request = (
+            {"CI_MERGE_REQUEST_IID": str(row.number)}
+            if self._forge(row).kind == "gitlab"
+            else {"GITHUB_REF": f"refs/pull/{row.number}/head"}
+        )
+        return {
+            **{name: os.environ[name] for name in passed if name in os.environ},
+            **request,
+            "HOME": str(self._cache.place(row)),
+            STORE: self._settings.database.read(),
+            "DIFFCOURT_ALLOW_SPENDING": str(int(self._settings.review.allow_spending)),
+        }
+
+
+async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
+    """How a child ended; an error before it began counts as its end.
+
+    Raises:
+        JobAborted: the job is another worker's now, or was cancelled by a newer push or a person.
+    """
+    try:
+        return await child
+    except DiffcourtError as error:
+        return Ended(error.exit_code, str(error))
+    except JobLost:
+        raise JobAborted from None
+    except asyncio.CancelledError:
+        if context.abort_reason() == AbortReason.USER_REQUEST:
+            raise JobAborted from None
+        raise
+
+
+async def run_worker(settings: Settings) -> None:
+    """Work until asked to end by SIGTERM or SIGINT; the database may go away and come back."""
+    while True:
+        try:
+            if await _work(settings):
+                return
+        except (ConnectorException, psycopg.Error) as error:
+            LOG.warning("the database cannot be used (%s); trying again", error)
+        await asyncio.sleep(RECONNECT_SECONDS)
+
+
+async def _work(settings: Settings) -> bool:
+    """Work until asked to end; False when something else ended it."""
+    times = settings.queue
+    queue, jobs = make_queue(settings.database.read())
+    worker = Worker(settings, queue, jobs)
+    stopping = asyncio.Event()
+    async with queue.open_async():
+        sweeper = asyncio.create_task(sweep_stalled_jobs(jobs, times, worker.count_crash))
+        loop = asyncio.get_running_loop()
+        running = asyncio.create_task(
+            queue.run_worker_async(
+                queues=[POSTS, REVIEWS],
+                concurrency=settings.worker.concurrency,
+                fetch_job_polling_interval=times.poll,
+                abort_job_polling_interval=times.poll,
+                update_heartbeat_interval=times.heartbeat,
+                stalled_worker_timeout=times.stalled,
+                shutdown_graceful_timeout=settings.worker.grace,
+                install_signal_handlers=False,
+            )
+        )
+        _on_signals(loop, stopping)
+        stop = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait({sweeper, running, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sweeper, stop, running):
+                task.cancel()
+            results = await asyncio.gather(sweeper, stop, running, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+    return stopping.is_set()
+
+
+def _on_signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)

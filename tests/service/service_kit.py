@@ -1,0 +1,175 @@
+"""A service on this machine: a real database, real workers as processes, a forge's repository."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from orchestrator.service.changes import Enqueuing, Push, record_push
+from orchestrator.service.database import prepare_database
+from orchestrator.service.job_queue import make_queue
+from orchestrator.stores.postgres import PostgresStore
+from tests.posting.forge_server import TOKEN
+from tests.posting.forgejo_server import ForgejoServer
+from tests.review.review_kit import change
+
+UNSAFE = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+AT_ONCE = Enqueuing(debounce=0.0)
+
+_WAITING_WRITERS = """
+SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'diffcourt_journal'::regclass
+"""
+
+
+class Service:
+    """A database, a repository as a forge has it, and a configuration."""
+
+    def __init__(
+        self, address: str, folder: Path, forge: ForgejoServer, *, stalled: float = 3.0
+    ) -> None:
+        self.address, self.folder, self.forge = address, folder, forge
+        self.repo = change(folder / "origin", {"app.py": ""}, {"app.py": UNSAFE})
+        self.repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
+        self.base, self.head = (
+            self.repo.git("rev-parse", "HEAD~1"),
+            self.repo.git("rev-parse", "HEAD"),
+        )
+        self.repo.git("update-ref", "refs/pull/12/head", self.head)
+        forge.head = self.head
+        self.config = folder / "service.yaml"
+        self.config.write_text(
+            "database: {env: SERVICE_DATABASE}\n"
+            f"forges:\n  forge:\n    kind: forgejo\n    url: {forge.url}\n"
+            "    webhook_secret: {env: SERVICE_SECRET}\n    token: {env: SERVICE_TOKEN}\n"
+            "review: {provider: offline}\n"
+            f"worker: {{cache: {folder / 'cache'}, concurrency: 2, grace: 0.2}}\n"
+            f"queue: {{heartbeat: {stalled / 3}, stalled: {stalled}, sweep: 0.3, poll: 0.3}}\n"
+        )
+        prepare_database(address)
+        PostgresStore(address, "none").close()  # makes its tables
+
+    def push(self, number: int = 12, head: str = "") -> str:
+        """Record a push as a webhook would; returns the change's name."""
+        pushed = Push(
+            forge="forge",
+            installation="7",
+            repository="acme/shop",
+            number=number,
+            clone_url=f"file://{self.repo.path}",
+            base=self.base,
+            head=head or self.head,
+        )
+
+        async def enqueue() -> None:
+            queue, _ = make_queue(self.address)
+            async with queue.open_async():
+                connector: Any = queue.connector
+                async with connector.pool.connection() as db, db.transaction():
+                    await record_push(db, queue, pushed, AT_ONCE)
+
+        asyncio.run(enqueue())
+        return pushed.change
+
+    def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
+        """What the database answers."""
+        with psycopg.connect(self.address, row_factory=dict_row) as db:
+            return db.execute(query.encode(), values).fetchall()
+
+    def jobs(self, queue: str = "review") -> list[dict[str, Any]]:
+        """The jobs of a queue, oldest first."""
+        return self.rows(
+            "SELECT * FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id", queue
+        )
+
+    def is_posted(self) -> bool:
+        """Whether the newest push has its post."""
+        rows = self.rows("SELECT 1 FROM service_changes WHERE posted_head = head")
+        return len(rows) == 1
+
+    def wait(self, done: Callable[[], Any], seconds: float = 60.0) -> Any:
+        """Wait until something is so; returns it."""
+        end = time.monotonic() + seconds
+        while not (value := done()):
+            if time.monotonic() > end:
+                raise AssertionError(f"it did not come to this: {self.jobs()}\n{self.log()}")
+            time.sleep(0.05)
+        return value
+
+    @contextmanager
+    def journals_held(self) -> Iterator[None]:
+        """Nobody can write a journal meanwhile: a review stands still in the middle."""
+        with psycopg.connect(self.address) as db:
+            db.execute("LOCK TABLE diffcourt_journal IN EXCLUSIVE MODE")
+            yield
+            db.rollback()
+
+    def reviewing(self, *workers: subprocess.Popen[bytes]) -> int:
+        """The process of a review that has begun its run under one of the workers."""
+
+        def find() -> int:
+            found = [child for worker in workers for child in children(worker.pid)]
+            return found[0] if found and self.rows(_WAITING_WRITERS) else 0
+
+        return int(self.wait(find))
+
+    def log(self) -> str:
+        """What the workers wrote."""
+        return "\n".join(file.read_text() for file in sorted(self.folder.glob("worker-*.log")))
+
+    @contextmanager
+    def worker(self, name: str = "a") -> Iterator[subprocess.Popen[bytes]]:
+        """A worker in a session of its own."""
+        home = self.folder / f"home-{name}"
+        home.mkdir(exist_ok=True)
+        with (self.folder / f"worker-{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "orchestrator", "work", "--config", str(self.config)],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={
+                    "PATH": os.environ["PATH"],
+                    "HOME": str(home),
+                    "SERVICE_DATABASE": self.address,
+                    "SERVICE_SECRET": "hook-secret",
+                    "SERVICE_TOKEN": TOKEN,
+                },
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def children(pid: int) -> list[int]:
+    """The reviews that a worker runs."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in listed if b"review_process" in _command(child)]
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, whoever has yet to take note of it."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return True
+    return state in "ZX"
+
+
+def _command(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,114 @@
+"""Workers on a real queue: reviews that survive their workers, and workers that lost their job."""
+
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("procrastinate")
+
+from tests.posting.forge_server import serving
+from tests.posting.forgejo_server import ForgejoServer
+from tests.service.service_kit import Service, children, is_gone
+from tests.stores.postgres_server import Server
+
+
+@pytest.fixture
+def service(postgres: Server, tmp_path: Path) -> Iterator[Service]:
+    with serving(ForgejoServer()) as forge:
+        yield Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
+
+
+def test_a_push_is_reviewed_once_and_its_verdict_is_posted_once(service: Service) -> None:
+    change = service.push()
+    with service.worker():
+        service.wait(service.is_posted)
+    (job,) = service.jobs()
+    assert (job["status"], job["attempts"]) == ("succeeded", 1)
+    (row,) = service.rows("SELECT * FROM service_changes")
+    assert (row["change"], row["run_head"], row["crashes"]) == (change, service.head, 0)
+    assert service.rows("SELECT run FROM diffcourt_runs") == [{"run": row["run"]}]
+    assert [status["state"] for status in service.forge.statuses] == ["failure"]
+    assert len(service.forge.comments) == 1
+
+
+def test_the_review_of_a_killed_worker_is_finished_by_another(service: Service) -> None:
+    service.push()
+    with service.worker("a") as a, service.worker("b") as b:
+        with service.journals_held():
+            doing = service.reviewing(a, b)
+            (a if doing in children(a.pid) else b).kill()
+            service.wait(lambda: is_gone(doing))  # it ends with its worker
+        service.wait(service.is_posted)
+    assert service.rows("SELECT crashes FROM service_changes") == [{"crashes": 1}]
+    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
+    assert len(service.forge.comments) == 1
+
+
+def test_a_stopped_worker_that_wakes_has_lost_its_job_and_ends_its_child(service: Service) -> None:
+    service.push()
+    with service.worker("a") as a:
+        with service.journals_held():
+            doing = service.reviewing(a)
+            os.kill(doing, signal.SIGSTOP)
+            os.kill(a.pid, signal.SIGSTOP)
+        with service.worker("b"):
+            service.wait(lambda: service.jobs()[0]["attempts"] == 1)
+            os.kill(a.pid, signal.SIGCONT)
+            service.wait(lambda: is_gone(doing))
+            service.wait(lambda: service.jobs()[0]["status"] == "succeeded")
+    assert service.jobs()[0]["attempts"] == 2
+    assert "job 1 is another worker's now; its end here is ignored" in service.log()
+
+
+def test_a_worker_that_is_asked_to_end_hands_its_job_back_at_once(service: Service) -> None:
+    service.push()
+    with service.worker("a") as a:
+        with service.journals_held():
+            service.reviewing(a)
+            a.terminate()
+            assert a.wait(timeout=10) == 0
+        (job,) = service.jobs()
+        assert (job["status"], job["attempts"]) == ("todo", 1)
+    with service.worker("b"):
+        service.wait(lambda: service.jobs()[0]["status"] == "succeeded")
+    assert service.rows("SELECT crashes FROM service_changes") == [{"crashes": 0}]
+
+
+def test_a_newer_push_ends_the_review_of_the_older_and_only_it_is_reviewed(
+    service: Service,
+) -> None:
+    service.push()
+    service.repo.write({"app.py": "print(1)\n"})
+    service.repo.git("commit", "-qam", "Mend")
+    newer = service.repo.git("rev-parse", "HEAD")
+    with service.worker() as worker:
+        with service.journals_held():
+            doing = service.reviewing(worker)
+            service.repo.git("update-ref", "refs/pull/12/head", newer)
+            service.forge.head = newer
+            for _ in range(3):
+                service.push(head=newer)
+            service.wait(lambda: is_gone(doing), seconds=5)
+        service.wait(service.is_posted)
+    assert [job["status"] for job in service.jobs()] == ["aborted", "succeeded"]
+    assert [status["state"] for status in service.forge.statuses] == ["success"]
+    assert service.forge.comments == []
+    assert service.rows("SELECT run_head FROM service_changes") == [{"run_head": newer}]
+
+
+def test_a_review_that_dies_each_time_is_parked_and_its_check_says_why(service: Service) -> None:
+    service.push()
+    with service.worker() as worker, service.journals_held():
+        for _ in range(3):
+            doing = service.reviewing(worker)
+            os.kill(doing, signal.SIGKILL)
+            service.wait(partial(is_gone, doing))
+        service.wait(lambda: service.jobs()[0]["status"] == "failed")
+        service.wait(service.is_posted)
+    (row,) = service.rows("SELECT crashes, problem FROM service_changes")
+    assert row == {"crashes": 3, "problem": "the review ended with -9"}
+    assert [status["state"] for status in service.forge.statuses] == ["error"]
