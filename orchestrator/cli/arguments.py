@@ -183,7 +183,7 @@ def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> N
     )
 
 
-def add_json_flag(parser: argparse.ArgumentParser) -> None:
+def add_json_flag(parser: argparse._ActionsContainer) -> None:
     """Add --json, for a command that prints a result."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 

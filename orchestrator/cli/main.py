@@ -26,6 +26,7 @@ COMMANDS = {
     "fix": ("fix", "apply the proven patches of a run's findings"),
     "rollback": ("rollback", "restore the files that a run's tools changed"),
     "runs": ("runs", "list, prune, export or import runs"),
+    "stats": ("stats", "print figures over all runs: results, cost, errors, latency"),
     "show": ("show", "print a run's report and timeline"),
     "waive": ("waive", "accept a finding, or a rule in some files"),
     "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),

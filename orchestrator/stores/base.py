@@ -1,7 +1,7 @@
 """What every journal store offers, and the errors that all of them raise."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
@@ -15,6 +15,13 @@ class RunStore(JournalStore, RunIndex, Protocol):
 
     async def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key, without reading the others."""
+
+    async def index(self, *, all_repositories: bool = False) -> tuple[list[RunMeta], list[str]]:
+        """All runs, newest first, and the ids of those whose entry cannot be read.
+
+        Args:
+            all_repositories: of every repository in a shared store.
+        """
 
     async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
         """Enter a run with all its rows, whole or not at all.
@@ -48,6 +55,21 @@ def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
 def lease_lost(run_id: str) -> StoreError:
     """The error of a writer whose fencing token is no longer the run's."""
     return StoreError(f"run {run_id} has another writer now, or was removed; this one stops")
+
+
+Entry = tuple[str, float, str, str | None]
+"""A run in the index: its id, when it began, its entry as JSON, and its live writer."""
+
+
+def parse_entries(entries: Iterable[Entry]) -> tuple[list[RunMeta], list[str]]:
+    """The runs of an index, and the ids of those whose entry cannot be read."""
+    runs, damaged = list[RunMeta](), list[str]()
+    for run_id, started, meta, writer in entries:
+        try:
+            runs.append(RunMeta(run_id, started, parse_meta(run_id, meta), writer))
+        except StoreError:
+            damaged.append(run_id)
+    return runs, damaged
 
 
 def parse_meta(run_id: str, text: str) -> Json:

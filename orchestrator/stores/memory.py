@@ -50,6 +50,10 @@ class MemoryStore:
         ]
         return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 
+    async def index(self, *, all_repositories: bool = False) -> tuple[list[RunMeta], list[str]]:
+        """All runs; none is damaged here."""
+        return await self.runs(), []
+
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
         kept = self._kept.get(run_id)

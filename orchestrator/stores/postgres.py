@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import parse_meta
+from orchestrator.stores.base import Entry
 from orchestrator.stores.postgres_migrations import migrate, sql_files
 from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 
@@ -101,17 +101,17 @@ class PostgresStore(SqlStore):
                 [(run, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
             )
 
-    def _list_runs(self) -> list[RunMeta]:
+    def _list_entries(self, all_repositories: bool = False) -> list[Entry]:
         found = self._db.execute(
-            f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE repository = %s",
-            (self._repository,),
+            f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE %s OR repository = %s",
+            (all_repositories, self._repository),
         ).fetchall()
-        runs = [
-            RunMeta(run, at, parse_meta(run, meta), holder if is_live(holder, left) else None)
+        entries = [
+            (run, at, meta, holder if is_live(holder, left) else None)
             for holder, left, _, run, at, meta in found
         ]
         # Sorted here: the server's collation would order equal times its own way.
-        return sorted(runs, key=lambda run: (run.started, run.run_id), reverse=True)
+        return sorted(entries, key=lambda entry: (entry[1], entry[0]), reverse=True)
 
     def _delete_run(self, run_id: str) -> None:
         self._db.execute("DELETE FROM diffcourt_runs WHERE run = %s", (run_id,))

@@ -11,7 +11,15 @@ from anyio import to_thread
 
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
-from orchestrator.stores.base import lease_lost, run_exists, run_locked, run_not_found
+from orchestrator.stores.base import (
+    Entry,
+    lease_lost,
+    parse_entries,
+    parse_meta,
+    run_exists,
+    run_locked,
+    run_not_found,
+)
 from orchestrator.stores.writer_identity import is_gone
 
 T = TypeVar("T")
@@ -74,7 +82,15 @@ class SqlStore(ABC):
 
     async def runs(self) -> list[RunMeta]:
         """All runs, newest first; ``writer`` where a lease is live."""
-        return await self._in_thread(self._list_runs)
+        entries = await self._in_thread(self._list_entries)
+        return [
+            RunMeta(run, at, parse_meta(run, meta), writer) for run, at, meta, writer in entries
+        ]
+
+    async def index(self, *, all_repositories: bool = False) -> tuple[list[RunMeta], list[str]]:
+        """All runs, and those whose entry cannot be read; see ``RunStore``."""
+        entries = await self._in_thread(lambda: self._list_entries(all_repositories))
+        return parse_entries(entries)
 
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
@@ -155,8 +171,8 @@ class SqlStore(ABC):
         """Add rows to a run, as ``_insert_run`` and ``_extend_lease`` return it."""
 
     @abstractmethod
-    def _list_runs(self) -> list[RunMeta]:
-        """All runs, newest first."""
+    def _list_entries(self, all_repositories: bool = False) -> list[Entry]:
+        """All runs, newest first; of every repository, or of the store's own."""
 
     @abstractmethod
     def _delete_run(self, run_id: str) -> None:

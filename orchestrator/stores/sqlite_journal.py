@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import parse_meta
+from orchestrator.stores.base import Entry
 from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 
@@ -154,14 +154,14 @@ class SqliteStore(SqlStore):
             places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
             self._db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
-    def _list_runs(self) -> list[RunMeta]:
+    def _list_entries(self, all_repositories: bool = False) -> list[Entry]:
         found = self._db.execute(
             "SELECT run, started, meta, holder, lease_until FROM runs"
             " ORDER BY started DESC, run DESC"
         )
         now = time.time()
         return [
-            RunMeta(run, at, parse_meta(run, meta), holder if is_live(holder, end - now) else None)
+            (run, at, meta, holder if is_live(holder, end - now) else None)
             for run, at, meta, holder, end in found
         ]
 

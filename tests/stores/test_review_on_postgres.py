@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.app import run_archive, state_directory, stored_runs
 from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.statistics import collect
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import RunNotFound
@@ -50,6 +51,9 @@ def test_two_repositories_in_one_schema_do_not_see_or_prune_each_others_runs(
     blog.git("remote", "add", "origin", "git@git.example.org:team/blog.git")
     first, second = (run_review(options(each.path), ignore_event) for each in (shop, blog))
     assert [run.run_id for run in stored_runs.list_runs(shop.path)] == [first.run_id]
+    assert [run.run_id for run in collect([shop.path]).runs] == [first.run_id]
+    everything = collect([shop.path], all_repositories=True).runs
+    assert [run.run_id for run in everything] == [first.run_id, second.run_id]
     assert stored_runs.show_run(shop.path, "latest").info.run_id == first.run_id
     assert resume_review(shop.path, "latest", ignore_event) == first
     with pytest.raises(RunNotFound):

@@ -10,12 +10,17 @@ from orchestrator.report.terminal_escaping import as_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("document", choices=("verdict",), help="the kind of document: verdict")
+    parser.add_argument(
+        "document", choices=("verdict", "statistics"), help="the document: verdict or statistics"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
-    from orchestrator.code_review.verdict.model import json_schema
+    if args.document == "verdict":
+        from orchestrator.code_review.verdict.model import json_schema as schema
+    else:
+        from orchestrator.app.statistics_document import json_schema as schema
 
-    emit(as_json(json_schema()), sys.stdout)
+    emit(as_json(schema()), sys.stdout)
     return EXIT_OK

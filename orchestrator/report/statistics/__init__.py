@@ -1,0 +1,1 @@
+"""Statistics over many runs as text, CSV, a page, and Prometheus metrics."""

@@ -1,0 +1,242 @@
+"""Statistics as a short text for a terminal, and as CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import to_builtins
+from rich.cells import cell_len
+
+from orchestrator.app.statistics_document import Figures, Grouping, Statistics, rows_by
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.text_layout import Page, count_noun, format_duration, pad
+
+LISTED = 10
+NAME = 30
+LABEL = 10
+
+Cell = Callable[[Any], str]
+
+
+def percent(share: float | None) -> str:
+    """``4.2%``; a dash where there is nothing to divide by."""
+    return "-" if share is None else f"{share:.1%}"
+
+
+def dollars(usd: float | None) -> str:
+    """``$12.40``, with more digits below a dollar."""
+    if usd is None:
+        return "-"
+    return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
+
+
+def tokens(count: float | None) -> str:
+    """``81.2M``, ``12.4k``, ``950``."""
+    if count is None:
+        return "-"
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return f"{count:.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """``4 ms``, ``3.2 s``, ``12m 05s``; a dash where there is none."""
+    return "-" if seconds is None else format_duration(seconds)
+
+
+def render_statistics(statistics: Statistics, width: int = 80) -> str:
+    """The overview: about ten lines, ending in a newline."""
+    page = Page(width)
+    lines: list[str] = []
+    for label, parts in _overview(statistics):
+        start = f"{label:<{LABEL}}"
+        lines += page.inline_list([escape_unprintable(part) for part in parts if part], first=start)
+    return "\n".join(lines) + "\n"
+
+
+def _overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
+    total = statistics.total
+    since = f"since {statistics.since[:10]}" if statistics.since else ""
+    yield "Reviews", [f"{total.reviews:,} {since}".strip(), *_states(total)]
+    if total.runs > total.reviews:
+        yield "Programs", [f"{count_noun(total.runs - total.reviews, 'run')} by the library"]
+    if not total.runs:
+        return
+    stops = {reason: count for reason, count in total.stops.items() if reason != "done"}
+    yield (
+        "Verdicts",
+        [*_counted(total.verdicts), *(f"{n:,} stopped by {why}" for why, n in stops.items())],
+    )
+    yield "Tasks", list(_tasks(total))
+    refused = sum(total.tool_refusals.values())
+    yield (
+        "Tools",
+        [
+            f"{total.tool_calls:,} calls",
+            f"{percent(total.tool_error_rate)} failed",
+            f"{refused:,} refused" if refused else "",
+        ],
+    )
+    if total.input_tokens:
+        yield (
+            "Tokens",
+            [
+                f"{tokens(total.input_tokens)} in, {percent(total.cache_share)} of it cached",
+                f"{tokens(total.output_tokens)} out",
+                f"{tokens(total.tokens_per_finding)} a finding",
+            ],
+        )
+        yield (
+            "Cost",
+            [
+                dollars(total.usd),
+                f"{dollars(total.usd_per_review)} a review",
+                f"{dollars(total.usd_per_task)} a task",
+            ],
+        )
+    yield "Time", list(_times(total))
+    findings = total.findings
+    became = [f"{getattr(findings, name):,} {name}" for name in _FATES if getattr(findings, name)]
+    yield "Findings", [f"{findings.found:,}", *became]
+    if total.resumes:
+        yield "Resumed", [f"{total.resumes:,}, {total.resumes_ended:,} of them to the end"]
+    if total.guard_blocks:
+        blocks = sum(total.guard_blocks.values())
+        yield "Guards", [count_noun(blocks, "block"), *_counted(total.guard_blocks)]
+
+
+_FATES = ("open", "fixed", "dismissed", "waived")
+
+
+def _states(total: Figures) -> list[str]:
+    if not total.reviews:
+        return []
+    parts = [f"{total.complete:,} complete ({percent(total.completion)})"]
+    names = ("incomplete", "interrupted", "waiting", "running")
+    return parts + [f"{count:,} {name}" for name in names if (count := getattr(total, name))]
+
+
+def _counted(counts: Mapping[str, int]) -> list[str]:
+    return [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()]
+
+
+def _tasks(total: Figures) -> Iterator[str]:
+    yield f"{total.tasks:,}"
+    if total.steps_per_task is not None:
+        yield f"{total.steps_per_task:.1f} steps each"
+    if total.loops_cut:
+        yield f"{count_noun(total.loops_cut, 'loop')} cut ({percent(total.loop_share)})"
+    for stage, rate in total.escalation_rates.items():
+        yield f"{percent(rate)} escalated to {stage}"
+    if total.person_asked:
+        yield f"a person asked in {percent(total.person_share)} of reviews"
+
+
+def _times(total: Figures) -> Iterator[str]:
+    yield f"p50 {duration(total.review_seconds.p50)}, p95 {duration(total.review_seconds.p95)}"
+    if total.input_tokens:
+        yield f"model calls p95 {duration(total.model_seconds.p95)}"
+    yield f"tool calls p95 {duration(total.tool_seconds.p95)}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
+
+
+_COLUMNS: Mapping[str, Sequence[tuple[str, str, Cell]]] = {
+    "agent": (
+        ("tasks", "tasks", _number), ("steps", "steps_per_task", _number),
+        ("loops", "loops_cut", _number), ("errors", "tool_error_rate", percent),
+        ("in", "input_tokens", tokens), ("out", "output_tokens", tokens),
+        ("cost", "usd", dollars), ("p95", "model_seconds.p95", duration),
+    ),
+    "tool": (
+        ("calls", "calls", _number), ("errors", "errors", _number),
+        ("rate", "error_rate", percent), ("refused", "refused", _number),
+        ("p50", "seconds.p50", duration), ("p95", "seconds.p95", duration),
+    ),
+    "model": (
+        ("calls", "calls", _number), ("errors", "errors", _number), ("in", "input_tokens", tokens),
+        ("cached", "cache_share", percent), ("out", "output_tokens", tokens),
+        ("cost", "usd", dollars), ("p95", "seconds.p95", duration),
+    ),
+    "rule": tuple((name, f"counts.{name}", _number) for name in ("found", *_FATES)),
+    "pattern": (
+        ("reviews", "figures.reviews", _number), ("complete", "figures.completion", percent),
+        ("findings", "figures.findings.found", _number),
+        ("cost each", "figures.usd_per_review", dollars),
+        ("p50", "figures.review_seconds.p50", duration),
+        ("p95", "figures.review_seconds.p95", duration),
+    ),
+}  # fmt: skip
+
+
+def render_groups(
+    statistics: Statistics, by: Grouping, width: int = 80, limit: int | None = LISTED
+) -> str:
+    """One line per agent, tool, model, rule or pattern, the most frequent first.
+
+    Args:
+        limit: lines at most; None: all.
+    """
+    groups, columns = rows_by(statistics, by), _COLUMNS[by]
+    if not groups:
+        return f"no {by} in these runs\n"
+    shown = groups[:limit]
+    names = [escape_line(group.name) for group in shown]
+    cells = [[cell(_value_at(group, path)) for _, path, cell in columns] for group in shown]
+    titles = [title for title, _, _ in columns]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    room = max(12, min(NAME if by != "rule" else width, width - sum(widths) - 2 * len(widths)))
+    first = min(room, max([len(by), *map(cell_len, names)]))
+    lines = [_line(by, titles, first, widths)]
+    lines += [_line(name, row, first, widths) for name, row in zip(names, cells, strict=True)]
+    if left := len(groups) - len(shown):
+        lines.append(f"and {left:,} more; --all lists them")
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, cells: Iterable[str], first: int, widths: Iterable[int]) -> str:
+    row = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    return f"{pad(name, first)}{row}"
+
+
+def _value_at(group: Any, path: str) -> Any:
+    for part in path.split("."):
+        group = getattr(group, part)
+    return group
+
+
+def render_csv(statistics: Statistics, by: Grouping | None) -> str:
+    """``figure,value`` lines of the total; or one line per group with all its figures."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if by is None:
+        writer.writerow(("figure", "value"))
+        writer.writerows(_flat(statistics.total))
+    else:
+        rows = [dict(_flat(group)) for group in rows_by(statistics, by)]
+        names = list(dict.fromkeys(name for row in rows for name in row)) or ["name"]
+        writer.writerow(names)
+        writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def _flat(group: Figures | Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in to_builtins(group).items():
+        place = f"{above}{name}".removeprefix("figures.")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{place}.")
+        else:
+            yield place, value
+
+
+def _cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
+        return f"'{value}"
+    return value
