@@ -4,6 +4,8 @@ Categories are integers ``0..k-1`` in ascending order. A statistic that is undef
 (a single class, no item rated twice) is None, never 0: "unknown" is not "no agreement".
 """
 
+from collections.abc import Iterable
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -46,52 +48,84 @@ def cohen_kappa(table: Floats, scheme: Scheme = "nominal") -> float | None:
     return None if expected <= 0 else 1.0 - float((table * cost).sum()) / expected
 
 
+def mean_pairwise_kappa(
+    ratings: Floats,
+    levels: int,
+    scheme: Scheme = "nominal",
+    pairs: Iterable[tuple[int, int]] | None = None,
+) -> float | None:
+    """Mean kappa over pairs of raters, weighted by the number of items they share.
+
+    Args:
+        ratings: (raters, items) categories, NaN for a missing rating.
+        pairs: of raters; None for all.
+    """
+    total, mass = 0.0, 0.0
+    for i, j in combinations(range(ratings.shape[0]), 2) if pairs is None else pairs:
+        both = ~np.isnan(ratings[i]) & ~np.isnan(ratings[j])
+        if not both.any():
+            continue
+        table = confusion_matrix(ratings[i, both].astype(int), ratings[j, both].astype(int), levels)
+        value = cohen_kappa(table, scheme)
+        if value is not None:
+            total += value * both.sum()
+            mass += both.sum()
+    return total / mass if mass else None
+
+
 def krippendorff_alpha(
-    ratings: Floats, scheme: Literal["nominal", "ordinal", "interval"]
+    ratings: Floats, scheme: Literal["nominal", "ordinal", "interval"], weight: Floats | None = None
 ) -> float | None:
     """Krippendorff's alpha.
 
     Args:
         ratings: (raters, items), NaN for a missing rating.
         scheme: level of measurement.
+        weight: (items,), 1 each when None.
 
     Returns:
         None when no item has two ratings, or all ratings are equal.
     """
     values, counts = _count_ratings(ratings)
     m = counts.sum(axis=1)
-    counts = counts[m >= 2]
-    m = m[m >= 2]
+    w = np.ones(m.size) if weight is None else weight
+    used = (m >= 2) & (w > 0)
+    counts, m, w = counts[used], m[used], w[used]
     if counts.size == 0:
         return None
-    pairs = counts.T @ (counts / (m - 1)[:, None])
-    pairs -= np.diag((counts / (m - 1)[:, None]).sum(axis=0))
+    per_rating = counts * (w / (m - 1))[:, None]
+    pairs = counts.T @ per_rating
+    pairs -= np.diag(per_rating.sum(axis=0))
     mass = pairs.sum(axis=0)
     cost = _alpha_distances(values, mass, scheme)
     expected = float((np.outer(mass, mass) * cost).sum()) / (mass.sum() - 1)
     return None if expected <= 0 else 1.0 - float((pairs * cost).sum()) / expected
 
 
-def gwet_ac1(ratings: Floats, levels: int) -> float | None:
+def gwet_ac1(ratings: Floats, levels: int, weight: Floats | None = None) -> float | None:
     """Gwet's AC1 for two or more raters, with missing ratings.
 
     Args:
         ratings: (raters, items) categories, NaN for a missing rating.
         levels: number of categories, unused ones included.
+        weight: (items,), 1 each when None.
 
     Returns:
         None when no item has two ratings or there is a single category.
     """
     present = ~np.isnan(ratings)
-    rated = present.any(axis=0)
+    w = np.ones(ratings.shape[1]) if weight is None else weight
+    rated = present.any(axis=0) & (w > 0)
+    w = w[rated]
     m = present[:, rated].sum(axis=0).astype(float)
     counts = np.stack([(ratings[:, rated] == k).sum(axis=0) for k in range(levels)], axis=1)
     twice = m >= 2
     if levels < 2 or not twice.any():
         return None
     c, r = counts[twice], m[twice]
-    observed = float(((c * (c - 1)).sum(axis=1) / (r * (r - 1))).mean())
-    share = (counts / m[:, None]).mean(axis=0)
+    agreeing = (c * (c - 1)).sum(axis=1) / (r * (r - 1))
+    observed = float(np.average(agreeing, weights=w[twice]))
+    share = np.average(counts / m[:, None], axis=0, weights=w)
     chance = float((share * (1 - share)).sum()) / (levels - 1)
     return (observed - chance) / (1 - chance)
 

@@ -1,14 +1,9 @@
-"""Nested cross-validation over groups, across raters and time; learning curve; bootstrap refits."""
+"""Nested cross-validation over groups, the learning curve, and bootstrap refits."""
 
 import numpy as np
 from msgspec import Struct
 
 from orchestrator.tuning.calibration import fit_calibration
-from orchestrator.tuning.confidence_intervals import (
-    PairedComparison,
-    compare_decisions,
-    format_statistic,
-)
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.rule_fitting import (
     FitPlan,
@@ -17,13 +12,10 @@ from orchestrator.tuning.rule_fitting import (
     assign_group_folds,
     fit_rules,
 )
-from orchestrator.tuning.training_data import TrainingData
 
 FOLDS, REPEATS = 5, 5
 BOOTSTRAP_REFITS = 1_000
 CURVE_FRACTIONS = (0.25, 0.4, 0.6, 0.8)
-MIN_TRAIN_ITEMS, MIN_TEST_ITEMS, MIN_MINORITY_ITEMS = 60, 30, 8
-EARLY_FRACTION = 0.6
 _CURVE_SPLITS = 20
 
 
@@ -146,76 +138,3 @@ def extrapolate_learning_curve(curve: list[LearningCurvePoint], labels: int) -> 
     value = np.array([p.value for p in curve])
     slope, ceiling = np.polyfit(inverse, value, 1)
     return float(ceiling + slope / labels) if slope < 0 else None
-
-
-def find_generalization_failures(
-    data: TrainingData,
-    plan: FitPlan,
-    threshold: float,
-    held_out_accept: Bools,
-    rng: np.random.Generator,
-) -> list[str]:
-    """Raters and periods to which the gain does not generalize, one sentence each.
-
-    Three tests. On each rater's own labels, held out, the new rule must not be significantly worse.
-    On each rater's labels, a rule fitted on the other raters and on other groups must keep a gain
-    (leave-one-rater-out). On the later items (in the order of their files), a rule fitted on the
-    earlier ones must keep a gain (temporal validation).
-
-    Args:
-        held_out_accept: (splits, n) held-out decisions of the new rule.
-    """
-    s = data.sample
-    before: Bools = s.totals(s.w0[None, :])[0] >= threshold
-    out = []
-    for k, name in enumerate(data.raters if len(data.raters) > 1 else ()):
-        own = data.rater == k
-        others = ~own & ~np.isin(s.group, s.group[own])
-        found = _compare_rows(s, plan, before, held_out_accept, own)
-        if found is not None and found.change.high < 0.0:
-            out.append(_describe_failure(found, f"it is worse for rater {name!r}", plan))
-            continue
-        found = _compare_fitted(s, plan, before, others, own, rng)
-        if found is not None and found.change.value <= 0.0:
-            what = f"fitted on the other raters, it does not improve agreement with rater {name!r}"
-            out.append(_describe_failure(found, what, plan))
-    early = s.group < np.unique(s.group).size * EARLY_FRACTION
-    found = _compare_fitted(s, plan, before, early, ~early, rng)
-    if found is not None and found.change.value <= 0.0:
-        what = "fitted on the earlier items, it does not improve agreement on the later ones"
-        out.append(_describe_failure(found, what, plan))
-    return out
-
-
-def _describe_failure(found: PairedComparison, what: str, plan: FitPlan) -> str:
-    sign = -1 if plan.objective.uses_costs else 1
-    unit = "cost" if plan.objective.uses_costs else "kappa"
-    before = format_statistic(sign * found.before.value)
-    after = format_statistic(sign * found.after.value)
-    return f"the gain does not generalize: {what} ({unit} {before} before, {after} after)"
-
-
-def _compare_fitted(
-    s: Sample, plan: FitPlan, before: Bools, train: Bools, test: Bools, rng: np.random.Generator
-) -> PairedComparison | None:
-    """Compare a rule fitted on some rows with the old one on others; None where either is small."""
-    if not _has_enough(s, train, MIN_TRAIN_ITEMS):
-        return None
-    rules = fit_rules(s, plan, (s.weight * train)[None, :], rng)
-    return _compare_rows(s, plan, before, rules.decide(s), test)
-
-
-def _compare_rows(
-    s: Sample, plan: FitPlan, before: Bools, after: Bools, rows: Bools
-) -> PairedComparison | None:
-    if not _has_enough(s, rows, MIN_TEST_ITEMS):
-        return None
-    return compare_decisions(
-        plan.objective, before[rows], after[:, rows], s.accept[rows], s.weight[rows], s.group[rows]
-    )
-
-
-def _has_enough(s: Sample, rows: Bools, least: float) -> bool:
-    positive = float(s.weight[rows & s.accept].sum())
-    mass = float(s.weight[rows].sum())
-    return mass >= least and min(positive, mass - positive) >= MIN_MINORITY_ITEMS

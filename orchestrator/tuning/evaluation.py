@@ -93,9 +93,9 @@ def evaluate_rubric(
         groups=int(np.unique(s.group).size),
         kappa=measure_kappa(y, accept, w, s.group),
         alpha=jackknife_interval(
-            lambda v: agreement.krippendorff_alpha(both[:, v > 0], "nominal"), w, s.group
+            lambda v: agreement.krippendorff_alpha(both, "nominal", v), w, s.group
         ),
-        ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both[:, v > 0], 2), w, s.group),
+        ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both, 2, v), w, s.group),
         weighted_kappa=_weighted_kappa(data),
         auc=jackknife_interval(lambda v: agreement.roc_auc(t, y, v), w, s.group),
         confusion=(

@@ -35,6 +35,7 @@ class Item(Struct, frozen=True):
         reasons: criterion id → why it was given its score.
         usd: what a model was paid for its scores.
         at: when it was scored, ISO 8601, empty when unknown.
+        site: the project or team that the item is from; empty where unknown.
         location: file and line, for error messages.
     """
 
@@ -53,6 +54,7 @@ class Item(Struct, frozen=True):
     reasons: Mapping[str, str] = field(default_factory=dict)
     usd: float = 0.0
     at: str = ""
+    site: str = ""
 
 
 def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -> list[Item]:
@@ -292,6 +294,7 @@ def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Ite
         reasons=_reasons(row.get("reasons", {}), location),
         usd=_amount(row.get("usd", 0.0), location),
         at=str(row.get("at", "")),
+        site=str(row.get("site", row.get("project", ""))),
     )
 
 

@@ -1,7 +1,5 @@
 """Assess labels before anything is fitted: inter-rater agreement, sample size, missing scores."""
 
-from itertools import combinations
-
 import numpy as np
 from msgspec import Struct
 
@@ -71,7 +69,9 @@ def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
     return InterRaterAgreement(
         shared_items=int(shared.sum()),
         kappa=jackknife_interval(
-            lambda w: _mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"), unit_weights, group
+            lambda w: agreement.mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"),
+            unit_weights,
+            group,
         ),
         alpha=jackknife_interval(
             lambda w: agreement.krippendorff_alpha(accept[:, w > 0], "nominal"), unit_weights, group
@@ -80,27 +80,14 @@ def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
             lambda w: agreement.gwet_ac1(accept[:, w > 0], 2), unit_weights, group
         ),
         weighted_kappa=jackknife_interval(
-            lambda w: _mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"), unit_weights, group
+            lambda w: agreement.mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"),
+            unit_weights,
+            group,
         ),
         ordinal_alpha=jackknife_interval(
             lambda w: agreement.krippendorff_alpha(full[:, w > 0], "ordinal"), unit_weights, group
         ),
     )
-
-
-def _mean_pairwise_kappa(ratings: Floats, levels: int, scheme: agreement.Scheme) -> float | None:
-    """Mean kappa over pairs of raters, weighted by the number of items they share."""
-    total, mass = 0.0, 0.0
-    for a, b in combinations(ratings, 2):
-        both = ~np.isnan(a) & ~np.isnan(b)
-        if not both.any():
-            continue
-        table = agreement.confusion_matrix(a[both].astype(int), b[both].astype(int), levels)
-        value = agreement.cohen_kappa(table, scheme)
-        if value is not None:
-            total += value * both.sum()
-            mass += both.sum()
-    return total / mass if mass else None
 
 
 def assess_labels(data: TrainingData) -> LabelAssessment:

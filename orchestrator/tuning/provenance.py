@@ -1,8 +1,11 @@
 """Provenance of a tuned rubric: digests of its inputs, settings and held-out agreement."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import to_builtins
@@ -15,7 +18,9 @@ from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import Label
 from orchestrator.tuning.rubric_file import digest_criteria, digest_judge, digest_rule
 from orchestrator.tuning.training_data import TrainingData
-from orchestrator.tuning.tune import TuningResult
+
+if TYPE_CHECKING:
+    from orchestrator.tuning.tune import TuningResult
 
 METHOD = "sign-constrained logistic regression, ridge towards present weights, 1-SE rule"
 METHOD_THRESHOLD = "threshold only"

@@ -21,12 +21,19 @@ from orchestrator.tuning.confidence_intervals import (
     compare_decisions,
     format_change,
     format_statistic,
-    t_quantile,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.generalization import (
+    GeneralizationCheck,
+    RaterStatistics,
+    check_generalization,
+    measure_raters,
+)
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.power import estimate_labels_needed
+from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
 from orchestrator.tuning.rule_fitting import FitPlan, FittedRules, Sample, fit_rules, plan_fit
 from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
@@ -63,7 +70,11 @@ class TuningResult(Struct, frozen=True):
         kappa_comparison: the same by kappa, when the objective is cost.
         trivial_policies: the objective's value of trivial policies, by name.
         calibration_error: expected calibration error of the held-out probabilities.
-        labels_needed: labeled items that would make the gain significant if it is as estimated.
+        labels_needed: labeled items that make a gain of the estimated size significant with a
+            probability of 80%.
+        notes: what else a person should know of the result.
+        checks: whether the gain generalizes, and which checks could not be made.
+        raters: each rater against the scores and the other raters; empty for one rater.
         flips: decisions that change, over all items, labeled or not.
         histograms: totals by label, before and after.
         confusion: before and after; rows are people's decisions, columns the rubric's, reject
@@ -91,6 +102,9 @@ class TuningResult(Struct, frozen=True):
     items: int = 0
     histograms: tuple[TotalHistogram, ...] = ()
     confusion: tuple[ConfusionMatrix, ConfusionMatrix] | None = None
+    notes: tuple[str, ...] = ()
+    checks: tuple[GeneralizationCheck, ...] = ()
+    raters: tuple[RaterStatistics, ...] = ()
 
 
 def tune_rubric(
@@ -110,10 +124,15 @@ def tune_rubric(
     assessment = assess_labels(data)
     plan = plan_fit(data.sample, objective)
     result = TuningResult(
-        proven=False, reasons=assessment.refusals, assessment=assessment, plan=plan, seed=seed
+        proven=False,
+        reasons=assessment.refusals,
+        assessment=assessment,
+        plan=plan,
+        seed=seed,
+        raters=measure_raters(data, data.sample.totals(data.sample.w0[None, :])[0]),
     )
     if assessment.refusals:
-        return result
+        return replace(result, notes=tuple(_name_raters_at_chance(result.raters)))
     return _fit_and_validate(rubric, data, items, result, refits)
 
 
@@ -133,11 +152,11 @@ def _fit_and_validate(
     tuned = _apply_rule(rubric, data, rules)
     totals = sample.totals(rules.weights)[0]
     curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
-    reasons = _find_objections(sample, objective, comparison, trivial_policies)
-    if not reasons:
-        reasons = cross_validation.find_generalization_failures(
-            data, plan, rubric.threshold, held_out.accept, rng
-        )
+    checks = check_generalization(data, plan, rubric.threshold, held_out.accept, rng)
+    raters = measure_raters(data, held_out.probability)
+    reasons, notes = _find_objections(sample, objective, comparison, held_out.accept)
+    reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
+    notes = [*_name_raters_at_chance(raters), *notes, *_find_seen_groups(rubric, data)]
     return replace(
         result,
         proven=not reasons,
@@ -161,6 +180,9 @@ def _fit_and_validate(
             _compute_histogram("after", sample, rules.weights[0], tuned.threshold),
         ),
         confusion=(_confusion(sample, before[None, :]), _confusion(sample, held_out.accept)),
+        notes=tuple(notes),
+        checks=checks,
+        raters=raters,
     )
 
 
@@ -211,43 +233,109 @@ def _compare(sample: Sample, objective: Objective, before: Bools, after: Bools) 
 
 
 def _find_objections(
-    sample: Sample,
-    objective: Objective,
-    comparison: PairedComparison,
-    trivial_policies: Mapping[str, float],
-) -> list[str]:
-    """Why the held-out value does not justify the new rule; empty when it does."""
+    sample: Sample, objective: Objective, comparison: PairedComparison, held_out: Bools
+) -> tuple[list[str], list[str]]:
+    """Why the held-out value does not justify the new rule, and what to know if it does."""
+    reasons: list[str] = []
+    notes: list[str] = []
     if objective.uses_costs:
-        name = max("accept all", "reject all", key=lambda policy: trivial_policies[policy])
-        if trivial_policies[name] >= comparison.after.value:
-            verb = "accepting" if name == "accept all" else "rejecting"
-            reason = (
-                f"at these costs {verb} everything is cheaper: {-trivial_policies[name]:.3f} per "
-                f"decision, tuned rubric {-comparison.after.value:.3f}"
-            )
-            return [reason]
+        reasons, notes = _compare_with_trivial_policies(sample, objective, held_out)
     if comparison.change.low <= 0.0:
-        what = "cost per decision" if objective.uses_costs else "kappa"
-        sign = -1 if objective.uses_costs else 1
-        low, high = sorted((sign * comparison.change.low, sign * comparison.change.high))
-        before = format_statistic(sign * comparison.before.value)
-        after = format_statistic(sign * comparison.after.value)
-        reason = (
-            f"no significant gain: held-out {what} changes by "
-            f"{format_change(sign * comparison.change.value)}, from {before} to {after} "
-            f"(95% CI of the change {format_change(low)} to {format_change(high)})"
+        reasons += _describe_insignificance(sample, objective, comparison)
+    elif not objective.uses_costs and comparison.after.low <= 0.0:
+        reasons.append(
+            "even the tuned rubric's agreement with people is not significantly above chance"
         )
-        reasons = [reason]
-        needed = _estimate_labels_needed(sample, comparison)
-        if needed is not None:
-            reasons.append(
-                f"if the true gain equals this estimate, about {needed:,} labels would make it "
-                "significant"
+    return reasons, notes
+
+
+def _compare_with_trivial_policies(
+    sample: Sample, objective: Objective, held_out: Bools
+) -> tuple[list[str], list[str]]:
+    """Whether accepting or rejecting everything is cheaper than the tuned rubric.
+
+    Returns:
+        A reason where it surely is, or where the tuned rubric decides no better than that; a note
+        where it may be.
+    """
+    reasons, notes = [], []
+    for verb, policy in (("accepting", True), ("rejecting", False)):
+        trivial = np.full(sample.y.size, policy)
+        found = _compare(sample, objective, trivial, held_out)
+        if found.change.low > 0.0 or found.change.value > 0.0:
+            continue
+        text = (
+            f"{-found.before.value:.3f} per decision, tuned rubric {-found.after.value:.3f} (95% "
+            f"CI of the saving {-found.change.high:.3f} to {-found.change.low:.3f})"
+        )
+        if found.change.high < 0.0 or bool((held_out == policy).all()):
+            reasons.append(f"at these costs {verb} everything is cheaper: {text}")
+        else:
+            notes.append(f"at these costs {verb} everything may be cheaper: {text}")
+    return reasons, notes
+
+
+def _describe_insignificance(
+    sample: Sample, objective: Objective, comparison: PairedComparison
+) -> list[str]:
+    what = "cost per decision" if objective.uses_costs else "kappa"
+    sign = -1 if objective.uses_costs else 1
+    low, high = sorted((sign * comparison.change.low, sign * comparison.change.high))
+    before = format_statistic(sign * comparison.before.value)
+    after = format_statistic(sign * comparison.after.value)
+    reason = (
+        f"no significant gain: held-out {what} changes by "
+        f"{format_change(sign * comparison.change.value)}, from {before} to {after} "
+        f"(95% CI of the change {format_change(low)} to {format_change(high)})"
+    )
+    needed = _estimate_labels_needed(sample, comparison)
+    if needed is None:
+        return [reason]
+    more = (
+        f"if the true gain equals this estimate, about {needed:,} labels would prove it with a "
+        "probability of 80%"
+    )
+    return [reason, more]
+
+
+def describe_check(check: GeneralizationCheck, objective: Objective) -> str:
+    """A check of the gain that failed, in one sentence."""
+    found = check.comparison
+    assert found is not None
+    sign = -1 if objective.uses_costs else 1
+    unit = "cost" if objective.uses_costs else "kappa"
+    low, high = sorted((sign * found.change.low, sign * found.change.high))
+    return (
+        f"the gain does not generalize: {check.name}: {unit} "
+        f"{format_statistic(sign * found.before.value)} before, "
+        f"{format_statistic(sign * found.after.value)} after (95% CI of the change "
+        f"{format_change(low)} to {format_change(high)})"
+    )
+
+
+def _name_raters_at_chance(raters: tuple[RaterStatistics, ...]) -> list[str]:
+    out = []
+    for rater in raters:
+        if rater.at_chance:
+            auc = "n/a" if rater.auc is None else rater.auc.format()
+            kappa = "" if rater.kappa is None else f", kappa with the others {rater.kappa.format()}"
+            out.append(
+                f"rater {rater.name!r} labels as if at random: AUC {auc}{kappa}, while the others "
+                "do not; look at these labels before you use them"
             )
-        return reasons
-    if not objective.uses_costs and comparison.after.low <= 0.0:
-        return ["even the tuned rubric's agreement with people is not significantly above chance"]
-    return []
+    return out
+
+
+def _find_seen_groups(rubric: Rubric, data: TrainingData) -> list[str]:
+    seen = count_seen_groups(rubric, data.items)
+    if not seen:
+        return []
+    groups = len({i.group for i in data.items})
+    note = (
+        f"the present rubric was tuned on {seen} of these {groups} groups, so 'before' is "
+        "in-sample: its agreement is overestimated and the gain underestimated"
+    )
+    return [note]
 
 
 def _describe_gain(objective: Objective, comparison: PairedComparison) -> str:
@@ -266,13 +354,13 @@ def _describe_gain(objective: Objective, comparison: PairedComparison) -> str:
 
 
 def _estimate_labels_needed(sample: Sample, comparison: PairedComparison) -> int | None:
-    """Labeled items that would make a gain of the estimated size significant."""
+    """Labeled items that prove a gain of the estimated size with a probability of 80%."""
     gain = comparison.change.value
-    if gain <= 0.0 or comparison.change.low > 0.0:
+    if gain <= 0.0 or comparison.change.low > 0.0 or comparison.groups < 3:
         return None
-    half = t_quantile(comparison.groups - 1) * comparison.standard_error
-    items = sample.items * (half / gain) ** 2
-    return math.ceil(items / 10) * 10 if items <= _MAX_EXTRAPOLATION * sample.items else None
+    items = round(sample.items)
+    found = estimate_labels_needed(items, comparison.standard_error, comparison.groups, gain)
+    return found if found <= _MAX_EXTRAPOLATION * items else None
 
 
 def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules) -> Rubric:

@@ -6,12 +6,14 @@ from urllib.parse import urlsplit
 
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.tuning.text_report import (
+    CHECKS_HEADING,
     apply_sign,
     count_labels,
     describe_fit,
     describe_flip_count,
     describe_flip_sides,
     describe_more_labels,
+    list_checks,
     list_comparisons,
 )
 from orchestrator.tuning.calibration import ReliabilityBin
@@ -71,7 +73,7 @@ def _escape(raw: str) -> str:
 def _render_conclusion(result: TuningResult) -> str:
     heading = "Gain proven" if result.proven else "No new rubric"
     kind = " proven" if result.proven else ""
-    reasons = "".join(f"<p>{_escape(line)}.</p>" for line in result.reasons)
+    reasons = "".join(f"<p>{_escape(line)}.</p>" for line in (*result.reasons, *result.notes))
     return f'<section class="verdict{kind}"><strong>{heading}</strong>{reasons}</section>'
 
 
@@ -120,6 +122,7 @@ def _render_fit(result: TuningResult, comparison: PairedComparison) -> Iterable[
     yield "</div>"
     if result.confusion:
         yield "<h2>Confusion matrix</h2>" + _render_confusion(result.confusion)
+    yield f"<h2>{CHECKS_HEADING}</h2>" + _render_checks(result)
     yield "<h2>Criteria</h2>" + _render_criteria(result)
     yield f"<h2>{describe_flip_count(result)}</h2>"
     yield _render_flips(result.flips)
@@ -163,6 +166,24 @@ def _render_confusion(matrices: tuple[ConfusionMatrix, ConfusionMatrix]) -> str:
     ]
     head = ["", "before: reject", "before: accept", "after: reject", "after: accept"]
     return _render_table(head, rows)
+
+
+def _render_checks(result: TuningResult) -> str:
+    rows = [[_escape(cell) for cell in row] for row in list_checks(result)]
+    table = _render_table(["part of the labels", "change", "outcome"], rows)
+    if not result.raters:
+        return table
+    raters = [
+        [
+            _escape(r.name),
+            str(r.labels),
+            *("n/a" if v is None else v.format() for v in (r.auc, r.kappa)),
+            "as if at random" if r.at_chance else "",
+        ]
+        for r in result.raters
+    ]
+    head = ["rater", "labels", "AUC", "kappa with the others", ""]
+    return table + _render_table(head, raters)
 
 
 def _render_criteria(result: TuningResult) -> str:

@@ -35,9 +35,12 @@ def render_tuning(result: TuningResult, width: int = 80, color: bool = False) ->
     lines = [page.paint(head, "green" if result.proven else "yellow")]
     for reason in result.reasons:
         lines += page.wrap(f"{escape_unprintable(reason)}.", first="  ")
+    for note in result.notes:
+        lines += page.wrap(escape_unprintable(note), first="  - ")
     lines += ["", *_render_labels(page, result.assessment)]
     if result.comparison is not None:
         lines += ["", *_render_comparison(page, result, result.comparison)]
+        lines += ["", *_render_checks(page, result)]
         lines += ["", *_render_criteria(page, result.criteria)]
         lines += ["", *_render_learning_curve(page, result)]
         lines += ["", *_render_flips(page, result)]
@@ -157,6 +160,39 @@ def apply_sign(value: Interval, sign: float) -> Interval:
     return Interval(-value.value, -value.high, -value.low)
 
 
+CHECKS_HEADING = "Does the gain generalize?"
+_OUTCOMES = {"holds": "holds", "open": "cannot tell", "fails": "worse", "not made": "not checked"}
+
+
+def list_checks(result: TuningResult) -> list[tuple[str, str, str]]:
+    """(part of the labels, change with its interval or why there is none, outcome)."""
+    uses_costs = result.plan.objective.uses_costs
+    rows = []
+    for check in result.checks:
+        what = check.reason
+        if check.comparison is not None:
+            change = apply_sign(check.comparison.change, -1.0 if uses_costs else 1.0)
+            what = (
+                f"{format_change(change.value)} "
+                f"[{format_change(change.low)}, {format_change(change.high)}]"
+            )
+        rows.append((escape_unprintable(check.name), what, _OUTCOMES[check.outcome]))
+    return rows
+
+
+def _render_checks(page: Page, result: TuningResult) -> list[str]:
+    lines = [page.heading(CHECKS_HEADING)]
+    for name, what, outcome in list_checks(result):
+        lines += page.wrap(f"{name}: {what}, {outcome}", first="  ", rest="      ")
+    for rater in result.raters:
+        text = (
+            f"labels of {escape_unprintable(rater.name)!r}: AUC {_format(rater.auc)}, kappa with "
+            f"the other raters {_format(rater.kappa)}"
+        )
+        lines += page.wrap(text, first="  ", rest="      ")
+    return lines
+
+
 def _render_criteria(page: Page, criteria: Sequence[CriterionAnalysis]) -> list[str]:
     head = f"{'Criteria':<20} {'AUC':<17} {'weight':<7}{'fitted':<18}AUC drop"
     lines = [page.heading(head)]
@@ -190,8 +226,8 @@ def describe_more_labels(result: TuningResult) -> str:
         text = f"Expected with twice the labels ({2 * now:,}): {format_change(twice - here)}."
     if result.labels_needed is not None:
         text += (
-            f" About {result.labels_needed:,} labels would make the gain significant if it is as "
-            "estimated."
+            f" If the gain is as estimated, about {result.labels_needed:,} labels would prove it "
+            "with a probability of 80%."
         )
     return text
 
