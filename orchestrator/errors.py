@@ -11,6 +11,7 @@
     │   └── RunLocked               another process writes the run
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
     ├── Interrupted                 the user stopped it; resumable (exit 130)
+    ├── RunCancelled                a person cancelled it before there was a verdict (exit 3)
     ├── ApprovalPending             the run waits for a person's approval (exit 3, resumable)
     ├── AnswerPending               the run waits for a person's answer (exit 3, resumable)
     ├── ProviderRefused             a wrong key or address: no call can work (exit 2, resumable)
@@ -126,6 +127,12 @@ class Interrupted(DiffcourtError):
     def __init__(self, run_id: str, repo: Path | None = None) -> None:
         self.run_id, self.repo = run_id, repo
         super().__init__(f"interrupted; continue with: {resume_command(run_id, repo)}")
+
+
+class RunCancelled(DiffcourtError):
+    """A person cancelled the run before it was known what to review."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class ApprovalPending(DiffcourtError):

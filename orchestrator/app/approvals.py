@@ -4,7 +4,9 @@ import os
 import pwd
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from msgspec import Struct
 
 from orchestrator.app import state_directory
 from orchestrator.app.types import is_program_run, review_options
+from orchestrator.app.verdict_recording import has_ended, require_not_ended
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.worktree_snapshot import snapshot_worktree
 from orchestrator.engine.approvals import (
@@ -22,16 +25,18 @@ from orchestrator.engine.approvals import (
     pending_approvals,
     record_decision,
 )
+from orchestrator.engine.journal import APPROVAL, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
-from orchestrator.errors import InputError, approve_command
+from orchestrator.errors import InputError, RunLocked, approve_command
 from orchestrator.stores.base import RunStore
 
 CI_USERS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "BUILD_REQUESTEDFOR", "CIRCLE_USERNAME")
 """Environment variables in which CI systems name the user who started a job."""
 
-SHOWN = 500
-"""Characters of a call's arguments that an error shows."""
+WAIT_SECONDS = 3.0
+"""How long a decision waits while another process writes the run."""
 
 
 class PendingCall(Struct, frozen=True):
@@ -99,8 +104,8 @@ def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
     """
 
     async def look(store: RunStore, run: RunMeta) -> list[PendingCall]:
-        async with state_directory.open_writing(store, run.run_id) as journal:
-            return _pending(run.run_id, pending_approvals(journal))
+        async with _open_soon(store, run.run_id) as journal:
+            return [] if has_ended(journal) else _pending(run.run_id, pending_approvals(journal))
 
     with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
         return anyio.run(look, store, run)
@@ -121,37 +126,28 @@ def decide_call(
     approved: bool,
     shown: Callable[[PendingCall], str],
     seconds: float = DEFAULT_VALID_SECONDS,
+    who: str = "",
 ) -> Decided:
-    """Record the user's decision on a pending call, under the operating system's user name.
+    """Record a person's decision on a pending call.
 
     Args:
         call: the short digest of the request; or the call's key, where the run is named by its id.
         shown: describes a call in one line, for an error.
         seconds: how long the decision is valid.
+        who: decides; empty for the operating system's user.
 
     Raises:
         RunNotFound: no run has that name.
         InputError: no such call is pending, ``latest`` may be another run than the one that was
-            listed, or the head has moved since the call was requested.
+            listed, the head has moved since the call was requested, somebody else has decided, or
+            the run has ended.
+        RunLocked: a process works on the run.
     """
 
     async def work(store: RunStore, run: RunMeta) -> Decided:
-        async with state_directory.open_writing(store, run.run_id) as journal:
-            waiting = _pending(run.run_id, pending_approvals(journal))
-            found = next(
-                (
-                    candidate
-                    for candidate in waiting
-                    if call in {candidate.approval, candidate.call}
-                ),
-                None,
-            )
-            if found is None:
-                known = (
-                    ", ".join(f"{candidate.approval} ({candidate.call})" for candidate in waiting)
-                    or "none"
-                )
-                raise InputError(f"no call {call} is pending in {run.run_id}; pending: {known}")
+        async with _open_soon(store, run.run_id) as journal:
+            require_not_ended(journal)
+            found = _find_pending(journal, call)
             if run_id == state_directory.LATEST and call != found.approval:
                 command = approve_command(run.run_id, found.approval, repo)
                 command = command if approved else command.replace("approve", "deny", 1)
@@ -160,15 +156,82 @@ def decide_call(
                     f"type: {command}"
                 )
             await _require_same_world(run, found)
-            who, at = current_user(), SystemClock().now()
+            name, at = who or current_user(), SystemClock().now()
+            _require_first(journal, found, name, at)
             decision = record_decision(
-                journal, found.call, approved=approved, who=who, now=at, seconds=seconds
+                journal, found.call, approved=approved, who=name, now=at, seconds=seconds
             )
             await journal.flush()
             return Decided(found, decision)
 
     with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
         return anyio.run(work, store, run)
+
+
+@asynccontextmanager
+async def _open_soon(store: RunStore, run_id: str) -> AsyncIterator[Journal]:
+    """The run's journal; waits a little while another person decides.
+
+    Raises:
+        RunLocked: somebody else writes it, and not only a decision.
+    """
+    async with AsyncExitStack() as opened:
+        until = anyio.current_time() + WAIT_SECONDS
+        while True:
+            try:
+                journal = await opened.enter_async_context(
+                    state_directory.open_writing(store, run_id)
+                )
+                break
+            except RunLocked:
+                if anyio.current_time() > until:
+                    raise
+                await anyio.sleep(0.05)
+        yield journal
+
+
+def _find_pending(journal: Journal, call: str) -> PendingCall:
+    """The pending call of that key or digest.
+
+    Raises:
+        InputError: there is none; says which there are, or who has decided about it.
+    """
+    waiting = _pending(journal.run_id, pending_approvals(journal))
+    for candidate in waiting:
+        if call in {candidate.approval, candidate.call}:
+            return candidate
+    known = ", ".join(f"{one.approval} ({one.call})" for one in waiting) or "none"
+    before = _earlier_decision(journal, call)
+    raise InputError(f"no call {call} is pending in {journal.run_id}{before}; pending: {known}")
+
+
+def _require_first(journal: Journal, pending: PendingCall, who: str, now: float) -> None:
+    """Check that nobody else has decided: who decides first has decided.
+
+    Raises:
+        InputError: somebody else has; says who, what and when.
+    """
+    known = journal.decisions.get(pending.call)
+    if known is None or known["request"] != pending.request["request"] or now > known["until"]:
+        return
+    if known["who"] != who:
+        raise InputError(
+            f"{_describe_decision(known)}; only they can change that, until the run continues"
+        )
+
+
+def _earlier_decision(journal: Journal, call: str) -> str:
+    """What was decided about a call that waits no more, to append to an error."""
+    for key, decision in journal.notes(APPROVAL).items():
+        subject = Key.parse(key).subject
+        if call in {subject, approval_id(journal.run_id, subject, str(decision["request"]))}:
+            return f": {_describe_decision(decision)}"
+    return ""
+
+
+def _describe_decision(decision: Mapping[str, Any]) -> str:
+    at = datetime.fromtimestamp(decision["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{decision['who']} {'approved' if decision['approved'] else 'denied'} it at {at}"
 
 
 async def _require_same_world(run: RunMeta, pending: PendingCall) -> None:

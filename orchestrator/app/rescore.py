@@ -134,6 +134,8 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     if known is None or taken_in is None:
         raise StoreError("no verdict yet; finish the run: diffcourt resume")
     verdict, change = convert(known, Verdict), change_from_json(taken_in)
+    if verdict.stop.reason == "cancelled":
+        raise StoreError("it was cancelled, so there is no whole review to score")
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())

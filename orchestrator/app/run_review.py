@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from orchestrator.app import state_directory, verdict_recording
 from orchestrator.app.advisory_copies import AdvisoryDump, copy_advisories
-from orchestrator.app.approvals import current_head
+from orchestrator.app.approvals import current_head, current_user
+from orchestrator.app.cancellation import Cancellation, refuse_cancelled, watch_cancellation
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
@@ -31,13 +32,14 @@ from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
-from orchestrator.code_review.assemble_verdict import conclude_review
+from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.previous_review import compare_with_previous
 from orchestrator.code_review.fixes.patch_files import write_patch_files
 from orchestrator.code_review.policy_loading import Policy
-from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_flow import FLOW, end_cancelled
 from orchestrator.code_review.review_setup import open_review
+from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.data_directories import user_directory
 from orchestrator.engine import state_machine
@@ -223,26 +225,40 @@ async def _review(
             state_directory.ensure_unwritten(journal, run.state_dir)
         observer = _redacting(observer, journal.redact)
         if answer is not None:
-            await verdict_recording.answer_question(journal, answer)
+            await verdict_recording.answer_question(journal, answer, current_user())
         known = journal.noted(VERDICT)
         if known is not None and grant:
             require_stopped_by_limit(convert(known, Verdict))
-        elif known is not None and not journal.granted_after(VERDICT):
+        elif known is not None and verdict_recording.has_ended(journal):
             return convert(known, Verdict)
+        refuse_cancelled(journal)
         observer(Event("run_started", journal.elapsed(), detail=run.run_id))
-        change = await resolve_change(run.options, run.scratch, journal)
-        for note in change.notes:
-            observer(Event("note", journal.elapsed(), detail=note))
-        named = await find_previous(run.options, change, run.store, journal, os.environ)
-        try:
-            verdict = await _review_change(run, change, named, journal, observer, grant)
-        except ProviderRefused as refusal:
-            raise refusal.of(run.run_id, run.options.repo) from None
+        async with watch_cancellation(run.store, journal) as cancellation:
+            verdict = await _review_to_verdict(run, journal, observer, grant, cancellation)
         verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
         write_patch_files(run.scratch, verdict)
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict
+
+
+async def _review_to_verdict(
+    run: Run,
+    journal: Journal,
+    observer: Observer,
+    grant: Mapping[str, float],
+    cancellation: Cancellation,
+) -> Verdict:
+    change = await resolve_change(run.options, run.scratch, journal)
+    for note in change.notes:
+        observer(Event("note", journal.elapsed(), detail=note))
+    named = await find_previous(run.options, change, run.store, journal, os.environ)
+    try:
+        return await _review_change(
+            run, change, named, journal, observer, grant=grant, cancellation=cancellation
+        )
+    except ProviderRefused as refusal:
+        raise refusal.of(run.run_id, run.options.repo) from None
 
 
 async def _review_change(
@@ -251,7 +267,9 @@ async def _review_change(
     known: KnownChange,
     journal: Journal,
     observer: Observer,
+    *,
     grant: Mapping[str, float],
+    cancellation: Cancellation,
 ) -> Verdict:
     """Load the policy, open what the review needs, and run the flow to its verdict."""
     layers = await read_layers(change)
@@ -295,13 +313,24 @@ async def _review_change(
                 ) as state,
             ):
                 reporter.account, state.handed_over = state.budget, known.handed_over
-                await state_machine.run(FLOW, state, journal, reporter)
-                verdict = await conclude_review(state)
+                verdict = await _run_flow(state, reporter, cancellation)
                 if known.previous is None:
                     return verdict
                 return await compare_with_previous(
                     verdict, known.previous, state.workspace.read_head, state.settles_nothing
                 )
+
+
+async def _run_flow(state: ReviewState, observer: Observer, cancellation: Cancellation) -> Verdict:
+    """The verdict of the whole flow, or of what there is when somebody cancels the run."""
+    with cancellation.interruptible():
+        await state_machine.run(FLOW, state, state.journal, observer)
+        verdict = await conclude_review(state)
+    if cancellation.detail:
+        cancellation.record(state.journal)
+        await end_cancelled(state, cancellation.detail)
+        return assemble_verdict(state)
+    return verdict
 
 
 async def _copy_advisories(

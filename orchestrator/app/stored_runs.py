@@ -154,6 +154,7 @@ def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo
     if verdict:
         what = f"{verdict.change.base}..{verdict.change.head}"
         status = "finished" if final else "waiting"
+        status = "cancelled" if verdict.stop.reason == "cancelled" else status
     elif is_program_run(run):
         what, status = PROGRAM, "finished" if final else "waiting"
     else:

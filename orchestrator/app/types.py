@@ -127,7 +127,8 @@ class RunInfo(Struct, frozen=True):
     Attributes:
         started: ISO 8601 time.
         change: a short description of the change.
-        state: ``finished``, ``waiting`` for a person's answer, ``interrupted`` or ``running``.
+        state: ``finished``, ``waiting`` for a person's answer, ``interrupted``, ``cancelled`` or
+            ``running``.
         verdict: None while there is none; of a waiting run, the partial one.
         findings: number of open findings, None while there is no verdict.
     """

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.app.approvals import current_user
 from orchestrator.app.types import Answer
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, SystemClock
+from orchestrator.errors import InputError
 
 if TYPE_CHECKING:  # a tenth of a second to import, and rows do not need it
     from orchestrator.code_review.verdict.model import Verdict
@@ -24,22 +24,41 @@ WAITING = "waiting"
 """Topic of notes of what a review had come to, each time that it stopped for an answer."""
 
 
-async def answer_question(journal: Journal, answer: Answer) -> None:
-    """Record an answer before anything else is done, so that it is not lost.
+async def answer_question(journal: Journal, answer: Answer, who: str) -> None:
+    """Record a person's answer before anything else is done, so that it is not lost.
 
     Raises:
-        InputError: no such question is pending.
+        InputError: no such question is pending, or the run has ended.
     """
-    now = SystemClock().now()
-    await record_answer(journal, answer.to, answer.text, who=current_user(), now=now)
+    require_not_ended(journal)
+    await record_answer(journal, answer.to, answer.text, who=who, now=SystemClock().now())
 
 
 def record_verdict(journal: Journal, verdict: Verdict) -> None:
     """Note a verdict: as the run's last word, or as what there is while it waits for an answer."""
-    if verdict.approvals or any(not question.answer for question in verdict.questions):
+    waits = verdict.approvals or any(not question.answer for question in verdict.questions)
+    if waits and verdict.stop.reason != "cancelled":
         journal.add_note(WAITING, to_builtins(verdict))
     else:
         journal.renew_note(VERDICT, to_builtins(verdict))
+
+
+def has_ended(journal: Journal) -> bool:
+    """Whether the run has its final verdict, and nobody has raised a limit since."""
+    return journal.noted(VERDICT) is not None and not journal.granted_after(VERDICT)
+
+
+def require_not_ended(journal: Journal) -> None:
+    """Check that the run can go on, so that it makes sense to decide or answer something.
+
+    Raises:
+        InputError: it has its final verdict.
+    """
+    if has_ended(journal):
+        raise InputError(
+            f"run {journal.run_id} has ended, so nothing of it waits for a person; "
+            f"see it with: diffcourt show {journal.run_id}"
+        )
 
 
 def is_waiting_verdict(row: Row) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
     "resume": ("resume", "resume an interrupted review or answer its question"),
+    "cancel": ("cancel", "stop a run that another process is working on"),
     "approve": ("approve", "approve a pending irreversible call"),
     "deny": ("approve", "deny a pending irreversible call"),
     "fix": ("fix", "apply the proven patches of a run's findings"),

@@ -384,6 +384,13 @@ def next_human_action(
     state: ReviewState, stop: StopRuling, outcome: Outcome, *, complete: bool
 ) -> str:
     """The one thing to do next."""
+    if stop.reason == "cancelled":
+        return "To have the change reviewed after all, start again: diffcourt review"
+    return _waiting_action(state) or _stopped_action(state, stop, outcome, complete=complete)
+
+
+def _waiting_action(state: ReviewState) -> str:
+    """What a person is asked first; empty where nothing waits."""
     waiting = [
         question for question in escalation_stages.questions(state.journal) if not question.answer
     ]
@@ -397,6 +404,13 @@ def next_human_action(
             f"Decide whether {call.agent} may call {call.tool} {call.arguments}: "
             f"{approve_command(run, call.approval)} (or deny), then: {resume_command(run)}"
         )
+    return ""
+
+
+def _stopped_action(
+    state: ReviewState, stop: StopRuling, outcome: Outcome, *, complete: bool
+) -> str:
+    """What to do next with a review that waits for nobody."""
     if stop.reason == "human":
         return f"Resolve this, then review again: {stop.detail}"
     if stop.reason == "budget":

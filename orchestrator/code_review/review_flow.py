@@ -237,6 +237,25 @@ FLOW: Flow[ReviewState] = Flow.of(
 )
 
 
+async def end_cancelled(state: ReviewState, detail: str) -> None:
+    """End a review that a person cancelled, with what there is so far; nothing more is called."""
+    state.stop = Stop("cancelled", detail)
+    if not state.rounds:
+        state.rounds.append(Round(1))
+    ended = {result.agent for result in state.round.results}
+    state.waiting_agents = [
+        Work(state.round.number, AgentResult(task.spec.name, "cancelled", detail=detail))
+        for task in state.round.tasks
+        if task.spec.name not in ended
+    ]
+    await _synthesize(state)
+    if len(state.history) < len(state.rounds):
+        state.scorecard = judge(state.rubric, _measured(state))
+        failed = failures(state.calls(), state.team())
+        state.history.append(_iteration(state, state.scorecard, failed))
+    state.round.decision = f"cancelled: {detail}"
+
+
 async def _wait(state: ReviewState) -> str:
     """Say what there is so far, without those who wait for a person."""
     questions = [question for question in recorded_questions(state.journal) if not question.answer]

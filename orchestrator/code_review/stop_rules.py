@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from orchestrator.catalog.settings import StagnationPolicy
 
-Reason = Literal["done", "budget", "stagnation", "human"]
+Reason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
 
 class Iteration(Struct, frozen=True):

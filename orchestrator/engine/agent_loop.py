@@ -58,7 +58,7 @@ TURNS_TO_KEEP = 2.5
 LAST_SHARE = 0.15
 """Share of an agent's seconds that is kept for its report."""
 
-AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting"]
+AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting", "cancelled"]
 
 
 class AgentResult(Struct, frozen=True):

@@ -77,7 +77,9 @@ async def record_answer(
     }
     names = ", ".join(sorted(waiting))
     if not waiting:
-        raise InputError("nothing is asked of a person in this run")
+        answered = [question for question in recorded_questions(journal) if question.answer]
+        who = f" any more; {answered[-1].who} answered: {answered[-1].answer}" if answered else ""
+        raise InputError(f"nothing is asked of a person in this run{who}")
     if not name and len(waiting) > 1:
         raise InputError(f"several questions wait; name the one you answer with --to: {names}")
     found = waiting.get(name) if name else next(iter(waiting.values()))

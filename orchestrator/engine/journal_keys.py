@@ -35,8 +35,8 @@ GRANT = "grant"
 """Topic of effects by which a person raises limits of the run."""
 
 TOPICS = (
-    "approval", "asked", "breaker", "calls", "execute", GRANT, "guards", "imported", "intake",
-    "model_call", "rollback", "session", "signed_head", "state", "waiting",
+    "approval", "asked", "breaker", "calls", "cancelled", "execute", GRANT, "guards", "imported",
+    "intake", "model_call", "rollback", "session", "signed_head", "state", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

@@ -144,6 +144,7 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -
         except ValidationError as error:
             status, output, detail = "failed", None, f"its answer does not validate: {error}"
     assert status != "waiting"  # only an escalation to a person waits, and there is none
+    assert status != "cancelled"  # only a review is
     return AgentResult(
         agent.name,
         status,

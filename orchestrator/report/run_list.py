@@ -37,7 +37,8 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
 
 def _format_cells(row: RunInfo) -> tuple[str, str, str, str, str]:
     """A row's cells; the result is the verdict, or the state of a run without a final one."""
-    result = row.state if row.state == "waiting" else row.verdict or row.state
+    unfinished = row.state in {"waiting", "cancelled"}
+    result = row.state if unfinished else row.verdict or row.state
     return (
         escape_unprintable(row.run_id),
         _format_local_time(row.started),

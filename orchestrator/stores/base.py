@@ -4,10 +4,20 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunLocked, RunNotFound, StoreError
 from orchestrator.stores.writer_identity import display_name
+
+
+class CancelRequest(Struct, frozen=True):
+    """What asks the writer of a run to stop: who, why (may be empty), seconds since the epoch."""
+
+    who: str
+    why: str
+    at: float
 
 
 class RunStore(JournalStore, RunIndex, Protocol):
@@ -29,6 +39,21 @@ class RunStore(JournalStore, RunIndex, Protocol):
         Raises:
             StoreError: there is a run of that name.
         """
+
+    async def request_cancellation(
+        self, run_id: str, request: CancelRequest
+    ) -> CancelRequest | None:
+        """Ask the run's present writer to stop; an earlier request stands.
+
+        Returns:
+            The request that stands; None when nobody writes the run.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+
+    async def cancellation(self, run_id: str) -> CancelRequest | None:
+        """What asks the run's present writer to stop; a later writer is not asked."""
 
     def close(self) -> None:
         """Close the store. Idempotent."""

@@ -7,7 +7,13 @@ from msgspec.structs import replace
 
 from orchestrator.engine.ports import Clock, Row, RunMeta
 from orchestrator.engine.types import Json
-from orchestrator.stores.base import lease_lost, run_exists, run_locked, run_not_found
+from orchestrator.stores.base import (
+    CancelRequest,
+    lease_lost,
+    run_exists,
+    run_locked,
+    run_not_found,
+)
 from orchestrator.stores.writer_identity import is_gone
 
 
@@ -20,6 +26,7 @@ class _Kept:
     holder: str = ""
     until: float = 0.0
     fence: int = 0
+    cancellation: CancelRequest | None = None  # of the present writer
 
 
 class MemoryStore:
@@ -72,7 +79,7 @@ class MemoryStore:
         if self._live(kept):
             raise run_locked(run_id, kept.holder, kept.until - self._clock.now())
         kept.holder, kept.until = holder, self._clock.now() + ttl
-        kept.fence += 1
+        kept.fence, kept.cancellation = kept.fence + 1, None
         return kept.fence
 
     async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
@@ -90,6 +97,23 @@ class MemoryStore:
     async def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key."""
         return next((row for row in reversed(await self.rows(run_id)) if row.key == key), None)
+
+    async def request_cancellation(
+        self, run_id: str, request: CancelRequest
+    ) -> CancelRequest | None:
+        """Ask the run's present writer to stop; see ``RunStore``."""
+        kept = self._kept.get(run_id)
+        if kept is None:
+            raise run_not_found(run_id)
+        if not self._live(kept):
+            return None
+        kept.cancellation = kept.cancellation or request
+        return kept.cancellation
+
+    async def cancellation(self, run_id: str) -> CancelRequest | None:
+        """What asks the run's present writer to stop."""
+        kept = self._kept.get(run_id)
+        return kept.cancellation if kept is not None else None
 
     async def release(self, run_id: str, fence: int) -> None:
         """Let others write."""

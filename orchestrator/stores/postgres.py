@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import Entry
+from orchestrator.stores.base import CancelRequest, Entry
 from orchestrator.stores.postgres_migrations import migrate, sql_files
 from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 
@@ -46,6 +46,10 @@ class PostgresStore(SqlStore):
     ROWS = f"{_ROWS} ORDER BY seq"
     FIND = f"{_ROWS} AND key = %s ORDER BY seq DESC LIMIT 1"
     RELEASE = "UPDATE diffcourt_runs SET lease_until = 'epoch' WHERE run = %s AND fence = %s"
+    CANCELLATION = (
+        "SELECT who, why, at FROM diffcourt_runs JOIN diffcourt_cancellations USING (run, fence)"
+        " WHERE run = %s"
+    )
 
     def __init__(self, address: str, repository: str) -> None:
         super().__init__()
@@ -126,6 +130,14 @@ class PostgresStore(SqlStore):
     def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
         self._db.execute(
             f"{_EXTEND}, holder = %s, fence = %s WHERE run = %s", (ttl, holder, fence, run_id)
+        )
+
+    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
+        self._db.execute(
+            "INSERT INTO diffcourt_cancellations VALUES (%s, %s, %s, %s, %s) ON CONFLICT (run)"
+            " DO UPDATE SET (fence, who, why, at) = ROW (EXCLUDED.fence, EXCLUDED.who,"
+            " EXCLUDED.why, EXCLUDED.at)",
+            (run_id, fence, request.who, request.why, request.at),
         )
 
     def _extend_lease(self, run_id: str, fence: int, ttl: float) -> str | None:

@@ -12,6 +12,7 @@ from anyio import to_thread
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.stores.base import (
+    CancelRequest,
     Entry,
     lease_lost,
     parse_entries,
@@ -39,11 +40,14 @@ class SqlStore(ABC):
         ROWS: all rows of a run, in order; its parameter is the run's id.
         FIND: the newest row under a key; its parameters are the run's id and the key.
         RELEASE: ends a lease; its parameters are the run's id and the fencing token.
+        CANCELLATION: who, why and when of the request to the present writer; its parameter is the
+            run's id.
     """
 
     ROWS: ClassVar[str]
     FIND: ClassVar[str]
     RELEASE: ClassVar[str]
+    CANCELLATION: ClassVar[str]
 
     _db: Any
 
@@ -152,6 +156,34 @@ class SqlStore(ABC):
         """Let others write."""
         await self._in_thread(lambda: self._db.execute(self.RELEASE, (run_id, fence)))
 
+    async def request_cancellation(
+        self, run_id: str, request: CancelRequest
+    ) -> CancelRequest | None:
+        """Ask the run's present writer to stop; see ``RunStore``."""
+
+        def work() -> CancelRequest | None:
+            with self._transaction():
+                lease = self._lease(run_id)
+                if lease is None:
+                    raise run_not_found(run_id)
+                holder, seconds_left, fence = lease
+                if not is_live(holder, seconds_left):
+                    return None
+                if (before := self._cancellation(run_id)) is not None:
+                    return before
+                self._insert_cancellation(run_id, fence, request)
+                return request
+
+        return await self._in_thread(work)
+
+    async def cancellation(self, run_id: str) -> CancelRequest | None:
+        """What asks the run's present writer to stop; see ``RunStore``."""
+        return await self._in_thread(lambda: self._cancellation(run_id))
+
+    def _cancellation(self, run_id: str) -> CancelRequest | None:
+        found = self._db.execute(self.CANCELLATION, (run_id,)).fetchone()
+        return CancelRequest(*found) if found else None
+
     # --- what differs between databases -------------------------------------------------------
 
     @abstractmethod
@@ -189,6 +221,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _extend_lease(self, run_id: str, fence: int, ttl: float) -> Any:
         """Extend a lease; returns the run as ``_insert_run``, None when the token is not its."""
+
+    @abstractmethod
+    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
+        """Ask the writer with this token to stop, in place of what another one was asked."""
 
 
 def is_live(holder: str, seconds_left: float) -> bool:

@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import Entry
+from orchestrator.stores.base import CancelRequest, Entry
 from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 
@@ -41,6 +41,14 @@ TABLES = (
     f"PRAGMA user_version={LAYOUT}",
 )
 
+# Came after the first version of the layout, which leaves it alone and works without it.
+CANCELLATIONS = """
+CREATE TABLE IF NOT EXISTS cancellations (
+    number INTEGER PRIMARY KEY, fence INTEGER NOT NULL, who TEXT NOT NULL,
+    why TEXT NOT NULL, at REAL NOT NULL
+) STRICT
+"""
+
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""
 
@@ -66,6 +74,9 @@ class SqliteStore(SqlStore):
     ROWS = f"{_ROWS} ORDER BY place"
     FIND = f"{_ROWS} AND key = ? ORDER BY place DESC LIMIT 1"
     RELEASE = "UPDATE runs SET lease_until = 0 WHERE run = ? AND fence = ?"
+    CANCELLATION = (
+        "SELECT who, why, at FROM runs JOIN cancellations USING (number, fence) WHERE run = ?"
+    )
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -116,6 +127,7 @@ class SqliteStore(SqlStore):
                         self._db.execute(statement)
         if self._layout() != LAYOUT:
             raise StoreError("the journal was written by a newer Diffcourt; use that version")
+        self._db.execute(CANCELLATIONS)
         # A constraint can drop rows, an index can make each write take seconds.
         found, ours = _schema(self._db), _own_schema()
         if odd := sorted(found - ours) or sorted(ours - found):
@@ -169,6 +181,7 @@ class SqliteStore(SqlStore):
         (number,) = self._db.execute(
             "DELETE FROM runs WHERE run = ? RETURNING number", (run_id,)
         ).fetchone()
+        self._db.execute("DELETE FROM cancellations WHERE number = ?", (number,))
         self._db.execute(
             "DELETE FROM journal WHERE place BETWEEN ? AND ?",
             (place_of(number, 0), place_of(number, LAST_SEQ)),
@@ -186,6 +199,13 @@ class SqliteStore(SqlStore):
             (holder, time.time() + ttl, fence, run_id),
         )
 
+    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO cancellations"
+            " SELECT number, ?, ?, ?, ? FROM runs WHERE run = ?",
+            (fence, *astuple(request), run_id),
+        )
+
     def _extend_lease(self, run_id: str, fence: int, ttl: float) -> int | None:
         row = self._db.execute(
             "SELECT number, lease_until FROM runs WHERE run = ? AND fence = ?", (run_id, fence)
@@ -201,7 +221,8 @@ class SqliteStore(SqlStore):
 def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
     rows = db.execute(
         "SELECT type, name, coalesce(sql, '') FROM sqlite_master"
-        " WHERE type != 'table' OR name IN ('runs', 'journal')"  # no other table has an effect
+        " WHERE type != 'table'"  # no other table has an effect
+        " OR name IN ('runs', 'journal', 'cancellations')"
     )
     return {(str(kind), str(name), str(text)) for kind, name, text in rows}
 
@@ -209,7 +230,7 @@ def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
 @cache
 def _own_schema() -> set[tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:")) as db:
-        for statement in TABLES:
+        for statement in (*TABLES, CANCELLATIONS):
             db.execute(statement)
         return _schema(db)
 

@@ -3,7 +3,9 @@
 import json
 import os
 import pwd
+import re
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +13,7 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from orchestrator.app import run_archive
+from orchestrator.app import approvals, run_archive
 from orchestrator.app.approvals import current_head, current_user
 from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
@@ -20,7 +22,7 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Level, ToolCall, ToolResult
-from orchestrator.errors import ApprovalPending, StoreError
+from orchestrator.errors import ApprovalPending, InputError, StoreError
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.used_approvals import UsedApprovalsLog
 from orchestrator.testing.scripted_model import ScriptedModel
@@ -255,3 +257,50 @@ def test_who_decides_is_the_user_of_the_operating_system(monkeypatch: pytest.Mon
     assert "mallory" not in current_user()
     monkeypatch.setenv("CI", "true")
     assert current_user().endswith(" (according to CI: mallory)")
+
+
+def test_who_decides_first_has_decided_and_others_are_told_who(
+    waiting: Waiting, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "current_user", lambda: "dana on desk")
+    approve(waiting)
+    monkeypatch.setattr(approvals, "current_user", lambda: "kim on lap")
+    assert command(waiting, "deny", RUN, CALL) == 2
+    told = capsys.readouterr().err
+    assert re.search(r"diffcourt: dana on desk approved it at 20\d\d-.* UTC; only they", told)
+    assert waiting.sit().ok
+    assert command(waiting, "deny", RUN, CALL) == 2
+    assert re.search(r"no call .* is pending in .*: dana on desk approved", capsys.readouterr().err)
+
+
+def test_two_who_decide_at_once_do_not_both_win(waiting: Waiting) -> None:
+    barrier, told = threading.Barrier(2), []
+
+    def decide(who: str, yes: bool) -> None:
+        barrier.wait()
+        try:
+            approvals.decide_call(waiting.repo.path, RUN, CALL, approved=yes, shown=str, who=who)
+        except InputError as error:
+            told.append(str(error))
+
+    both = [threading.Thread(target=decide, args=given) for given in (("a", True), ("b", False))]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    (line,) = told
+    assert re.match(r"(a approved|b denied) it at ", line)
+
+
+def test_nothing_is_decided_for_a_run_that_has_ended(
+    waiting: Waiting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def end(store: SqliteStore) -> None:
+        async with open_journal(RUN, store, SystemClock(), holder="t") as journal:
+            journal.note("verdict", {})
+
+    anyio.run(waiting._store, end)
+    assert command(waiting, "approve", RUN) == 0
+    assert "this run has no pending calls" in capsys.readouterr().out
+    assert command(waiting, "approve", RUN, CALL) == 2
+    assert "has ended, so nothing of it waits for a person" in capsys.readouterr().err

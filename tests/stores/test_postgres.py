@@ -33,7 +33,7 @@ def test_migrations_are_applied_once_in_order_by_however_many_at_once(postgres: 
     with ThreadPoolExecutor(6) as pool:
         for store in pool.map(PostgresStore, [address] * 6, ["repo"] * 6):
             store.close()
-    assert applied(address) == ["0001_runs_and_journal.sql"]
+    assert applied(address) == ["0001_runs_and_journal.sql", "0002_cancellations.sql"]
 
 
 @pytest.mark.parametrize(("default", "ours"), [("off", "on"), ("remote_apply", "remote_apply")])

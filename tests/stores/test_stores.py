@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import RunNotFound, StoreError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.base import CancelRequest, RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
 
@@ -197,3 +197,25 @@ async def test_a_run_is_entered_once_whole_or_not_at_all(store: RunStore) -> Non
     fence = await store.acquire("r", "me", 30)
     await store.append("r", fence, rows(3), 30)
     assert await store.rows("r") == rows(1, 2, 3)
+
+
+async def test_a_request_to_cancel_is_for_the_present_writer_and_the_first_one_stands(
+    again: Again,
+) -> None:
+    writer, one, two = again(), again(), again()
+    dana, kim = CancelRequest("dana", "wrong branch", 1.5), CancelRequest("kim", "", 2.5)
+    with pytest.raises(RunNotFound):
+        await one.request_cancellation("r", dana)
+    await writer.create("r", 1.0, {})
+    assert await one.request_cancellation("r", dana) is None
+    fence = await writer.acquire("r", "me", 30)
+    assert await writer.cancellation("r") is None
+    assert await one.request_cancellation("r", dana) == dana
+    assert await two.request_cancellation("r", kim) == dana
+    assert await writer.cancellation("r") == dana
+    await writer.release("r", fence)
+    assert await two.request_cancellation("r", kim) is None
+    await writer.acquire("r", "me", 30)
+    assert await writer.cancellation("r") is None
+    assert await two.request_cancellation("r", kim) == kim
+    assert await writer.cancellation("r") == kim

@@ -68,7 +68,7 @@ SCHEMA_VERSION: Literal["1.0"] = "1.0"
 OPEN_QUESTION = "open question: "
 """How an entry of ``stop.uncertain`` begins that is a question to the change's author."""
 
-StopReason = Literal["done", "budget", "stagnation", "human"]
+StopReason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
 
 class ChangeRef(Strict, frozen=True):
@@ -326,7 +326,7 @@ class AgentReport(Strict, frozen=True):
 
     agent: str
     iteration: Annotated[int, Meta(ge=1)]
-    status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting"]
+    status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting", "cancelled"]
     summary: str = ""
     findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
     checked: Annotated[int, Meta(ge=0, description="files it looked at")] = 0
