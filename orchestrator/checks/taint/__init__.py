@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from orchestrator.checks.check_io import CheckReply, FlowStep, RawFinding
 from orchestrator.checks.taint.abstract_values import Step
+from orchestrator.checks.taint.affected_names import affected_names
 from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.checks.taint.call_frames import TaintFinding
 from orchestrator.checks.taint.library_models import load
@@ -30,7 +31,9 @@ def run(job: dict[str, Any]) -> CheckReply:
 
     Args:
         job: ``root``: a directory; ``paths``: files to report on; ``tree``: Python files and
-            templates below it that may be read; ``library_models``: paths of data files.
+            templates below it that may be read; ``library_models``: paths of data files;
+            ``change``: what ``affected_names`` takes, where only the difference between the
+            sides counts.
 
     Returns:
         ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
@@ -56,7 +59,8 @@ def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     project = Project(Path(job["root"]), tree)
     templates = Templates(job["root"], (path for path in job.get("tree", ()) if path not in tree))
     analysis = TaintAnalysis(project, load(job["library_models"]), templates)
-    analysis.trace(paths)
+    change = job.get("change")
+    analysis.trace(paths, affected_names(project.root, change) if change else None)
     analysis.clear()
     reported = frozenset(paths)
     gaps = {**project.gaps, **analysis.gaps}

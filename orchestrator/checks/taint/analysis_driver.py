@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from orchestrator.checks.taint import (
@@ -97,11 +97,15 @@ class TaintAnalysis:
                 self.run.heap.shared.update(frame.state.objects)
             self.run.steps, self.run.calls, self.run.untainted_calls = spent
 
-    def trace(self, paths: Sequence[str]) -> None:
-        """Run what begins in these files, and in others where they use what these define."""
+    def trace(self, paths: Sequence[str], affected: Set[str] | None = None) -> None:
+        """Run what begins in these files, and in others where they use what these define.
+
+        Args:
+            affected: what others count as users of; None: all that these files define.
+        """
         for path in paths:
             self.project.module(path)  # what does not parse must be named, whatever it contains
-        self._used = find_users(self.project, paths)
+        self._used = find_users(self.project, paths, affected)
         scope = [*paths, *self._used]
         names: list[str] = []
         for path in scope:
@@ -117,8 +121,9 @@ class TaintAnalysis:
                 names.extend(
                     self._run_path(path, lines_naming(self.project.text(path) or "", fresh))
                 )
-        for path in scope if self.run.stored else ():
-            self._run_readers(path)
+        if self.run.stored:  # what a model's users show is not altered where it is stored
+            for path in (*paths, *find_users(self.project, paths)):
+                self._run_readers(path)
         for path in paths:
             self._run_builders(path)
 

@@ -200,30 +200,43 @@ def distinctive_names(names: Iterable[str]) -> set[str]:
     return {name for name in names if len(name) > 2 and name not in COMMON and name[:2] != "__"}
 
 
+_FEW: Final = 50
+
+
 def lines_naming(text: str, names: Set[str]) -> list[int]:
     """The 1-based lines that hold one of these names as a word.
 
     A pattern tries its alternatives one by one, and most of thousands of names are not there: so
-    it is made of those that are.
+    it is made of those that are. A few are looked up sooner than all words of the text are.
     """
-    present = names & set(_ANY_WORD.findall(text))
+    few = len(names) <= _FEW
+    present = {n for n in names if n in text} if few else names & set(_ANY_WORD.findall(text))
     if not present:
         return []
     return lines_with(text, re.compile(rf"\b(?:{'|'.join(sorted(present))})\b"))
 
 
-def find_users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
+def find_users(
+    project: Project, paths: Iterable[str], affected: Set[str] | None = None
+) -> dict[str, list[int]]:
     """The files that use what these files define, and the lines on which they do.
 
     A file counts when it imports one of them and names something that it defines, or does so with a
     function of such a file.
+
+    Args:
+        affected: the names that count; None: all.
     """
-    fresh = list(paths)
-    others = sorted(project.paths.difference(fresh))
+    defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
+    others = sorted(project.paths.difference(defined))
+    if affected is not None:
+        defined = {path: own & affected for path, own in defined.items() if own & affected}
     found: dict[str, list[int]] = {}
-    names = {name for path in fresh for name in _DEFINED.findall(project.text(path) or "")}
+    fresh, names = list(defined), set[str]().union(*defined.values())
     for _ in range(_LEVELS):
         imports, named = _imports_any(fresh), distinctive_names(names)
+        if not named:
+            break
         fresh, names = [], set()
         for path in others:
             text = project.text(path) or ""

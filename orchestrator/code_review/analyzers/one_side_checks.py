@@ -101,6 +101,7 @@ class SideCheck:
         tree: what its job holds of the rest of the side: nothing, the names of all files, or these
             and all files that it reads on disk.
         beside: paths of further files that its tree then holds on disk.
+        both_sides: its job says which files differ on the other side, and has these on disk.
         extra: further parts of its job.
         depends: stands for ``extra`` in the identity: digests of contents instead of paths.
     """
@@ -117,13 +118,14 @@ class SideCheck:
         workspace: ReviewWorkspace,
         tree: Literal["nothing", "names", "files"] = "nothing",
         beside: re.Pattern[str] = re.compile("(?!)"),
+        both_sides: bool = False,
         extra: Mapping[str, Any] | None = None,
         depends: str = "",
     ) -> None:
         self.name, self.needs = name, needs
         self._function, self._patterns = f"{module}:run", tuple(patterns)
         self._pool, self._workspace = pool, workspace
-        self._reads, self._beside = tuple(reads), beside
+        self._reads, self._beside, self._both_sides = tuple(reads), beside, both_sides
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
 
     @property
@@ -148,6 +150,8 @@ class SideCheck:
                 names = [name for name in names if self.wants(name) or self._beside.search(name)]
                 await self._workspace.side(side.name, names)
             job["tree"] = names
+        if paths and self._both_sides:
+            job["change"] = await self._change(side)
         findings: list[RawFinding] = []
         examined: set[str] = set()
         facts: dict[str, list[Any]] = {}
@@ -168,6 +172,20 @@ class SideCheck:
         return AnalyzerReport(
             self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
         )
+
+    async def _change(self, side: Side) -> Mapping[str, Any]:
+        """The other side's directory, and each changed file's path here and there."""
+        files: list[tuple[str | None, str | None]] = []
+        for file in self._workspace.change.files:
+            base = (file.old_path or file.path) if file.in_base else None
+            head = file.path if file.in_head else None
+            if any(self.wants(path) for path in (base, head) if path):
+                files.append((head, base) if side.name == "head" else (base, head))
+        other, _ = await self._workspace.side(
+            "base" if side.name == "head" else "head", [there for _, there in files if there]
+        )
+        await self._workspace.side(side.name, [here for here, _ in files if here])
+        return {"root": str(other.root), "files": files}
 
 
 class ParseCheck(SideCheck):

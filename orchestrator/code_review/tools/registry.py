@@ -118,6 +118,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
         workspace=inputs.workspace,
         tree="files",
         beside=TEMPLATE_DIRECTORIES,
+        both_sides=True,
         extra={"library_models": inputs.taint_models},
     )
 

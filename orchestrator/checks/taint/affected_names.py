@@ -1,0 +1,167 @@
+"""What users of changed files can notice of a change: the names whose definitions it alters.
+
+Of two runs, one for each side, only the difference counts. A function elsewhere that uses nothing
+of what the change alters behaves the same in both, so neither has to run it.
+"""
+
+import ast
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from orchestrator.checks.python.source_encoding import decode_python
+from orchestrator.checks.python.syntax_tree_cache import parse
+from orchestrator.checks.taint.entry_points import Definition, distinctive_names
+from orchestrator.sandbox.safe_paths import read_safely
+
+MAX_FILES: Final = 100
+"""Of a larger change little is unaffected, and reading its other side costs more than it saves."""
+
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_WILDCARD: Final = "*"
+
+
+class _Part(Struct, frozen=True):
+    """A definition or statement of a module, or of a class in it.
+
+    Attributes:
+        text: its lines; of a class those that are not another part's.
+        binds: the names that stand for something else when it does.
+    """
+
+    text: str
+    binds: frozenset[str]
+
+
+def affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
+    """The names of changed files that a change gives another meaning; None: any of them.
+
+    They are those that a part binds which differs between the sides or mentions such a name. The
+    answer is the same for both sides.
+
+    Args:
+        root: this side's directory.
+        change: ``root``: the other side's directory; ``files``: the path here and the path there
+            of each changed file, None where it is not.
+    """
+    files, other = change["files"], Path(change["root"])
+    if len(files) > MAX_FILES:
+        return None
+    parts: list[_Part] = []
+    altered: set[_Part] = set()
+    try:
+        for here, there in files:
+            old, new = _parts_of(other, there), _parts_of(root, here)
+            parts += old + new
+            altered.update(_altered(old, new) if here == there else old + new)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
+        return None  # what cannot be read is a gap elsewhere
+    found = _closure(parts, altered)
+    return None if _WILDCARD in found else found
+
+
+def _altered(old: Sequence[_Part], new: Sequence[_Part]) -> Iterable[_Part]:
+    """The parts that only one side has; all of them where others change places."""
+    shared = set(old) & set(new)
+    if [part for part in old if part in shared] != [part for part in new if part in shared]:
+        return chain(old, new)
+    return (part for part in chain(old, new) if part not in shared)
+
+
+def _closure(parts: Iterable[_Part], altered: Iterable[_Part]) -> frozenset[str]:
+    """The names that these parts bind, and those of parts that mention one of them, and so on."""
+    mentioning: dict[str, list[_Part]] = {}
+    for part in set(parts):
+        for word in set(_WORD.findall(part.text)):
+            mentioning.setdefault(word, []).append(part)
+    waiting, found = deque(altered), set[str]()
+    while waiting:
+        for name in waiting.popleft().binds - found:
+            found.add(name)
+            waiting.extend(mentioning.pop(name, ()))
+    return frozenset(found)
+
+
+def _parts_of(root: Path, path: str | None) -> list[_Part]:
+    if path is None:
+        return []
+    data = read_safely(root, path)
+    lines = decode_python(data).split("\n")
+    return list(_parts(parse(data).body, lines))
+
+
+def _parts(body: Iterable[ast.stmt], lines: Sequence[str]) -> Iterator[_Part]:
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from _parts_of_class(statement, lines)
+        elif not _is_text(statement):
+            yield _Part(_text(statement, lines), frozenset(_bound(statement)))
+
+
+def _parts_of_class(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[_Part]:
+    """Its methods, and what is left, which stands for the class and all of its methods.
+
+    So does a method whose name does not say which one is meant, such as ``__init__`` or ``get``.
+    """
+    methods = [item for item in node.body if isinstance(item, Definition)]
+    others = (item for item in node.body if not isinstance(item, Definition))
+    whole = frozenset((node.name, *distinctive_names(_defined(node))))
+    rest = [_text(item, lines) for item in others if not _is_text(item)]
+    header = lines[_first(node) - 1 : max(node.lineno, _first(node.body[0]) - 1)]
+    yield _Part("\n".join((*header, *rest)), whole)
+    for method in methods:
+        names = frozenset(_bound(method))
+        own = names if distinctive_names([method.name]) else whole
+        yield _Part(_text(method, lines), own)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _first(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(item.lineno for item in decorators)])
+
+
+def _text(node: ast.stmt, lines: Sequence[str]) -> str:
+    return "\n".join(lines[_first(node) - 1 : node.end_lineno])
+
+
+def _defined(node: ast.AST) -> Iterator[str]:
+    """The names of functions and classes in a tree."""
+    for item in ast.walk(node):
+        if isinstance(item, Definition | ast.ClassDef):
+            yield item.name
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a statement binds, or whose values it may alter."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            yield from _defined(node)
+            for item in ast.walk(node):
+                yield from item.names if isinstance(item, ast.Global) else ()
+            return
+        case ast.ClassDef():
+            yield from _defined(node)
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            yield node.id
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            yield node.attr
+            yield from _named(node)
+        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Expr():
+            yield from _named(node)
+        case ast.alias():
+            yield (node.asname or node.name).partition(".")[0]
+    for child in ast.iter_child_nodes(node):
+        yield from _bound(child)
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    return (item.id for item in ast.walk(node) if isinstance(item, ast.Name))
