@@ -1,85 +1,100 @@
-"""The report page on a narrow screen: what can be known of it from its text."""
+"""The pages of tuning in a real browser: readable by anybody, at both widths and in both schemes."""
 
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.cli.main import main
-from tests.tuning.labelsets import rows
+from orchestrator.tuning.rubric_file import write_rubric
+from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
+from tests.tuning.labelsets import rows, rubric_of
 
-VOID = {"meta", "br", "line", "circle", "rect", "path", "polyline"}
-NARROW = 360
-TOUCH = 0.8
+Make = Callable[[], tuple[int, Path]]
+HOSTILE = "<img src=x onerror=alert(1)> \x1b[31m\u202e " + "long" * 60
 
 
-class _Tree(HTMLParser):
-    """Elements with their attributes and the attributes of what stands around them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[tuple[str, dict[str, str]]] = []
-        self.seen: list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = {name: value or "" for name, value in attrs}
-        self.seen.append((tag, own, list(self.open)))
-        if tag not in VOID:
-            self.open.append((tag, own))
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, {n: v or "" for n, v in attrs}, list(self.open)))
-
-    def handle_endtag(self, tag: str) -> None:
-        while self.open and self.open.pop()[0] != tag:
-            pass
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 @pytest.fixture
-def page(save: Callable[..., Path], house: Path, tmp_path: Path) -> tuple[str, _Tree]:
-    items = rows(150)
-    for row in items:
-        row["id"] = f"{row['id']}-{'long' * 40}"
+def make(
+    save: Callable[..., Path], house: Path, tmp_path: Path
+) -> Callable[[str], tuple[int, Path]]:
+    """Writes a page as its command does; gives the exit code and the page."""
     path = tmp_path / "page.html"
-    main(["rubric", "tune", str(house), str(save(items)), "--refits", "30", "--report", str(path)])
-    tree = _Tree()
-    tree.feed(text := path.read_text(encoding="utf-8"))
-    return text, tree
+
+    def tune(count: int, beta: tuple[float, ...]) -> int:
+        items = rows(count, beta)
+        for row in items:
+            row["id"] = f"{row['id']}-{'long' * 40}"
+            row["url"] = "https://example.org/7"
+        items[0]["text"] = HOSTILE
+        given = ["--refits", "30", "--report", str(path)]
+        return main(["rubric", "tune", str(house), str(save(items)), *given])
+
+    def compare(threshold: float) -> int:
+        other = tmp_path / "other.yaml"
+        write_rubric(other, replace(rubric_of(threshold=threshold), name="other"))
+        items = rows(200)
+        items[0]["text"] = items[1]["text"] = HOSTILE
+        sides = [str(house), str(other), "--items", str(save(items))]
+        return main(["rubric", "compare", *sides, "--report", str(path)])
+
+    def write(kind: str) -> tuple[int, Path]:
+        return {
+            "proven": lambda: tune(150, (4.0, 2.0, 0.0, 0.0)),
+            "not proven": lambda: tune(120, (0.0, 0.0, 0.0, 0.0)),
+            "worse": lambda: compare(0.8),
+            "cannot tell": lambda: compare(0.45),
+        }[kind](), path
+
+    return write
 
 
-def test_nothing_on_the_page_is_wider_than_a_phone(page: tuple[str, _Tree]) -> None:
-    text, tree = page
-    (viewport,) = [own for tag, own, _ in tree.seen if own.get("name") == "viewport"]
-    assert "width=device-width" in viewport["content"]
-    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
-    given = [style, *(own["style"] for _, own, _ in tree.seen if "style" in own)]
-    widths = [
-        float(value) * {"px": 1, "rem": 16, "em": 16}[unit]
-        for css in given
-        for value, unit in re.findall(r"(?<![\w-])(?:min-)?width:([\d.]+)(px|rem|em)", css)
-    ]
-    assert all(width <= NARROW for width in widths)
-    assert "overflow-wrap:anywhere" in style
-    assert "white-space:nowrap" not in style
-    # In a table only an item's name may break inside a word: seen in a browser, figures did.
-    assert re.search(r"th,td\{[^}]*overflow-wrap:normal\}", style.replace("\n", ""))
-    assert "td:first-child{overflow-wrap:anywhere;min-width:7rem}" in style
-    # Columns of the grid give way before they are wider than the screen.
-    assert all("min(100%" in css for css in re.findall(r"minmax\([^)]*\)+", style))
-    assert not [tag for tag, own, _ in tree.seen if tag != "rect" and "width" in own]
+SAYS = {
+    "proven": (0, "Trusted", "the new rubric decides better than the old"),
+    "not proven": (1, "Not trusted", "so the old one stays"),
+    "worse": (1, "Not trusted", "B decides as people do less often than A"),
+    "cannot tell": (3, "Cannot tell", "do not show which of the two"),
+}
 
 
-def test_charts_shrink_and_tables_scroll_by_themselves(page: tuple[str, _Tree]) -> None:
-    text, tree = page
-    charts = [own for tag, own, _ in tree.seen if tag == "svg"]
-    assert charts
-    assert all(re.fullmatch(r"0 0 \d+ \d+", own["viewbox"]) for own in charts)
-    # Drawn for a phone: at its width the words are at least 0.8 of their size.
-    assert all(float(own["viewbox"].split()[2]) <= (NARROW - 32) / TOUCH for own in charts)
-    assert re.search(r"svg\{[^}]*max-width:100%", text)
-    tables = [around for tag, _, around in tree.seen if tag == "table"]
-    assert tables
-    assert all(any(own.get("class") == "scroll" for _, own in around) for around in tables)
-    assert ".scroll{overflow-x:auto}" in text
+@pytest.mark.parametrize("kind", SAYS)
+def test_the_first_sentence_says_what_the_exit_code_says(
+    kind: str, make: Callable[[str], tuple[int, Path]]
+) -> None:
+    code, path = make(kind)
+    page = path.read_text(encoding="utf-8")
+    first = re.search(r'<h1 class="[\w-]+">(.*?)</h1><p class="lead">(.*?)</p>', page)
+    assert first
+    wanted, word, part = SAYS[kind]
+    assert (code, first[1]) == (wanted, word)
+    assert part in first[2]
+    # No statistic's name, for people who never heard of one.
+    assert not re.search(
+        r"\b(kappa|κ|interval|AUC|CI|alpha|significant)\b", first[2], re.IGNORECASE
+    )
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("kind", ["proven", "cannot tell"])
+def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
+    kind: str, make: Callable[[str], tuple[int, Path]], browser: Browser
+) -> None:
+    _, path = make(kind)
+    page = browser.new_page()
+    for width, scheme in LOOKS:
+        page.open(path, width, scheme)
+        assert page.overflow() == 0
+        assert page.axe() == [], (width, scheme)
+        assert page.overflow() == 0  # with all details unfolded
+        assert page.complaints() == []
+    # Nothing that came from outside became an element.
+    assert page.run("document.querySelectorAll('img, script').length") == 0

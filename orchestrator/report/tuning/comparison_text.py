@@ -15,7 +15,7 @@ def render_comparison(found: RubricComparison, width: int = 80, color: bool = Fa
     page = Page(width, color)
     lines = [page.paint(_headline(found), _COLORS[found.outcome])]
     lines += page.wrap(describe_change(found), first="  ", rest="  ")
-    lines += page.wrap(_describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
+    lines += page.wrap(describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
     lines += ["", *page.inline_list([count_noun(n, noun) for n, noun in counts])]
     if found.left_out:
@@ -54,7 +54,8 @@ def _needs_power(found: RubricComparison) -> bool:
     return found.outcome in {"no worse", "unknown"}
 
 
-def _describe_power(found: RubricComparison) -> str:
+def describe_power(found: RubricComparison) -> str:
+    """What these labels can prove, and how many it takes, in sentences."""
     if found.groups < 3:
         return "An interval needs labeled items of at least 3 groups; 30 groups are a good start."
     text = (

@@ -1,10 +1,22 @@
-"""The result of a tuning as one self-contained HTML page, for light, dark and narrow screens."""
+"""The pages of a tuning and of a comparison: self-contained HTML, for screens and paper."""
 
-from collections.abc import Iterable, Sequence
-from html import escape
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.text_layout import count_noun
+from orchestrator.report.tuning import charts
+from orchestrator.report.tuning.comparison_text import describe_change, describe_power
+from orchestrator.report.tuning.page_parts import (
+    Conclusion,
+    Section,
+    bullets,
+    figure,
+    fold,
+    link,
+    quote,
+    render_page,
+    table,
+    text,
+)
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
     apply_sign,
@@ -16,133 +28,134 @@ from orchestrator.report.tuning.text_report import (
     list_checks,
     list_comparisons,
 )
-from orchestrator.tuning.calibration import ReliabilityBin
-from orchestrator.tuning.confidence_intervals import PairedComparison, format_statistic
-from orchestrator.tuning.cross_validation import LearningCurvePoint
+from orchestrator.tuning.confidence_intervals import (
+    Interval,
+    PairedComparison,
+    format_change,
+    format_statistic,
+)
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis
+from orchestrator.tuning.label_assessment import InterRaterAgreement
+from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
 from orchestrator.tuning.rubric_decisions import Flip
-from orchestrator.tuning.tune import ConfusionMatrix, TotalHistogram, TuningResult
+from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
 
-STYLE = """
-:root{color-scheme:light dark;--ink:#1d2330;--dim:#5b6475;--line:#d5dae3;--bg:#fff;--card:#f5f7fa;
---a:#2563c9;--b:#b4501a;--good:#19713d;--warn:#8a5a00}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--dim:#a2abbb;--line:#3a4250;--bg:#14171d;
---card:#1d222b;--a:#7fb0ff;--b:#f0a070;--good:#6fd19a;--warn:#e8bd63}}
-*{box-sizing:border-box}
-body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);margin:0 auto;
-max-width:60rem;padding:1rem;overflow-wrap:anywhere}
-h1{font-size:1.4rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}
-.verdict{border-left:.4rem solid var(--warn);background:var(--card);padding:.6rem 1rem}
-.verdict.proven{border-color:var(--good)}
-.charts{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr))}
-figure{margin:0;background:var(--card);padding:.8rem;border-radius:.4rem}
-figcaption{font-weight:600;margin-bottom:.4rem}figcaption small{display:block;font-weight:400;
-color:var(--dim)}
-svg{width:100%;max-width:100%;height:auto;display:block}
-svg text{fill:var(--dim);font:11px system-ui,sans-serif}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;
-overflow-wrap:normal}td:first-child{overflow-wrap:anywhere;min-width:7rem}
-th{color:var(--dim);font-weight:600}a{color:var(--a)}.dim{color:var(--dim)}
-"""
+MOST_OPEN = 10
+"""Items of one list that are not folded away."""
+MOST_LISTED = 200
+"""Items of one list; ``--json`` has all."""
+WORDS = (
+    ("Kappa", "agreement beyond what guessing would reach: 0 is guessing, 1 is always the same"),
+    ("[low, high]", "a 95% interval: other labels of the same kind would give a value in it"),
+    ("Held out", "measured on items that the rule was not fitted to"),
+    ("Group", "items that resemble each other, such as those of a pull request"),
+    ("AUC", "how often an accepted item scores above a rejected one: .5 is guessing"),
+    ("Calibration error", "how far predicted shares of accepted items lie from the true ones"),
+    ("Alpha, AC1", "agreement between people, with other corrections for chance"),
+)
 
 
-def render_tuning_page(result: TuningResult, title: str) -> str:
-    """The page, ending in a newline."""
-    body = [
-        f"<h1>{_escape(title)}</h1>",
-        _render_conclusion(result),
-        _render_labels(result),
-        *(_render_fit(result, result.comparison) if result.comparison is not None else ()),
-    ]
-    head = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        # Nothing may be fetched or executed, whatever an item's text contains.
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{_escape(title)}</title><style>{STYLE}</style></head>"
-    )
-    return f"{head}\n<body><main>\n" + "\n".join(body) + "\n</main></body></html>\n"
+def render_tuning_page(
+    result: TuningResult, title: str, texts: Mapping[str, str], more: Sequence[Section] = ()
+) -> str:
+    """The page of a tuning.
+
+    Args:
+        texts: item id → its text.
+        more: further sections, before those about the labels.
+    """
+    sections: list[Section] = []
+    if result.comparison is not None:
+        sections = [*_fit_sections(result, result.comparison, texts)]
+    labels = [Section("labels", "Labels", _render_labels(result))]
+    return render_page(title, _conclude(result), [*sections, *more, *labels, words()])
 
 
-def _escape(raw: str) -> str:
-    """External text as HTML."""
-    return escape(escape_unprintable(raw))
+def words() -> Section:
+    """What the terms mean."""
+    rows = "".join(f"<dt>{text(a)}</dt><dd>{text(b)}</dd>" for a, b in WORDS)
+    return Section("words", "Words", f'<dl class="words">{rows}</dl>')
 
 
-def _render_conclusion(result: TuningResult) -> str:
-    heading = "Gain proven" if result.proven else "No new rubric"
-    kind = " proven" if result.proven else ""
-    reasons = "".join(f"<p>{_escape(line)}.</p>" for line in (*result.reasons, *result.notes))
-    return f'<section class="verdict{kind}"><strong>{heading}</strong>{reasons}</section>'
+def _conclude(result: TuningResult) -> Conclusion:
+    shares = [_share_agreed(matrix) for matrix in result.confusion or ()]
+    if result.proven:
+        sentence = "On items that it was not fitted to, the new rubric decides better than the old."
+    elif not shares:
+        sentence = "These labels do not allow a new rubric, so nothing was changed."
+    else:
+        sentence = "No new rubric is proven to be better, so the old one stays."
+    if shares and not result.plan.objective.uses_costs:
+        old, new = shares
+        sentence += f" It decides as people do in {new:.0f} of 100 cases, the old one in {old:.0f}."
+        if not result.proven:
+            sentence = sentence.replace("It decides", "The new one decides")
+    return Conclusion(result.proven, sentence, (*result.reasons, *result.notes))
+
+
+def _share_agreed(matrix: ConfusionMatrix) -> float:
+    """Of 100 decisions, those as people's."""
+    (rr, ra), (ar, aa) = matrix
+    return 100.0 * (rr + aa) / (rr + ra + ar + aa)
+
+
+def _fit_sections(
+    result: TuningResult, comparison: PairedComparison, texts: Mapping[str, str]
+) -> Iterable[Section]:
+    yield Section("agreement", "Agreement with people", _render_comparison(result, comparison))
+    checks = [[text(cell) for cell in row] for row in list_checks(result)]
+    head = ("Part of the labels", "Change", "Outcome")
+    yield Section("checks", CHECKS_HEADING, table("Checks", head, checks))
+    flips = f"<p>{describe_flip_count(result)}.</p>" + _render_flips(result.flips, texts)
+    yield Section("flips", "Changed decisions", flips)
+    yield Section("reliability", "Reliability", _render_charts(result))
+    yield Section("criteria", "Criteria", render_criteria(result.criteria))
 
 
 def _render_labels(result: TuningResult) -> str:
-    facts = f"{', '.join(count_labels(result.assessment))}."
-    people, agreement = result.assessment.inter_rater, ""
-    if people.shared_items and people.kappa and people.alpha:
-        agreement = (
-            f" Inter-rater agreement on {people.shared_items:,} items: kappa "
-            f"{people.kappa.format()}, alpha {people.alpha.format()}."
+    facts = f"<p>{', '.join(count_labels(result.assessment))}.</p>"
+    raters = [
+        (
+            text(r.name),
+            str(r.labels),
+            format_interval(r.auc),
+            format_interval(r.kappa),
+            "as if at random" if r.at_chance else "",
         )
-    notes = "".join(f"<li>{_escape(note)}</li>" for note in result.assessment.notes)
-    return f"<h2>Labels</h2><p>{facts}{agreement}</p><ul>{notes}</ul>"
+        for r in result.raters
+    ]
+    head = ("Rater", "Labels", "AUC", "Kappa with the others", "Note")
+    people = render_people(result.assessment.inter_rater) + table("Raters", head, raters)
+    return facts + people + bullets(result.assessment.notes)
 
 
-def _render_fit(result: TuningResult, comparison: PairedComparison) -> Iterable[str]:
-    yield "<h2>Held-out agreement, cross-validated by group</h2>"
-    yield _render_comparison(result, comparison)
-    yield '<div class="charts">'
-    error = format_statistic(result.calibration_error, 3)
-    yield _render_figure(
-        "Reliability diagram",
-        f"share accepted by predicted probability; expected calibration error {error}",
-        draw_reliability_diagram(result.reliability),
-    )
-    for histogram in result.histograms:
-        yield _render_figure(
-            f"Totals by label, {histogram.name}",
-            f"accepted above the axis, rejected below; threshold {histogram.threshold:.3g}",
-            draw_histogram(histogram),
+def render_people(people: InterRaterAgreement) -> str:
+    """How well people agree among themselves."""
+    if not people.shared_items:
+        return (
+            "<p>No item has labels of two people, so nobody knows how well people agree, and how "
+            "well a judge can agree with them: <code>diffcourt label</code> with another "
+            "<code>--rater</code>.</p>"
         )
-    yield _render_figure(
-        "Weights",
-        "share of the total weight: present (bar), fitted with 95% range of refits (dot)",
-        draw_weights(result),
-    )
-    value, sign = (
-        ("cost per decision", -1.0) if result.plan.objective.uses_costs else ("kappa", 1.0)
-    )
-    yield _render_figure(
-        "Learning curve",
-        f"held-out {value} by number of labels, and its worst 5% (gray). "
-        f"{describe_more_labels(result)}",
-        draw_learning_curve(result.learning_curve, sign),
-    )
-    yield "</div>"
-    if result.confusion:
-        yield "<h2>Confusion matrix</h2>" + _render_confusion(result.confusion)
-    yield f"<h2>{CHECKS_HEADING}</h2>" + _render_checks(result)
-    yield "<h2>Criteria</h2>" + _render_criteria(result)
-    yield f"<h2>{describe_flip_count(result)}</h2>"
-    yield _render_flips(result.flips)
-
-
-def _render_figure(caption: str, note: str, svg: str) -> str:
+    rows = [
+        (name, format_interval(value))
+        for name, value in (
+            ("Kappa", people.kappa),
+            ("Alpha", people.alpha),
+            ("AC1", people.ac1),
+            ("Alpha, whole scale", people.ordinal_alpha),
+        )
+    ]
+    facts = count_noun(people.shared_items, "item")
     return (
-        f"<figure><figcaption>{_escape(caption)}<small>{_escape(note)}</small></figcaption>"
-        f"{svg}</figure>"
+        f"<p>People among themselves, on {facts} that several labeled. A judge cannot be expected "
+        f"to agree better.</p>{table('Agreement among people', ('Statistic', 'People'), rows)}"
     )
 
 
-def _render_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of cells that are HTML already."""
-    top = "".join(f"<th>{h}</th>" for h in head)
-    body = "".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table><thead><tr>{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+def format_interval(value: Interval | None) -> str:
+    """A statistic with its interval, ``n/a`` for None."""
+    return "n/a" if value is None else value.format()
 
 
 def _render_comparison(result: TuningResult, comparison: PairedComparison) -> str:
@@ -152,187 +165,174 @@ def _render_comparison(result: TuningResult, comparison: PairedComparison) -> st
         for name, c, sign in list_comparisons(result, comparison)
     ]
     rows += [
-        [_escape(policy), "", format_statistic(-value if uses_costs else value), ""]
+        [text(policy), "", format_statistic(-value if uses_costs else value), ""]
         for policy, value in (result.trivial_policies or {}).items()
     ]
-    foot = f'<p class="dim">Threshold {describe_fit(result)}.</p>'
-    return _render_table(["", "before", "after", "change"], rows) + foot
+    head = ("Held out", "Before", "After", "Change")
+    out = table("Agreement before and after", head, rows)
+    out += f'<p class="soft small">Threshold {describe_fit(result)}.</p>'
+    return out + (render_confusion(("Before", "After"), result.confusion or ()))
 
 
-def _render_confusion(matrices: tuple[ConfusionMatrix, ConfusionMatrix]) -> str:
+def render_confusion(names: Sequence[str], matrices: Sequence[ConfusionMatrix]) -> str:
+    """Counts of decisions by people's, one table for several rubrics."""
+    head = ["", *(f"{name}: {word}" for name in names for word in ("rejects", "accepts"))]
     rows = [
-        [name, *(f"{m[i][j]:.4g}" for m in matrices for j in (0, 1))]
-        for i, name in enumerate(("people reject", "people accept"))
+        [who, *(f"{m[i][j]:.4g}" for m in matrices for j in (0, 1))]
+        for i, who in enumerate(("People reject", "People accept"))
     ]
-    head = ["", "before: reject", "before: accept", "after: reject", "after: accept"]
-    return _render_table(head, rows)
+    return table("Decisions by people's", head, rows) if matrices else ""
 
 
-def _render_checks(result: TuningResult) -> str:
-    rows = [[_escape(cell) for cell in row] for row in list_checks(result)]
-    table = _render_table(["part of the labels", "change", "outcome"], rows)
-    if not result.raters:
-        return table
-    raters = [
-        [
-            _escape(r.name),
-            str(r.labels),
-            *("n/a" if v is None else v.format() for v in (r.auc, r.kappa)),
-            "as if at random" if r.at_chance else "",
-        ]
-        for r in result.raters
+def _render_charts(result: TuningResult) -> str:
+    error = format_statistic(result.calibration_error, 3)
+    parts = [
+        figure(
+            "Predicted and true shares",
+            f"share accepted by predicted probability; calibration error {error}",
+            charts.draw_reliability_diagram(result.reliability),
+        )
     ]
-    head = ["rater", "labels", "AUC", "kappa with the others", ""]
-    return table + _render_table(head, raters)
+    parts += [
+        figure(
+            f"Totals by label, {histogram.name}",
+            f"accepted above the axis, rejected below; threshold {histogram.threshold:.3g}",
+            charts.draw_histogram(histogram),
+        )
+        for histogram in result.histograms
+    ]
+    weights = "share of the total weight: present (bar), fitted with 95% range of refits (dot)"
+    parts.append(figure("Weights", weights, charts.draw_weights(result)))
+    uses_costs = result.plan.objective.uses_costs
+    value, sign = ("cost per decision", -1.0) if uses_costs else ("kappa", 1.0)
+    note = f"held-out {value} by number of labels, and its worst 5% (gray)"
+    curve = charts.draw_learning_curve(result.learning_curve, sign)
+    parts.append(figure("Learning curve", f"{note}. {describe_more_labels(result)}", curve))
+    return f'<div class="charts">{"".join(parts)}</div>'
 
 
-def _render_criteria(result: TuningResult) -> str:
+def render_criteria(criteria: Iterable[CriterionAnalysis]) -> str:
+    """What each criterion contributes."""
     rows = [
-        [
-            _escape(c.name),
-            "n/a" if c.auc is None else c.auc.format(),
+        (
+            text(c.name),
+            format_interval(c.auc),
             format_statistic(c.share_before),
             "" if c.share_after is None else c.share_after.format(),
             "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}",
-            "" if c.selection_frequency is None else f"{c.selection_frequency:.0%}",
-            _escape("; ".join(c.notes)),
-        ]
-        for c in result.criteria
+            text("; ".join(c.notes)),
+        )
+        for c in criteria
     ]
-    head = ["", "AUC", "weight", "fitted", "AUC drop when removed", "selected in refits", "notes"]
-    return _render_table(head, rows)
+    head = ("Criterion", "AUC", "Weight", "Fitted", "AUC drop without it", "Notes")
+    return table("Criteria", head, rows)
 
 
-def _render_flips(flips: Iterable[Flip]) -> str:
-    rows = [[_render_link(f), *describe_flip_sides(f), _escape(f.label)] for f in flips]
-    return _render_table(["item", "decision", "total", "label"], rows) if rows else "<p>None.</p>"
+def _render_flips(flips: Sequence[Flip], texts: Mapping[str, str]) -> str:
+    rows = [
+        (
+            link(f.id, f.url) + fold("Text", quote(texts.get(f.id, ""))),
+            *describe_flip_sides(f),
+            text(f.label),
+        )
+        for f in flips[:MOST_LISTED]
+    ]
+    head = ("Item", "Decision", "Total", "Label")
+    first = table("Changed decisions", head, rows[:MOST_OPEN])
+    rest = table("Further changed decisions", head, rows[MOST_OPEN:])
+    return first + fold(f"{len(rows) - MOST_OPEN} more", rest) + _omitted(len(flips))
 
 
-def _render_link(flip: Flip) -> str:
-    if urlsplit(flip.url).scheme not in {"http", "https"}:
-        return _escape(flip.id)
-    return f'<a rel="noreferrer" href="{escape(flip.url)}">{_escape(flip.id)}</a>'
+def _omitted(count: int) -> str:
+    left = count - MOST_LISTED
+    return f"<p>{left:,} more: <code>--json</code> has all.</p>" if left > 0 else ""
 
 
-WIDTH, HEIGHT = 340, 220
-LEFT, RIGHT, TOP, BOTTOM = 40, 10, 10, 28
+def render_comparison_page(found: RubricComparison, title: str) -> str:
+    """The page of a comparison of two rubrics, wordings, prompts or models."""
+    sides = [
+        (letter, text(name), text(judge or "unknown"), "unknown" if usd is None else f"${usd:.4f}",
+         format_interval(kappa))
+        for letter, name, judge, usd, kappa in zip(
+            "AB", (found.a, found.b), found.judges, found.usd,
+            (found.comparison.before, found.comparison.after), strict=True,
+        )
+    ]  # fmt: skip
+    head = ("Side", "What", "Judge", "Cost", "Kappa with people")
+    change = found.comparison.change
+    figures = (
+        f"<p>Change {format_change(change.value)}, 95% interval {format_change(change.low)} to "
+        f"{format_change(change.high)}, on {count_noun(found.items, 'item')} of "
+        f"{count_noun(found.groups, 'group')}. {text(describe_power(found))}</p>"
+    )
+    left_out = found.left_out
+    note = f"{count_noun(len(left_out), 'labeled item')} without scores of both"
+    body = (
+        table("The two sides", head, sides)
+        + figures
+        + fold(note, bullets(left_out)) * bool(left_out)
+    )
+    count = f"<p>{len(found.changed):,} of {count_noun(found.items, 'decision')} differ.</p>"
+    sections = [
+        Section("agreement", "Agreement with people", body),
+        Section("changed", "Decisions that differ", count + _render_changed(found.changed)),
+        words(),
+    ]
+    return render_page(title, _conclude_comparison(found), sections)
 
 
-def _x(share: float) -> float:
-    return LEFT + share * (WIDTH - LEFT - RIGHT)
+def _conclude_comparison(found: RubricComparison) -> Conclusion:
+    sentence = {
+        "better": "B decides as people do more often than A.",
+        "no worse": "B decides as people do about as often as A: if it is worse at all, then so "
+        "little that it does not matter.",
+        "worse": "B decides as people do less often than A.",
+        "unknown": "These labels do not show which of the two decides as people do more often.",
+    }[found.outcome]
+    trusted = {"better": True, "no worse": True, "worse": False, "unknown": None}[found.outcome]
+    return Conclusion(trusted, sentence, [describe_change(found)])
 
 
-def _y(share: float) -> float:
-    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+def _render_changed(changed: Sequence[ChangedDecision]) -> str:
+    order = {"broken": 0, "mended": 1, "disputed": 2}
+    listed = sorted(changed, key=lambda c: order[c.verdict])[:MOST_LISTED]
+    return list_articles([_render_changed_item(c) for c in listed], len(changed))
 
 
-def _svg(label: str, parts: Iterable[str], height: int = HEIGHT) -> str:
+def list_articles(articles: Sequence[str], count: int) -> str:
+    """Items of a list of ``count``: the first ones, and the others folded away."""
+    rest = fold(f"{len(articles) - MOST_OPEN} more", "".join(articles[MOST_OPEN:]))
+    return "".join(articles[:MOST_OPEN]) + rest + _omitted(count)
+
+
+def _render_changed_item(c: ChangedDecision) -> str:
+    words = {
+        "broken": ("bad", "right only with A"),
+        "mended": ("good", "right only with B"),
+        "disputed": ("", "people disagree"),
+    }
+    kind, verdict = words[c.verdict]
+    sides = [
+        f"{letter} {'accepts' if accepted else 'rejects'} ({format_statistic(total)})"
+        for letter, accepted, total in (
+            ("A", c.accepted_a, c.total_a),
+            ("B", c.accepted_b, c.total_b),
+        )
+    ]
+    scores = [
+        (text(name), *(text(format_score(score)) for score in pair))
+        for name, pair in c.changed_scores.items()
+    ]
+    facts = "; ".join([*sides, f"people: {c.label}"])
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">'
-        f"{''.join(parts)}</svg>"
+        f'<article class="{kind}"><h3>{link(c.id, c.url)} <span class="pill">{verdict}</span></h3>'
+        f'<p class="soft">{text(facts)}</p>{quote(c.text)}'
+        f"{table('Scores that differ', ('Criterion', 'A', 'B'), scores)}</article>"
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, color: str, more: str = "") -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
-        f'stroke="var(--{color})" {more}/>'
-    )
-
-
-def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    escaped = escape(escape_unprintable(text))
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped}</text>'
-
-
-def _axes(low: float = 0.0, top: float = 1.0) -> list[str]:
-    """Both axes; the vertical one from ``low`` to ``top``."""
-    parts = [_line(_x(0), _y(0), _x(1), _y(0), "line"), _line(_x(0), _y(0), _x(0), _y(1), "line")]
-    return parts + [
-        _label(LEFT - 5, _y(share) + 4, f"{low + share * (top - low):.2f}", "end")
-        for share in (0.0, 0.5, 1.0)
-    ]
-
-
-def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> str:
-    """Predicted against observed probability; a dot's area is proportional to its items."""
-    parts = _axes()
-    parts += [_label(_x(s), HEIGHT - 8, f"{s:.1f}") for s in (0.0, 0.5, 1.0)]
-    parts.append(_line(_x(0), _y(0), _x(1), _y(1), "line", 'stroke-dasharray="4 4"'))
-    maximum = max((b.weight for b in curve), default=1.0)
-    for b in curve:
-        x, y = _x(b.mean_predicted), _y(b.fraction_accepted)
-        radius = 2.5 + 6 * (b.weight / maximum) ** 0.5
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
-            f'fill="var(--a)" fill-opacity=".75"><title>{b.weight:g} items: predicted '
-            f"{b.mean_predicted:.2f}, accepted {b.fraction_accepted:.2f}</title></circle>"
-        )
-    return _svg("reliability diagram", parts)
-
-
-def draw_histogram(s: TotalHistogram) -> str:
-    """Totals of accepted items above the axis, of rejected ones below, and the threshold."""
-    steps = len(s.accepted)
-    maximum = max((*s.accepted, *s.rejected, 1.0))
-    middle, half = (_y(0) + _y(1)) / 2, (_y(0) - _y(1)) / 2
-    parts = [_label(_x(v), HEIGHT - 8, f"{v:.1f}") for v in (0.0, 0.5, 1.0)]
-    for i in range(steps):
-        x, wide = _x(i / steps), (_x(1) - _x(0)) / steps - 1
-        for count, color, up in ((s.accepted[i], "a", True), (s.rejected[i], "b", False)):
-            height = half * count / maximum
-            top = middle - height if up else middle
-            parts.append(
-                f'<rect x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" '
-                f'fill="var(--{color})"><title>{count:g}</title></rect>'
-            )
-    parts.append(_line(_x(0), middle, _x(1), middle, "line"))
-    at = _x(min(max(s.threshold, 0.0), 1.0))
-    parts.append(_line(at, _y(0), at, _y(1), "ink", 'stroke-dasharray="3 3"'))
-    return _svg(f"totals by label, {s.name}", parts)
-
-
-def draw_weights(result: TuningResult) -> str:
-    """Share of the total weight: a bar before, a dot with the 95% range of refits after."""
-    row = 26
-    height = TOP + row * len(result.criteria) + 8
-    ends = [c.share_before for c in result.criteria]
-    ends += [max(c.share_after.high, c.share_after.value) for c in result.criteria if c.share_after]
-    maximum = max([*ends, 1e-9])
-    start, room = 120, WIDTH - 120 - RIGHT
-    parts = []
-    for i, c in enumerate(result.criteria):
-        y = TOP + row * i + row / 2
-        name = c.name if len(c.name) <= 18 else c.name[:17] + "…"
-        parts.append(_label(start - 6, y + 4, name, "end"))
-        parts.append(
-            f'<rect x="{start}" y="{y - 7:.1f}" width="{room * c.share_before / maximum:.1f}" '
-            'height="14" fill="var(--line)"/>'
-        )
-        if (share := c.share_after) is not None:
-            low, high, at = (
-                start + room * v / maximum for v in (share.low, share.high, share.value)
-            )
-            parts.append(_line(low, y, high, y, "a", 'stroke-width="2"'))
-            parts.append(f'<circle cx="{at:.1f}" cy="{y:.1f}" r="4" fill="var(--a)"/>')
-    return _svg("weights before and after", parts, height)
-
-
-def draw_learning_curve(curve: Sequence[LearningCurvePoint], sign: float) -> str:
-    """Mean held-out value by number of labels, and its 5th percentile."""
-    if not curve:
-        return _svg("learning curve", [_label(WIDTH / 2, HEIGHT / 2, "not enough labels")])
-    values = [sign * v for p in curve for v in (p.value, p.low)]
-    low, top = min([*values, 0.0]), max(values)
-    top = top if top > low else low + 1.0
-    maximum = curve[-1].labels
-    parts = _axes(low, top)
-    spots = [(_x(p.labels / maximum), p) for p in curve]
-    for color, pick in (("a", 0), ("dim", 1)):
-        line = " ".join(
-            f"{x:.1f},{_y((sign * (p.value, p.low)[pick] - low) / (top - low)):.1f}"
-            for x, p in spots
-        )
-        parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{color})"/>')
-    parts += [_label(x, HEIGHT - 8, f"{p.labels}") for x, p in spots]
-    return _svg("learning curve", parts)
+def format_score(score: float | str | None) -> str:
+    """A criterion's score as people read it."""
+    if score is None:
+        return "abstained"
+    return "does not apply" if isinstance(score, str) else format_statistic(score)

@@ -10,7 +10,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
 from orchestrator.cli.commands.rubric import comparing, file_commands, scoring, tuning
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
-from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels
+from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels, add_report
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
@@ -146,7 +146,7 @@ def _add_tune_options(p: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="rubric file to write; default: NAME-vN.yaml next to RUBRIC",
     )
-    p.add_argument("--report", type=Path, metavar="FILE", help="write an HTML report")
+    add_report(p)
     p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.add_argument("--seed", type=int, help="random seed, recorded in the rubric")
     p.add_argument(

@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from orchestrator.cli.arguments import amount
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    add_report,
     find_rubric,
     parse_scale,
     require_numpy,
     to_json_data,
+    write_text,
 )
 from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
@@ -59,6 +61,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--margin", type=amount, default=0.05, metavar="KAPPA",
         help="a drop that does not matter; default 0.05",
     )  # fmt: skip
+    add_report(p)
     p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.set_defaults(do=compare)
 
@@ -89,6 +92,10 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     found = compare_sides(_side(a), _side(b), a.items, labels, scale, args.margin)
     if target is None or not target.to_stdout:
         emit(render_comparison(found, width_of(out), use_color(out)), out)
+    if args.report:
+        from orchestrator.report.tuning.html_report import render_comparison_page
+
+        write_text(args.report, render_comparison_page(found, f"{found.a} and {found.b}"))
     if target is not None:
         target.write(as_json(to_json_data(found)))
     codes = {"better": EXIT_OK, "no worse": EXIT_OK, "worse": EXIT_GATED}

@@ -76,6 +76,11 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add --report, which writes a page."""
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a page (HTML)")
+
+
 class TuningInputs(Struct, frozen=True):
     """Rubric, items and labels, and the training data made from them."""
 

@@ -70,7 +70,8 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     if args.report:
         from orchestrator.report.tuning.html_report import render_tuning_page
 
-        write_text(args.report, render_tuning_page(found, f"Tuning of {read.rubric.name}"))
+        texts = {item.id: item.text for item in read.items}
+        write_text(args.report, render_tuning_page(found, f"Tuning of {read.rubric.name}", texts))
     if target is not None:
         target.write(as_json(to_json_data(found)))
     if not found.proven:
