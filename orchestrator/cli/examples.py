@@ -84,6 +84,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt mcp": ("list", "accept tickets"),
     "diffcourt mcp list": ("", "--repo ../service"),
     "diffcourt mcp accept": ("tickets", "tickets --repo ../service"),
+    "diffcourt serve": ("", "--config service.yaml --port 9000"),
     "diffcourt work": ("", "--config service.yaml"),
     "diffcourt init": ("", "--ci github --comments yes"),
     "diffcourt doctor": ("", "--verbose --call"),

@@ -42,6 +42,7 @@ COMMANDS = {
     "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
     "schema": ("schema", "print a published JSON Schema"),
     "mcp": ("mcp", "list MCP servers, or accept their tools"),
+    "serve": ("serve", "take webhooks and enqueue reviews for an organization"),
     "work": ("work", "work on the service's queue of reviews"),
     "init": ("init", "add Diffcourt to a repository's CI"),
     "doctor": ("doctor", "check that everything a review needs is here"),

@@ -37,7 +37,7 @@ RETURNING is_paused
 
 _COLUMNS = (
     "change, forge, installation, repository, number, clone_url, base, head, title, description,"
-    " lines, run, run_base, run_head, crashes, is_paused, posted_head, problem"
+    " lines, run, run_base, run_head, base_commit, crashes, is_paused, posted_head, problem"
 )
 
 
@@ -49,7 +49,7 @@ class Push(Struct, frozen=True):
         installation: whose tokens and limits apply; the forge's own name for it.
         repository: ``owner/name``.
         clone_url: where git fetches it, without a token.
-        base: commit id of the base branch's tip.
+        base: commit id of the base branch's tip; ``refs/heads/NAME`` where that is not told.
         head: commit id of the newest push.
         lines: how many it changes; None where the forge does not say.
     """
@@ -76,6 +76,7 @@ class StoredChange(Struct, frozen=True):
 
     Attributes:
         run, run_base, run_head: the newest run and what it reviews; empty before the first.
+        base_commit: the commit that ``run_base`` was when the run began; empty before.
         crashes: how often a worker died on this head.
         posted_head: the head for which the newest verdict was posted.
         problem: why no verdict can come for the head; empty when there is none.
@@ -95,6 +96,7 @@ class StoredChange(Struct, frozen=True):
     run: str
     run_base: str
     run_head: str
+    base_commit: str
     crashes: int
     is_paused: bool
     posted_head: str
@@ -209,11 +211,20 @@ async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange 
 async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> StoredChange | None:
     """The row of a change with the run of its head: the one begun before, else ``new``."""
     await db.execute(
-        "UPDATE service_changes SET run = %s, run_base = base, run_head = head WHERE change = %s"
+        "UPDATE service_changes SET run = %s, run_base = base, run_head = head,"
+        " base_commit = '' WHERE change = %s"
         " AND (run_head, run_base) <> (head, base)",
         (new, change),
     )
     return await load_change(db, change)
+
+
+async def record_base(db: psycopg.AsyncConnection, change: str, run: str, commit: str) -> None:
+    """Record with which commit a run compares, so that it is resumed with the same."""
+    await db.execute(
+        "UPDATE service_changes SET base_commit = %s WHERE change = %s AND run = %s",
+        (commit, change, run),
+    )
 
 
 async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:

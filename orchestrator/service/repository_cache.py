@@ -43,8 +43,8 @@ class RepositoryCache:
         name = f"{change.forge}\0{change.installation}\0{change.repository}"
         return self._root / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.git"
 
-    async def fetch(self, change: StoredChange, kind: str, token: str) -> Path:
-        """Have base and head of a change's run in the clone.
+    async def fetch(self, change: StoredChange, kind: str, token: str) -> str:
+        """Have base and head of a change's run in the clone; returns base's commit id.
 
         Args:
             kind: of the forge, which decides where heads of requests are.
@@ -58,19 +58,18 @@ class RepositoryCache:
         lock = await asyncio.to_thread(_lock, place.with_suffix(".lock"))
         try:
             await self._prepare(place, change.clone_url)
-            commits = (change.run_base, change.run_head)
-            wanted = [oid for oid in commits if not await _has(place, oid)]
-            if wanted:
+            base = change.base_commit or change.run_base
+            if not (await _has(place, base) and await _has(place, change.run_head)):
                 head = HEAD_REFS[kind].format(change.number)
                 keep = f"refs/diffcourt/{change.number}"
-                refs = (f"+{change.run_base}:{keep}/base", f"+{head}:{keep}/head")
+                refs = (f"+{base}:{keep}/base", f"+{head}:{keep}/head")
                 await _git(place, *FETCH, "origin", *refs, token=token)
-            for oid in wanted:
-                if not await _has(place, oid):
-                    raise FetchFailed(f"{change.change} has no commit {oid[:12]} any more")
+                base = (await _git(place, "rev-parse", f"{keep}/base")).decode().strip()
+            if not await _has(place, change.run_head):
+                raise FetchFailed(f"{change.change} has no commit {change.run_head[:12]} any more")
         finally:
             os.close(lock)
-        return place
+        return base
 
     async def _prepare(self, place: Path, address: str) -> None:
         """Make the clone where it is not there, and have its origin say whose it is."""
@@ -86,17 +85,22 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-async def _has(place: Path, oid: str) -> bool:
-    """Whether a clone has a commit and, since fetches are whole, all that it reaches."""
+async def _has(place: Path, commit: str) -> bool:
+    """Whether a clone has a commit and, since fetches are whole, all that it reaches.
+
+    It never has a branch: what that is now, only the forge knows.
+    """
+    if commit.startswith("refs/"):
+        return False
     try:
-        await _git(place, "cat-file", "-e", f"{oid}^{{commit}}")
+        await _git(place, "cat-file", "-e", f"{commit}^{{commit}}")
     except FetchFailed:
         return False
     return True
 
 
-async def _git(place: Path, *arguments: str, token: str = "") -> None:
-    """Run git in a directory.
+async def _git(place: Path, *arguments: str, token: str = "") -> bytes:
+    """Run git in a directory; returns what it printed.
 
     Raises:
         FetchFailed: it failed; says why without the token.
@@ -105,13 +109,13 @@ async def _git(place: Path, *arguments: str, token: str = "") -> None:
     process = await asyncio.create_subprocess_exec(
         *(find_git(), "-C", str(place), *arguments),
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=_environment(token),
         start_new_session=True,
     )
     try:
-        _, stderr = await asyncio.wait_for(process.communicate(), FETCH_SECONDS)
+        stdout, stderr = await asyncio.wait_for(process.communicate(), FETCH_SECONDS)
     except TimeoutError:
         raise FetchFailed(f"git {arguments[0]} took longer than {FETCH_SECONDS:.0f} s") from None
     finally:
@@ -122,6 +126,7 @@ async def _git(place: Path, *arguments: str, token: str = "") -> None:
         lines = stderr.decode("utf-8", "replace").replace(token or "\0", "[redacted]").splitlines()
         reason = next((line for line in lines if line.startswith("fatal: ")), "it gave no reason")
         raise FetchFailed(f"git {arguments[0]} failed: {reason.removeprefix('fatal: ')[:300]}")
+    return stdout
 
 
 def _environment(token: str) -> Mapping[str, str]:

@@ -94,12 +94,15 @@ class Worker:
         """Fetch the change and review it in a child."""
         forge = self._forge(row)
         token = await asyncio.to_thread(read_token, forge, row)
+        base = await self._cache.fetch(row, forge.kind, token)
+        async with self._connection() as db:
+            await changes.record_base(db, row.change, row.run, base)
         limits = self._settings.review
         request = ReviewRequest(
             worker=os.getpid(),
             run_id=row.run,
-            repo=str(await self._cache.fetch(row, forge.kind, token)),
-            base=row.run_base,
+            repo=str(self._cache.place(row)),
+            base=base,
             head=row.run_head,
             title=row.title,
             description=row.description,

@@ -39,7 +39,8 @@ def require_service() -> None:
 
     from orchestrator.optional_dependencies import install_command
 
-    if find_spec("procrastinate") is None or find_spec("psycopg") is None:
+    needed = ("procrastinate", "psycopg", "starlette", "uvicorn")
+    if not all(map(find_spec, needed)):
         raise InputError(f"the service needs its queue; run: {install_command('service')}")
 
 
@@ -49,10 +50,12 @@ def run(args: argparse.Namespace) -> int:
 
     require_service()
     from orchestrator.service.database import prepare_database
+    from orchestrator.service.service_log import log_to_stderr
     from orchestrator.service.settings import load_settings
     from orchestrator.service.worker import run_worker
 
     settings = load_settings(args.config)
+    log_to_stderr()
     prepare_database(settings.database.read())
     asyncio.run(run_worker(settings))
     return EXIT_OK

@@ -26,6 +26,7 @@ CREATE TABLE service_changes (
     run TEXT NOT NULL DEFAULT '',
     run_base TEXT NOT NULL DEFAULT '',
     run_head TEXT NOT NULL DEFAULT '',
+    base_commit TEXT NOT NULL DEFAULT '',
     crashes INTEGER NOT NULL DEFAULT 0,
     is_paused BOOLEAN NOT NULL DEFAULT false,
     posted_head TEXT NOT NULL DEFAULT '',

@@ -1,0 +1,46 @@
+"""``diffcourt serve``: the service's web server."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.cli.arguments import count
+from orchestrator.cli.commands.work import add_config, require_service
+from orchestrator.errors import EXIT_OK
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Take webhooks of GitHub, GitLab and Forgejo at /webhooks/NAME, where NAME is the forge's\n"
+        "in the configuration, and enqueue a review of each push for diffcourt work. TLS is for a\n"
+        "proxy in front."
+    )
+    add_config(parser)
+    parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="default: 127.0.0.1")
+    parser.add_argument("--port", type=count, default=8080, metavar="N", help="default: 8080")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until asked to end."""
+    require_service()
+    import uvicorn
+
+    from orchestrator.service.database import prepare_database
+    from orchestrator.service.http_server import make_app
+    from orchestrator.service.service_log import log_to_stderr
+    from orchestrator.service.settings import load_settings
+
+    settings = load_settings(args.config)
+    log_to_stderr()
+    prepare_database(settings.database.read())
+    uvicorn.run(
+        make_app(settings),
+        host=args.host,
+        port=args.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    return EXIT_OK

@@ -1,0 +1,150 @@
+"""The server: takes webhooks, records them with their jobs in one transaction, and answers."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import procrastinate
+import psycopg
+from procrastinate.exceptions import ConnectorException
+from psycopg_pool import PoolTimeout
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from orchestrator.errors import InputError
+from orchestrator.service.changes import cancel_jobs, record_delivery, record_push
+from orchestrator.service.job_queue import LOG, make_queue
+from orchestrator.service.settings import Settings
+from orchestrator.service.webhooks import MOST_BYTES, Delivery, NotAuthentic, read_delivery
+
+READY_SECONDS = 2.0
+BODY_SECONDS = 20.0
+
+_DATABASE_ERRORS = (psycopg.Error, ConnectorException, PoolTimeout)
+
+
+class Refused(Exception):
+    """A webhook that is not taken.
+
+    Args:
+        status: of the answer.
+    """
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Server:
+    """The answers, over an open queue."""
+
+    def __init__(self, settings: Settings, queue: procrastinate.App) -> None:
+        self._settings, self._queue = settings, queue
+
+    async def webhook(self, request: Request) -> Response:
+        """Take a webhook: 202 when it is recorded or was before."""
+        name = request.path_params["forge"]
+        began = time.monotonic()
+        try:
+            said = await self._take(name, request)
+            status = 202
+        except Refused as refused:
+            said, status = str(refused), refused.status
+        except _DATABASE_ERRORS as error:
+            said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
+        took = (time.monotonic() - began) * 1000
+        LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, said, took)
+        # What is wrong with the database is for our log only.
+        return PlainTextResponse(
+            "try again later\n" if status == 503 else f"{said}\n",
+            status,
+            {"Retry-After": "30"} if status == 503 else None,
+        )
+
+    async def _take(self, name: str, request: Request) -> str:
+        forge = self._settings.forges.get(name)
+        if forge is None:
+            raise Refused(404, "no such forge is configured")
+        body = await _read_body(request)
+        try:
+            delivery = await asyncio.to_thread(
+                read_delivery, name, forge, dict(request.headers), body
+            )
+        except NotAuthentic as error:
+            raise Refused(401, str(error)) from None
+        except InputError as error:
+            raise Refused(400, str(error)) from None
+        return await self._record(name, delivery)
+
+    async def _record(self, name: str, delivery: Delivery) -> str:
+        """Record a delivery and what follows from it, whole or not at all."""
+        async with self.connection() as db, db.transaction():
+            if not await record_delivery(db, name, delivery.id):
+                return "a delivery that was recorded before"
+            if delivery.push is not None:
+                await record_push(db, self._queue, delivery.push, self._settings.enqueuing)
+                return f"{delivery.push.change} is to be reviewed at {delivery.push.head[:12]}"
+            if delivery.closed:
+                await cancel_jobs(db, delivery.closed)
+                return f"{delivery.closed} is closed"
+        return "nothing to do"
+
+    async def live(self, _: Request) -> Response:
+        """Whether the process answers."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, _: Request) -> Response:
+        """Whether webhooks can be recorded."""
+        try:
+            async with asyncio.timeout(READY_SECONDS), self.connection() as db:
+                await db.execute("SELECT 1 FROM service_changes LIMIT 1")
+        except (*_DATABASE_ERRORS, TimeoutError):
+            return PlainTextResponse("the database cannot be used\n", 503)
+        return PlainTextResponse("ok\n")
+
+    def connection(self) -> Any:
+        """A connection of the pool."""
+        connector: Any = self._queue.connector
+        return connector.pool.connection(timeout=READY_SECONDS)
+
+
+async def _read_body(request: Request) -> bytes:
+    """The raw body.
+
+    Raises:
+        Refused: it is too large, or does not come.
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise Refused(413, f"the webhook is larger than {MOST_BYTES >> 20} MiB")
+    except (TimeoutError, ClientDisconnect):
+        raise Refused(408, "the webhook's body did not come") from None
+    return bytes(body)
+
+
+def make_app(settings: Settings) -> Starlette:
+    """The server's application; its queue is open while it runs."""
+    queue, _ = make_queue(settings.database.read())
+    server = Server(settings, queue)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with queue.open_async():
+            yield
+
+    return Starlette(
+        routes=[
+            Route("/webhooks/{forge}", server.webhook, methods=["POST"]),
+            Route("/healthz", server.live),
+            Route("/readyz", server.ready),
+        ],
+        lifespan=lifespan,
+    )

@@ -1,0 +1,254 @@
+"""What forges send: whether it is theirs, and what it tells of a pull or merge request.
+
+Formats as documented by GitHub ("Validating webhook deliveries", event ``pull_request``), GitLab
+("Webhook events", Merge Request Hook) and Forgejo ("Webhooks").
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct, ValidationError, field
+
+from orchestrator.errors import InputError
+from orchestrator.service.changes import Push
+from orchestrator.service.settings import ForgeSettings
+
+MOST_BYTES = 25 << 20
+"""GitHub sends no more."""
+
+_PART = r"(?!\.{1,2}(?:/|$))[\w.-]+"
+_REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})+")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BRANCH = re.compile(r"(?!-)[^\x00-\x20\x7f~^:?*\[\\]+")
+_TITLE, _DESCRIPTION = 1000, 60_000
+
+_REVIEWED = frozenset({"opened", "reopened", "synchronize", "synchronized", "ready_for_review"})
+_REVIEWED_GITLAB = frozenset({"open", "reopen"})
+
+
+class Delivery(Struct, frozen=True):
+    """One webhook, known to be the forge's.
+
+    Attributes:
+        id: the forge's id of the delivery, the same when it is delivered again.
+        push: what is to be reviewed; None where nothing is.
+        closed: the change that needs no review any more; empty where none is closed.
+    """
+
+    id: str
+    push: Push | None = None
+    closed: str = ""
+
+
+class NotAuthentic(InputError):
+    """The signature or token of a webhook is not the forge's."""
+
+
+class _Commit(Struct, frozen=True):
+    sha: str
+
+
+class _Repository(Struct, frozen=True):
+    full_name: str
+    clone_url: str
+
+
+class _Base(Struct, frozen=True):
+    sha: str
+    repo: _Repository
+
+
+class _PullRequest(Struct, frozen=True):
+    number: int
+    head: _Commit
+    base: _Base
+    title: str = ""
+    body: str | None = None
+    draft: bool = False
+    additions: int | None = None
+    deletions: int | None = None
+
+
+class _Installation(Struct, frozen=True):
+    id: int
+
+
+class _BaseChange(Struct, frozen=True):
+    base: Any = None
+
+
+class _PullRequestEvent(Struct, frozen=True):
+    """GitHub's and Forgejo's ``pull_request``."""
+
+    action: str
+    pull_request: _PullRequest
+    installation: _Installation | None = None
+    changes: _BaseChange | None = None
+
+
+class _Project(Struct, frozen=True):
+    id: int
+    path_with_namespace: str
+    git_http_url: str
+
+
+class _MergeRequest(Struct, frozen=True):
+    iid: int
+    action: str
+    last_commit: Any
+    target_branch: str
+    title: str = ""
+    description: str | None = None
+    oldrev: str | None = None
+
+
+class _MergeRequestEvent(Struct, frozen=True):
+    """GitLab's Merge Request Hook."""
+
+    project: _Project
+    object_attributes: _MergeRequest
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+def read_delivery(
+    name: str, forge: ForgeSettings, headers: Mapping[str, str], body: bytes
+) -> Delivery:
+    """Check a webhook's signature over its raw body, then read it.
+
+    Args:
+        name: of the forge in the configuration.
+        headers: with names in lower case.
+
+    Raises:
+        NotAuthentic: it is not the forge's.
+        InputError: it is not what the forge documents.
+    """
+    _authenticate(forge, headers, body)
+    event = _header(headers, "x-github-event", "x-forgejo-event", "x-gitea-event", "x-gitlab-event")
+    ids = ("x-github-delivery", "x-forgejo-delivery", "x-gitea-delivery", "x-gitlab-event-uuid")
+    delivery = _header(headers, *ids)
+    if not delivery or len(delivery) > 200:
+        raise InputError("the webhook has no delivery id")
+    try:
+        if event in {"pull_request", "pull_request_sync"}:
+            return _checked(forge, _of_pull_request(name, delivery, body))
+        if event == "Merge Request Hook":
+            return _checked(forge, _of_merge_request(name, delivery, body))
+    except (ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"the webhook {event} is not as documented: {error}") from None
+    return Delivery(delivery)
+
+
+def _header(headers: Mapping[str, str], *names: str) -> str:
+    return next((headers[name] for name in names if name in headers), "")
+
+
+def _authenticate(forge: ForgeSettings, headers: Mapping[str, str], body: bytes) -> None:
+    secret = forge.webhook_secret.read()
+    if forge.kind == "gitlab":
+        given, wanted = headers.get("x-gitlab-token", ""), secret
+    else:
+        signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        given = _header(headers, "x-hub-signature-256", "x-forgejo-signature", "x-gitea-signature")
+        given, wanted = given.removeprefix("sha256="), signature
+    if not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise NotAuthentic("the webhook's signature is wrong; compare the secret on both sides")
+
+
+def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
+    event = msgspec.json.decode(body, type=_PullRequestEvent)
+    request = event.pull_request
+    lines = None
+    if request.additions is not None and request.deletions is not None:
+        lines = request.additions + request.deletions
+    push = Push(
+        forge=name,
+        installation=str(event.installation.id) if event.installation else "",
+        repository=request.base.repo.full_name,
+        number=request.number,
+        clone_url=request.base.repo.clone_url,
+        base=request.base.sha,
+        head=request.head.sha,
+        title=request.title[:_TITLE],
+        description=(request.body or "")[:_DESCRIPTION],
+        lines=lines,
+    )
+    if event.action == "closed":
+        return Delivery(delivery, closed=push.change)
+    moved = event.action == "edited" and event.changes is not None and event.changes.base
+    return Delivery(delivery, push if event.action in _REVIEWED or moved else None)
+
+
+def _of_merge_request(name: str, delivery: str, body: bytes) -> Delivery:
+    event = msgspec.json.decode(body, type=_MergeRequestEvent)
+    request = event.object_attributes
+    head = request.last_commit.get("id") if isinstance(request.last_commit, dict) else None
+    push = Push(
+        forge=name,
+        installation="",
+        repository=event.project.path_with_namespace,
+        number=request.iid,
+        clone_url=event.project.git_http_url,
+        base=f"refs/heads/{request.target_branch}",
+        head=str(head),
+        title=request.title[:_TITLE],
+        description=(request.description or "")[:_DESCRIPTION],
+    )
+    if request.action in {"close", "merge"}:
+        return Delivery(delivery, closed=push.change)
+    moved = request.action == "update" and (request.oldrev or "target_branch" in event.changes)
+    return Delivery(delivery, push if request.action in _REVIEWED_GITLAB or moved else None)
+
+
+def _checked(forge: ForgeSettings, delivery: Delivery) -> Delivery:
+    """A delivery whose values git and file names can be made of.
+
+    The clone address is of the forge itself: our token is sent there.
+
+    Raises:
+        InputError: something is not what it should be.
+    """
+    push = delivery.push
+    if push is None:
+        return delivery
+    branch = push.base.removeprefix("refs/heads/")
+    wrong = [
+        what
+        for what, right in (
+            ("repository", _REPOSITORY.fullmatch(push.repository)),
+            ("head", _COMMIT.fullmatch(push.head)),
+            ("base", _COMMIT.fullmatch(push.base) or (branch != push.base and _is_branch(branch))),
+            ("clone address", _is_of(forge, push.clone_url)),
+            ("number", 0 < push.number < 2**31),
+        )
+        if not right
+    ]
+    if wrong:
+        raise InputError(f"the webhook's {wrong[0]} is malformed")
+    return delivery
+
+
+def _is_of(forge: ForgeSettings, address: str) -> bool:
+    """Whether an address is of the forge's host, over HTTP."""
+    try:
+        ours, given = urlsplit(forge.url), urlsplit(address)
+    except ValueError:
+        return False
+    host = (ours.hostname or "").removeprefix("api.")
+    return given.scheme in {"http", "https"} and given.hostname == host and address.isprintable()
+
+
+def _is_branch(name: str) -> bool:
+    """Whether a name is one of git's (git-check-ref-format(1))."""
+    unsafe = ("..", "@{", "//", "/.", ".lock/")
+    return bool(
+        _BRANCH.fullmatch(name)
+        and not any(part in name for part in unsafe)
+        and not name.startswith((".", "/"))
+        and not name.endswith(("/", ".", ".lock"))
+    )

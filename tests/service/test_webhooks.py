@@ -1,0 +1,141 @@
+"""Webhooks over HTTP: recorded once, in time, or refused for what they are."""
+
+import hashlib
+import hmac
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+pytest.importorskip("procrastinate")
+
+import uvicorn
+
+from orchestrator.service.http_server import make_app
+from orchestrator.service.settings import load_settings
+from tests.posting.forge_server import serving
+from tests.posting.forgejo_server import ForgejoServer
+from tests.service.service_kit import Service
+from tests.stores.postgres_server import Server
+
+SECRET = "hook-secret"
+BASE, HEAD = "b" * 40, "a" * 40
+
+
+@pytest.fixture
+def service(postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    monkeypatch.setenv("SERVICE_SECRET", SECRET)
+    with serving(ForgejoServer()) as forge:
+        made = Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
+        monkeypatch.setenv("SERVICE_DATABASE", made.address)
+        yield made
+
+
+@pytest.fixture
+def url(service: Service) -> Iterator[str]:
+    config = uvicorn.Config(
+        make_app(load_settings(service.config)), port=0, log_config=None, lifespan="on"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    service.wait(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+def pull_request(action: str = "opened", **given: Any) -> dict[str, Any]:
+    repository = {"full_name": "acme/shop", "clone_url": "http://127.0.0.1/acme/shop.git"}
+    request = {
+        "number": 12,
+        "title": "Ship it",
+        "body": None,
+        "head": {"sha": HEAD},
+        "base": {"sha": BASE, "repo": repository},
+        "additions": 3,
+        "deletions": 1,
+        **given,
+    }
+    return {"action": action, "pull_request": request, "repository": repository}
+
+
+def send(
+    url: str, payload: Any, *, delivery: str = "d-1", secret: str = SECRET, path: str = "forge"
+) -> httpx.Response:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    headers = {
+        "X-Forgejo-Event": "pull_request",
+        "X-Forgejo-Delivery": delivery,
+        "X-Forgejo-Signature": signature,
+    }
+    return httpx.post(f"{url}/webhooks/{path}", content=body, headers=headers, timeout=30)
+
+
+def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
+    service: Service, url: str
+) -> None:
+    assert [send(url, pull_request()).status_code for _ in range(3)] == [202] * 3
+    assert send(url, pull_request("labeled"), delivery="d-2").text == "nothing to do\n"
+    (row,) = service.rows("SELECT change, base, head, lines, pushes FROM service_changes")
+    assert row == {
+        "change": "forge:acme/shop#12", "base": BASE, "head": HEAD, "lines": 4, "pushes": 1
+    }  # fmt: skip
+    assert [job["args"] for job in service.jobs()] == [{"change": "forge:acme/shop#12"}]
+    # Twenty more pushes wait as one job, for the newest head.
+    for number in range(20):
+        send(
+            url,
+            pull_request("synchronized", head={"sha": f"{number:040x}"}),
+            delivery=f"p-{number}",
+        )
+    assert len(service.jobs()) == 1
+    assert service.rows("SELECT head FROM service_changes") == [{"head": f"{19:040x}"}]
+    assert httpx.get(f"{url}/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "says"),
+    [
+        ({"secret": "other"}, 401, "signature is wrong"),
+        ({"path": "nobody"}, 404, "no such forge"),
+        ({"payload": b"{"}, 400, "not as documented"),
+        ({"payload": {"action": "opened"}}, 400, "not as documented"),
+        ({"payload": pull_request(head={"sha": "--upload-pack=x"})}, 400, "head is malformed"),
+        ({"payload": pull_request(base={"sha": BASE, "repo": {
+            "full_name": "../../etc", "clone_url": "x"}})}, 400, "repository is malformed"),
+        ({"payload": pull_request(base={"sha": BASE, "repo": {
+            "full_name": "a/b", "clone_url": "http://evil.example/a/b"}})}, 400, "clone address"),
+        ({"payload": b" " * (26 << 20)}, 413, "larger than 25 MiB"),
+    ],
+)  # fmt: skip
+def test_a_webhook_that_is_not_right_is_refused_and_leaves_nothing(
+    service: Service, url: str, given: dict[str, Any], status: int, says: str
+) -> None:
+    answer = send(url, **{"payload": pull_request(), **given})
+    assert answer.status_code == status
+    assert says in answer.text
+    assert service.rows("SELECT 1 FROM service_deliveries") == []
+    assert service.jobs() == []
+
+
+def test_without_a_database_the_forge_is_told_to_come_again(
+    service: Service, url: str, postgres: Server
+) -> None:
+    postgres.stop()
+    try:
+        assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
+        answer = send(url, pull_request())
+        assert (answer.status_code, answer.text) == (503, "try again later\n")
+        assert httpx.get(f"{url}/healthz").status_code == 200
+    finally:
+        postgres.start()
+    service.wait(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200)
+    assert send(url, pull_request()).status_code == 202
