@@ -7,9 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import procrastinate
-import psycopg
-from procrastinate.exceptions import ConnectorException
-from psycopg_pool import PoolTimeout
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -17,14 +14,12 @@ from starlette.routing import Route
 
 from orchestrator.errors import InputError
 from orchestrator.service.changes import cancel_jobs, record_delivery, record_push
-from orchestrator.service.job_queue import LOG, make_queue
+from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.settings import Settings
 from orchestrator.service.webhooks import MOST_BYTES, Delivery, NotAuthentic, read_delivery
 
 READY_SECONDS = 2.0
 BODY_SECONDS = 20.0
-
-_DATABASE_ERRORS = (psycopg.Error, ConnectorException, PoolTimeout)
 
 
 class Refused(Exception):
@@ -54,7 +49,7 @@ class Server:
             status = 202
         except Refused as refused:
             said, status = str(refused), refused.status
-        except _DATABASE_ERRORS as error:
+        except DATABASE_ERRORS as error:
             said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
         took = (time.monotonic() - began) * 1000
         LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, said, took)
@@ -102,7 +97,7 @@ class Server:
         try:
             async with asyncio.timeout(READY_SECONDS), self.connection() as db:
                 await db.execute("SELECT 1 FROM service_changes LIMIT 1")
-        except (*_DATABASE_ERRORS, TimeoutError):
+        except (*DATABASE_ERRORS, TimeoutError):
             return PlainTextResponse("the database cannot be used\n", 503)
         return PlainTextResponse("ok\n")
 

@@ -9,18 +9,26 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, LiteralString
+from typing import Any
 
 import procrastinate
+import psycopg
 from msgspec import Struct
 from procrastinate.exceptions import ConnectorException, UniqueViolation
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
+from psycopg_pool import PoolTimeout
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_fixed
 
 LOG = logging.getLogger("diffcourt.service")
 
 REVIEWS = "review"
 POSTS = "post"
+
+RECONNECT_SECONDS = 2.0
+
+DATABASE_ERRORS = (psycopg.Error, PoolTimeout, ConnectorException)
+"""The database is away, or refuses; the connections come back by themselves."""
 
 _OWN = "service_owns_job(%(job)s, %(attempt)s, %(worker)s)"
 _IS_OWN = f"SELECT 1 WHERE {_OWN}"
@@ -57,7 +65,7 @@ class OwnedJobs(JobManager):
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Set a job's final state, if it is still ours."""
-        if not await self._if_own(job, _FINISH, status=status.value, delete=delete_job):
+        if not await self._end_own(job, _FINISH, status=status.value, delete=delete_job):
             LOG.warning("job %s is another worker's now; its end here is ignored", job.id)
 
     async def retry_job(
@@ -70,7 +78,7 @@ class OwnedJobs(JobManager):
     ) -> None:
         """Have a job run again, if it is still ours."""
         to = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
-        if not await self._if_own(job, _RETRY, **to):
+        if not await self._end_own(job, _RETRY, **to):
             LOG.warning("job %s is another worker's now; it is not retried here", job.id)
 
     async def is_own(self, job: Job) -> bool:
@@ -87,9 +95,22 @@ class OwnedJobs(JobManager):
         """
         return await self._if_own(job, _FREE_WAITING_PLACE)
 
-    async def _if_own(self, job: Job, query: LiteralString, **arguments: Any) -> bool:
+    async def _end_own(self, job: Job, query: str, **arguments: Any) -> bool:
+        """Write how a job ended, when the database is back at the latest.
+
+        A job whose end is not written stays with a worker that lives, so nobody takes it over.
+        """
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(ConnectorException), wait=wait_fixed(RECONNECT_SECONDS)
+        ):
+            with attempt:
+                return await self._if_own(job, query, **arguments)
+        raise AssertionError
+
+    async def _if_own(self, job: Job, query: str, **arguments: Any) -> bool:
         owner = {"job": job.id, "attempt": job.attempts, "worker": job.worker_id}
-        return bool(await self.connector.execute_query_all_async(query=query, **owner, **arguments))
+        rows = await self.connector.execute_query_all_async(query=query, **owner, **arguments)
+        return bool(rows)
 
 
 def make_queue(address: str, *, connections: int = 8) -> tuple[procrastinate.App, OwnedJobs]:

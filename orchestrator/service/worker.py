@@ -15,7 +15,7 @@ import msgspec
 import procrastinate
 import psycopg
 from msgspec import Struct
-from procrastinate.exceptions import ConnectorException, JobAborted
+from procrastinate.exceptions import JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
@@ -27,8 +27,10 @@ from orchestrator.service.changes import POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import Ended, JobLost, run_child
 from orchestrator.service.forge_tokens import read_token
 from orchestrator.service.job_queue import (
+    DATABASE_ERRORS,
     LOG,
     POSTS,
+    RECONNECT_SECONDS,
     REVIEWS,
     OwnedJobs,
     make_queue,
@@ -39,7 +41,6 @@ from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.review_process import ReviewRequest
 from orchestrator.service.settings import ForgeSettings, Settings
 
-RECONNECT_SECONDS = 2.0
 FIRST_RETRY_SECONDS = 1.0
 MOST_POST_ATTEMPTS = 6
 
@@ -66,7 +67,7 @@ class _Retry(BaseRetryStrategy):
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         if isinstance(exception, TryLater):
             return RetryDecision(retry_in={"seconds": int(exception.seconds)})
-        if isinstance(exception, asyncio.CancelledError | ConnectorException):
+        if isinstance(exception, (asyncio.CancelledError, *DATABASE_ERRORS)):
             return RetryDecision()
         return None
 
@@ -252,7 +253,7 @@ async def run_worker(settings: Settings) -> None:
         try:
             if await _work(settings):
                 return
-        except (ConnectorException, psycopg.Error) as error:
+        except DATABASE_ERRORS as error:
             LOG.warning("the database cannot be used (%s); trying again", error)
         await asyncio.sleep(RECONNECT_SECONDS)
 

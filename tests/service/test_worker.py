@@ -3,9 +3,11 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
 pytest.importorskip("procrastinate")
@@ -112,3 +114,15 @@ def test_a_review_that_dies_each_time_is_parked_and_its_check_says_why(service: 
     (row,) = service.rows("SELECT crashes, problem FROM service_changes")
     assert row == {"crashes": 3, "problem": "the review ended with -9"}
     assert [status["state"] for status in service.forge.statuses] == ["error"]
+
+
+def test_a_review_survives_a_restart_of_the_database(service: Service, postgres: Server) -> None:
+    service.push()
+    with service.worker() as worker:
+        with suppress(psycopg.Error), service.journals_held():
+            service.reviewing(worker)
+            postgres.stop()
+        postgres.start()
+        service.wait(service.is_posted)
+    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
+    assert len(service.forge.comments) == 1
