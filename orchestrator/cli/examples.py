@@ -71,6 +71,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --all",
     ),
+    "diffcourt rubric rate": (
+        "pr-review items.jsonl --labels labels.jsonl",
+        "pr-review items.jsonl --labels labels.jsonl --assume-random",
+    ),
+    "diffcourt rubric drift": (
+        "pr-review items.jsonl --labels labels.jsonl --anchors anchors.json --freeze",
+        "pr-review items.jsonl --labels labels.jsonl --anchors anchors.json",
+    ),
     "diffcourt rubric tune": (
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --report tuning.html",

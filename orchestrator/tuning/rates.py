@@ -61,3 +61,22 @@ def mean_rate(hits: Bools | Floats, weight: Floats, group: Ints) -> Interval | N
         float(weight.sum()),
         int(np.unique(group).size),
     )
+
+
+def simple_interval(values: Floats, group: Ints) -> Interval:
+    """The interval of a plain mean of at least one value from 0 to 1."""
+    one = np.ones(values.size)
+    groups = int(np.unique(group).size)
+    return rate_interval(
+        float(values.mean()), cluster_variance(values, one, group), values.size, groups
+    )
+
+
+def effective_items(values: Floats, group: Ints) -> float:
+    """The number of independent items that the groups are worth, at most that of the values."""
+    mean = float(values.mean())
+    variance = cluster_variance(values, np.ones(values.size), group)
+    spread = mean * (1.0 - mean)
+    if math.isnan(variance) or variance <= 0 or spread <= 0:
+        return float(np.unique(group).size)
+    return min(spread / variance, float(values.size))

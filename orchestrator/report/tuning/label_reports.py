@@ -3,12 +3,14 @@
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, pad
 from orchestrator.tuning.confidence_intervals import Interval, format_statistic
+from orchestrator.tuning.corrected_rate import CorrectedRate
 from orchestrator.tuning.disagreements import (
     CriterionAgreement,
     CriterionView,
     Disagreement,
     DisagreementReport,
 )
+from orchestrator.tuning.drift import Drift
 
 SHORT_LIST = 3
 """Entries of a list that are shown without ``--all``."""
@@ -93,3 +95,52 @@ def _describe_view(view: CriterionView) -> str:
 
 def _format_value(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
+
+
+def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> str:
+    """The accept rate of all items and its correction, ending in a newline."""
+    page = Page(width, color)
+    lines = page.wrap(f"{found.plain_sentence()}.")
+    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    rows = (
+        ("the judge, all items", found.judged),
+        ("people, labeled items", found.labeled_only),
+        ("corrected (PPI++)", found.corrected),
+        ("corrected (Rogan-Gladen)", found.rogan_gladen),
+        ("judge minus people", found.bias),
+        ("judge's sensitivity", found.sensitivity),
+        ("judge's specificity", found.specificity),
+    )
+    lines += [f"  {name:<28}{_format(value)}" for name, value in rows]
+    counts = f"{found.labeled:,} of {count_noun(found.items, 'item')} labeled"
+    worth = f"with the judge they are worth {found.worth:,.0f} random labels"
+    return "\n".join([*lines, *page.wrap(f"{counts}; {worth}", first="  ")]) + "\n"
+
+
+def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
+    """What has changed over time, ending in a newline."""
+    page = Page(width, color)
+    lines = page.wrap(f"{found.plain_sentence()}.")
+    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    since = found.since[:16].replace("T", " ")
+    head = pad(f"Change since {since}", 40)
+    lines.append(page.heading(f"{head}  sensitivity       specificity"))
+    for name, one, other in (
+        (
+            f"judge, {found.accepted_anchors} + {found.rejected_anchors} anchors",
+            found.sensitivity,
+            found.specificity,
+        ),
+        ("judge and people, newer items", found.new_sensitivity, found.new_specificity),
+    ):
+        lines.append(f"  {pad(name, 38)}  {_format(one):<18}{_format(other)}")
+    name = f"people, {count_noun(found.relabeled, 'anchor')} labeled again"
+    lines.append(f"  {pad(name, 38)}  accept rate {_format(found.leniency)}")
+    lines.append(page.heading("Month    labels  sensitivity       specificity"))
+    lines += [
+        f"  {p.month}{p.labels:>7}  {_format(p.sensitivity):<18}{_format(p.specificity)}"
+        for p in found.periods
+    ]
+    if found.untimed:
+        lines.append(f"  {count_noun(found.untimed, 'label')} without a time not used")
+    return "\n".join(lines) + "\n"

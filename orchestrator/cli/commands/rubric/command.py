@@ -16,12 +16,13 @@ FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
 exit codes:
   0    success; tune: the gain is proven and a rubric was written;
-       compare: B is proven better, or no worse by the margin; disagree: trusted
+       compare: B is proven better, or no worse by the margin;
+       disagree, rate, drift: trusted
   1    tune: no rubric was written; gate: agreement dropped; diff: differences;
-       compare: B is proven worse; disagree: not trusted
+       compare: B is proven worse; disagree, rate, drift: not trusted
   2    invalid usage, rubric, items or labels
-  3    score: a run could not be scored; gate, compare, disagree: these labels
-       cannot tell\
+  3    score: a run could not be scored; gate, compare, disagree, rate, drift:
+       these labels cannot tell\
 """
 
 

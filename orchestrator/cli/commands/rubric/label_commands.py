@@ -1,24 +1,31 @@
-"""The ``rubric`` subcommands that learn from people's labels without fitting: disagree."""
+"""The ``rubric`` subcommands that read labels and fit nothing: disagree, rate and drift."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    TuningInputs,
     add_items,
     add_labels,
     load_inputs,
     to_json_data,
+    write_text,
 )
 from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from msgspec import Struct
+    from orchestrator.tuning.corrected_rate import CorrectedRate
+    from orchestrator.tuning.disagreements import DisagreementReport
+    from orchestrator.tuning.drift import Drift
+
+    Result = CorrectedRate | DisagreementReport | Drift
 
 
 def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
@@ -29,6 +36,29 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.add_argument("--all", action="store_true", help="everything, with text, scores and reasons")
     _add_json(p)
     p.set_defaults(do=disagree)
+    p = part("rate", "estimate how many of all items people would accept, from labels of some")
+    add_items(p)
+    add_labels(p)
+    p.add_argument(
+        "--assume-random",
+        action="store_true",
+        help="the labeled items are a random sample, although the labels do not say so",
+    )
+    _add_json(p)
+    p.set_defaults(do=rate)
+    p = part("drift", "tell whether the judge or the reviewers have changed over time")
+    add_items(p)
+    add_labels(p)
+    p.add_argument("--anchors", type=Path, metavar="FILE", help="the file of frozen anchors")
+    p.add_argument(
+        "--freeze", action="store_true", help="write the labeled items as anchors to the file"
+    )
+    p.add_argument(
+        "--since", default="", metavar="DATE",
+        help="compare labels before and after; default: when the anchors were frozen",
+    )  # fmt: skip
+    _add_json(p)
+    p.set_defaults(do=drift)
 
 
 def _add_json(p: argparse.ArgumentParser) -> None:
@@ -44,15 +74,64 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
 
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
     text = render_disagreements(found, width_of(out), use_color(out), args.all)
-    return _finish(found, text, found.is_trusted, target, out)
+    return _finish(found, text, target, out)
 
 
-def _finish(
-    found: Struct, text: str, trusted: bool | None, target: OutputTarget | None, out: TextIO
-) -> int:
+def rate(args: argparse.Namespace, out: TextIO) -> int:
+    """Print the accept rate of all items, corrected for the judge's errors."""
+    target = OutputTarget(args.json) if args.json else None
+    read = load_inputs(args)
+    from orchestrator.report.tuning.label_reports import render_rate
+    from orchestrator.tuning.corrected_rate import estimate_rate
+
+    found = estimate_rate(read.rubric, read.items, read.labels, read.data.scale, args.assume_random)
+    text = render_rate(found, width_of(out), use_color(out))
+    return _finish(found, text, target, out)
+
+
+def drift(args: argparse.Namespace, out: TextIO) -> int:
+    """Print what has changed over time, or freeze anchors."""
+    if args.freeze and args.anchors is None:
+        raise InputError("--freeze requires --anchors FILE, the file to write")
+    target = OutputTarget(args.json) if args.json else None
+    read = load_inputs(args)
+    from orchestrator.report.tuning.label_reports import render_drift
+    from orchestrator.tuning import anchors
+    from orchestrator.tuning.drift import measure_drift
+
+    if args.freeze:
+        return _freeze(args, read, out)
+    frozen = anchors.read_anchors(args.anchors, read.rubric) if args.anchors else None
+    found = measure_drift(read.rubric, read.items, read.labels, read.data.scale, frozen, args.since)
+    text = render_drift(found, width_of(out), use_color(out))
+    return _finish(found, text, target, out)
+
+
+def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
+    from datetime import UTC, datetime
+
+    from orchestrator.tuning import anchors
+
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    document = anchors.freeze_anchors(read.rubric, read.data, now)
+    write_text(args.anchors, anchors.write_anchors(document))
+    frozen = anchors.read_anchors(args.anchors, read.rubric)
+    counts = [frozen.count(accepted) for accepted in (True, False)]
+    emit(
+        f"wrote {args.anchors}: {counts[0]} anchors that people accept, {counts[1]} that they "
+        f"reject\nA fall of 10 points would be found with a chance of "
+        f"{anchors.find_power(min(counts)):.0%}; {anchors.advise_anchors()} of each give 90%.\n",
+        out,
+    )
+    return EXIT_OK
+
+
+def _finish(found: Result, text: str, target: OutputTarget | None, out: TextIO) -> int:
     """Print a result, and give the exit code: trusted, not trusted, or cannot tell."""
+    trusted = found.is_trusted
     if target is None or not target.to_stdout:
         emit(text, out)
     if target is not None:
-        target.write(as_json({"trusted": trusted, **to_json_data(found)}))
+        head = {"trusted": trusted, "sentence": found.plain_sentence()}
+        target.write(as_json({**head, **to_json_data(found)}))
     return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[trusted]
