@@ -10,10 +10,10 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
 
 
-def load_rubric(file: File, errors: list[ConfigError]) -> Rubric | None:
+def load_rubric(file: File, errors: list[ConfigError], large: bool = False) -> Rubric | None:
     """Read one rubric; None when it has errors, which are added to ``errors``."""
     try:
-        node = parse_yaml(file.data, file.display_path)
+        node = parse_yaml(file.data, file.display_path, large)
     except ConfigError as error:
         errors.append(error)
         return None

@@ -21,6 +21,8 @@ from orchestrator.errors import ConfigError
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
+LARGE = 10
+"""Times as much is allowed in a file that a person named, such as an imported rubric."""
 _MAX_DIGITS = 18
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -68,11 +70,12 @@ class DocumentReader:
         text: YAML.
         name: the file's name in messages.
         before: number of lines above ``text`` in the file.
+        values: the largest number of values in a collection.
     """
 
-    def __init__(self, text: str, name: str, before: int) -> None:
+    def __init__(self, text: str, name: str, before: int, values: int = MAX_VALUES) -> None:
         self._next: Callable[[], Any] = _LOADER(text).get_event
-        self._name, self._before = name, before
+        self._name, self._before, self._values = name, before, values
         self._anchors: dict[str, _Anchor] = {}
         self._size = 0  # values read so far
         self._deepest = 0  # the deepest level reached in the collection that is open
@@ -149,8 +152,8 @@ class DocumentReader:
         value, positions = read(level + 1)
         size, deepest = self._size - before, max(self._deepest, level + 1 + bool(value))
         self._deepest = max(outside, deepest)
-        if size > MAX_VALUES:
-            raise self._error(f"holds too many values; allowed: {MAX_VALUES:,}", line)
+        if size > self._values:
+            raise self._error(f"holds too many values; allowed: {self._values:,}", line)
         if event.anchor:
             self._anchors[event.anchor] = _Anchor(value, (line, positions), size, deepest - level)
         return value, (line, positions)
@@ -282,14 +285,15 @@ class Node(Struct, frozen=True):
         return ConfigError(message, node.file, node.line)
 
 
-def decode_text(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str, large: bool = False) -> str:
     """Decode a file's text; line ends become ``\\n``.
 
     Raises:
-        ConfigError: empty, over 1 MB, not UTF-8, or with control characters.
+        ConfigError: empty, over 1 MB (10 MB if ``large``), not UTF-8, or with control characters.
     """
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"is {len(data):,} bytes; allowed: up to {MAX_BYTES:,}", name)
+    most = MAX_BYTES * (LARGE if large else 1)
+    if len(data) > most:
+        raise ConfigError(f"is {len(data):,} bytes; allowed: up to {most:,}", name)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -308,16 +312,18 @@ def decode_text(data: bytes, name: str) -> str:
     return text
 
 
-def parse_text(text: str, name: str, before: int = 0) -> Node:
+def parse_text(text: str, name: str, before: int = 0, large: bool = False) -> Node:
     """Read one document.
 
     Args:
         before: number of lines above ``text`` in the file.
+        large: ten times as many values are allowed.
 
     Raises:
         ConfigError: with the line of the error.
     """
-    value, position = DocumentReader(text, name, before).read()
+    values = MAX_VALUES * (LARGE if large else 1)
+    value, position = DocumentReader(text, name, before, values).read()
     return Node(value, name, position)
 
 

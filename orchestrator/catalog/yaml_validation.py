@@ -64,13 +64,16 @@ def read_yaml(model: type[T], data: bytes, name: str) -> T:
     return value
 
 
-def parse_yaml(data: bytes, name: str) -> Node:
+def parse_yaml(data: bytes, name: str, large: bool = False) -> Node:
     """Parse a YAML file into a tree.
+
+    Args:
+        large: ten times the usual size is allowed.
 
     Raises:
         ConfigError: it is empty, over 1 MB, not UTF-8, or not in our subset of YAML.
     """
-    return parse_text(decode_text(data, name), name)
+    return parse_text(decode_text(data, name, large), name, large=large)
 
 
 def split_front_matter(data: bytes, name: str) -> Markdown:

@@ -11,7 +11,8 @@ from orchestrator.tuning.rule_fitting import FittedRules, Sample
 REDUNDANT_CORRELATION = 0.95
 STABLE_SHARE = 0.9
 """Share of bootstrap refits with a nonzero weight from which a criterion counts as stable."""
-_ZERO = 0.01
+_ZERO = 0.1
+"""Share of the mean weight up to which a weight counts as zero."""
 
 
 class CriterionAnalysis(Struct, frozen=True):
@@ -115,7 +116,8 @@ def _summarize_refits(
     share = np.abs(refits.weights) / np.abs(refits.weights).sum(axis=1, keepdims=True)
     own = float(abs(fitted[j]) / np.abs(fitted).sum())
     low, high = np.quantile(share[:, j], [0.025, 0.975])
-    return float((share[:, j] > _ZERO).mean()), Interval(own, float(low), float(high))
+    nonzero = share[:, j] > _ZERO / share.shape[1]
+    return float(nonzero.mean()), Interval(own, float(low), float(high))
 
 
 def _describe_problems(

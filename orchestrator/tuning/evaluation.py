@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import agreement, calibration, rubric_decisions
@@ -17,6 +18,7 @@ from orchestrator.tuning.confidence_intervals import (
     leave_one_group_out,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.cross_validation import cross_validate
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
@@ -28,7 +30,11 @@ from orchestrator.tuning.labels import VERDICT_RANKS
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.provenance import count_seen_groups, list_judges
 from orchestrator.tuning.rubric_file import find_stale_inputs
-from orchestrator.tuning.training_data import TrainingData
+from orchestrator.tuning.rule_fitting import FitPlan, fit_rules
+from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
+
+DEFAULT_THRESHOLD = 0.5
+_SEED = 20260101
 
 
 class Evaluation(Struct, frozen=True):
@@ -46,7 +52,8 @@ class Evaluation(Struct, frozen=True):
         trivial_policies: kappa of policies that use little or nothing of an item.
         length_correlation: rank correlation of total and text length within a label.
         stale_inputs: what has changed since the rubric was tuned.
-        tuned_on_these: the rubric was tuned on items of these groups, so agreement is optimistic.
+        seen_groups: number of these groups that the rubric was tuned on: agreement on them is
+            optimistic. Labels of other groups are a test set.
     """
 
     name: str
@@ -69,12 +76,11 @@ class Evaluation(Struct, frozen=True):
     repeated_scoring: RepeatedScoring | None
     length_correlation: float | None
     stale_inputs: tuple[str, ...]
-    tuned_on_these: bool
+    seen_groups: int
+    is_tuned: bool
 
 
-def evaluate_rubric(
-    rubric: Rubric, data: TrainingData, items: list[Item], labels: str
-) -> Evaluation:
+def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Evaluation:
     """Evaluate a rubric."""
     s = data.sample
     t = s.totals(s.w0[None, :])[0]
@@ -106,12 +112,13 @@ def evaluate_rubric(
         reliability=tuple(curve),
         calibration_error=calibration.expected_calibration_error(curve),
         inter_rater=measure_inter_rater_agreement(data),
-        trivial_policies=_score_trivial_policies(data, rubric),
+        trivial_policies=_score_trivial_policies(data),
         criteria=tuple(analyze_criteria(s, data.free_nodes)),
         repeated_scoring=measure_repeated_scoring(rubric, items),
         length_correlation=_correlate_length(data, t),
-        stale_inputs=tuple(find_stale_inputs(rubric, labels, list_judges(data.items))),
-        tuned_on_these=bool(count_seen_groups(rubric, data.items)),
+        stale_inputs=tuple(find_stale_inputs(rubric, list_judges(data.items))),
+        seen_groups=count_seen_groups(rubric, data.items),
+        is_tuned="tuned" in rubric.provenance,
     )
 
 
@@ -153,12 +160,28 @@ def _weighted_kappa(data: TrainingData) -> Interval | None:
     )
 
 
-def _score_trivial_policies(data: TrainingData, rubric: Rubric) -> dict[str, float]:
-    """Kappa of accepting all and rejecting all (0 by definition) and of equal weights."""
+def _score_trivial_policies(data: TrainingData) -> dict[str, float]:
+    """Kappa of accepting all and rejecting all (0 by definition), and of equal weights.
+
+    The threshold of equal weights is their own: fitted to other groups of these labels, where these
+    suffice for that.
+    """
     s = data.sample
-    t = s.totals(np.sign(s.w0)[None, :])[0]
-    equal = rubric_decisions.Objective().score(t >= rubric.threshold, s.accept, s.weight)
-    return {"accept all": 0.0, "reject all": 0.0, "equal weights": float(equal)}
+    equal = replace(s, w0=np.sign(s.w0))
+    out = {"accept all": 0.0, "reject all": 0.0}
+    objective = rubric_decisions.Objective()
+    groups = np.unique(s.group).size
+    if s.items < MIN_LABELS or s.minority_items < MIN_CLASS_ITEMS or groups < MIN_GROUPS:
+        accept = equal.totals(equal.w0[None, :])[0] >= DEFAULT_THRESHOLD
+        value = objective.score(accept, s.accept, s.weight)
+        return out | {f"equal weights, threshold {DEFAULT_THRESHOLD}": float(value)}
+    plan = FitPlan(objective, fit_weights=False)
+    rng = np.random.default_rng(_SEED)
+    rules = fit_rules(equal, plan, equal.weight[None, :], rng)
+    held_out = cross_validate(equal, plan, rng)
+    value = objective.score(held_out.accept, s.accept, s.weight).mean()
+    at = float(rules.thresholds[0])
+    return out | {f"equal weights, own threshold {at:.2f}, held out": float(value)}
 
 
 def _correlate_length(data: TrainingData, t: Floats) -> float | None:

@@ -24,13 +24,14 @@ _MAX_DEPTH = 64
 def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
     """Import a task tree: leaves become criteria, inner nodes groups, the root the rubric.
 
-    What a rubric cannot express (the root's own fields, task categories, the order of children of
-    both kinds, invalid ids) is kept in ``provenance.paperbench``. Grades of a graded tree become an
-    item.
+    An id that is in the tree twice is renamed. What a rubric cannot express (the root's own fields,
+    task categories, the order of children of both kinds, invalid ids) is kept in
+    ``provenance.paperbench``. Grades of a graded tree become an item.
 
     Raises:
         InputError: the document is not a valid task tree.
     """
+    doc, renamed = _rename_duplicates(doc)
     nodes = list(_walk(doc, None, 0))
     root = nodes[0][0]
     if not root["sub_tasks"]:
@@ -55,7 +56,33 @@ def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
         name, 1, title, threshold, tuple(criteria), tuple(groups), provenance={"paperbench": kept}
     )
     items, unmapped = _graded(rubric, nodes, ids)
-    return Imported(rubric, items, unmapped)
+    return Imported(rubric, items, (*renamed, *unmapped))
+
+
+def _rename_duplicates(doc: Any) -> tuple[Any, tuple[str, ...]]:
+    """The tree with unique ids, and which were renamed: some published trees have an id twice."""
+    given = [str(node["id"]) for node, _ in _walk(doc, None, 0)]
+    if len(set(given)) == len(given):
+        return doc, ()
+    taken, seen, renamed = set(given), set[str](), []
+
+    def copy(node: dict[str, Any]) -> dict[str, Any]:
+        old = str(node["id"])
+        new = old if old not in seen else _unused(old, taken)
+        if new != old:
+            renamed.append(f"{old}: this id is in the tree twice; the later node is renamed {new}")
+        seen.add(new)
+        taken.add(new)
+        return {**node, "id": new, "sub_tasks": [copy(child) for child in node["sub_tasks"]]}
+
+    return copy(doc), tuple(renamed)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    number = 2
+    while f"{name}-{number}" in taken:
+        number += 1
+    return f"{name}-{number}"
 
 
 def _walk(node: Any, parent: str | None, depth: int) -> Iterator[tuple[dict[str, Any], str | None]]:
@@ -72,9 +99,6 @@ def _walk(node: Any, parent: str | None, depth: int) -> Iterator[tuple[dict[str,
 def _ids(nodes: list[tuple[dict[str, Any], str | None]]) -> dict[str, str]:
     """Source id → valid rubric id."""
     given = [str(node["id"]) for node, _ in nodes]
-    if len(set(given)) < len(given):
-        duplicate = next(x for x in given if given.count(x) > 1)
-        raise InputError(f"duplicate id {duplicate!r} in the tree")
     taken = {x for x in given if is_id(x)}
     out: dict[str, str] = {}
     for at, ident in enumerate(given):

@@ -86,7 +86,8 @@ def choose_threshold(t: Floats, q: Floats, weights: Floats, objective: Objective
         weights: (r, n).
 
     Returns:
-        (r,) thresholds; above every total when rejecting everything is best.
+        (r,) thresholds up to 1; above every total when rejecting everything is best, unless a
+        total is 1, which no threshold rejects.
     """
     order = np.argsort(-t, axis=1, kind="stable")
     t = np.take_along_axis(t, order, axis=1)
@@ -96,8 +97,8 @@ def choose_threshold(t: Floats, q: Floats, weights: Floats, objective: Objective
     zero = np.zeros((t.shape[0], 1))
     tp, fp = np.concatenate([zero, tp], axis=1), np.concatenate([zero, fp], axis=1)
     value = objective.score_counts(tp, fp, tp[:, -1:] - tp, fp[:, -1:] - fp)
-    edge = np.concatenate([np.full((t.shape[0], 1), 1.0 + 1e-6), t, np.zeros((t.shape[0], 1))], 1)
-    # No threshold separates equal totals, and none is below 0.
+    edge = np.concatenate([np.ones((t.shape[0], 1)), t, np.zeros((t.shape[0], 1))], 1)
+    # No threshold separates equal totals, none is below 0, and none rejects a total of 1.
     cut = (edge[:, :-1] - edge[:, 1:] > 1e-12) | (np.arange(t.shape[1] + 1) == t.shape[1])
     cut &= edge[:, :-1] > BLOCKED
     value = np.where(cut, value, -np.inf)

@@ -31,7 +31,7 @@ def read_rubric(path: Path) -> Rubric:
     errors = find_errors(path)
     if errors:
         raise errors[0]
-    rubric = load_rubric(_read_file(path), [])
+    rubric = load_rubric(_read_file(path), [], large=True)
     assert rubric is not None
     return rubric
 
@@ -43,7 +43,7 @@ def find_errors(path: Path) -> list[ConfigError]:
         InputError: it cannot be read.
     """
     errors: list[ConfigError] = []
-    load_rubric(_read_file(path), errors)
+    load_rubric(_read_file(path), errors, large=True)
     return errors
 
 
@@ -113,13 +113,10 @@ def digest_judge(rubric: Rubric) -> str:
     return digest(dict(rubric.judge))
 
 
-def find_stale_inputs(
-    rubric: Rubric, labels: str | None = None, judges: Sequence[str] = ()
-) -> list[str]:
+def find_stale_inputs(rubric: Rubric, judges: Sequence[str] = ()) -> list[str]:
     """What has changed since a rubric was tuned, one sentence each; empty for one written by hand.
 
     Args:
-        labels: digest of the present labels, None to compare none.
         judges: of the present items, empty to compare none.
     """
     tuned: Any = rubric.provenance.get("tuned")
@@ -137,8 +134,6 @@ def find_stale_inputs(
             f"the items were scored by {'; '.join(judges)}, at tuning by "
             f"{'; '.join(tuned['judges'])}"
         )
-    if labels is not None and tuned.get("labels") != labels:
-        out.append("the labels differ from those used for tuning")
     return out
 
 

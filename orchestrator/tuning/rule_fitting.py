@@ -57,10 +57,14 @@ class Sample(Struct, frozen=True):
 
     @property
     def held(self) -> Bools:
-        """(p,) whether a node has the same score, or none, in every item, so nothing is learned."""
-        present = ~np.isnan(self.x)
-        low = np.where(present, self.x, np.inf).min(axis=0)
-        high = np.where(present, self.x, -np.inf).max(axis=0)
+        """(p,) whether a node has the same score, or none, in every item, so nothing is learned.
+
+        Items that fail a blocker are rejected whatever their total, so nothing is learned of them.
+        """
+        x = self.x[~self.blocked]
+        present = ~np.isnan(x)
+        low = np.where(present, x, np.inf).min(axis=0, initial=np.inf)
+        high = np.where(present, x, -np.inf).max(axis=0, initial=-np.inf)
         out: Bools = high - low < 1e-12
         return out
 
@@ -187,8 +191,9 @@ def _fit_chunk(
     penalty = np.full(r, np.inf)
     theta = np.ones((r, sample.w0.size))
     if plan.fit_weights:
-        at = select_penalties(sample, plan, d, weights, rng)
-        path = ordinal_regression.fit_path(d, weights, plan.penalties, tol=1e-5)
+        fitted = _leave_out_blocked(sample, weights)
+        at = select_penalties(sample, plan, d, fitted, rng)
+        path = ordinal_regression.fit_path(d, fitted, plan.penalties, tol=1e-5)
         theta = path[at, np.arange(r), d.cuts :]
         penalty = np.asarray(plan.penalties)[at]
     w = theta * sample.w0
@@ -208,6 +213,13 @@ def _fit_chunk(
     q = np.where(sample.blocked, y, share * smooth + (1.0 - share) * y)
     threshold = rubric_decisions.choose_threshold(t, q.astype(float), weights, plan.objective)
     return w, threshold, penalty
+
+
+def _leave_out_blocked(sample: Sample, weights: Floats) -> Floats:
+    """Weights without the items that fail a blocker, where both classes remain without them."""
+    rest = weights * ~sample.blocked
+    both = ((rest @ sample.accept) > 0.0) & ((rest @ ~sample.accept) > 0.0)
+    return np.where(both[:, None], rest, weights)
 
 
 def select_penalties(

@@ -57,6 +57,17 @@ def test_ac1_as_irrcac_gives_it() -> None:
     assert ag.gwet_ac1(RATINGS - 1, 4) == pytest.approx(IRRCAC_AC1, abs=1e-9)
 
 
+def test_alpha_and_ac1_count_an_item_of_weight_three_as_three_items() -> None:
+    weight = RNG.integers(0, 4, RATINGS.shape[1])
+    repeated = np.repeat(RATINGS, weight, axis=1)
+    assert ag.gwet_ac1(RATINGS - 1, 4, weight.astype(float)) == pytest.approx(
+        ag.gwet_ac1(repeated - 1, 4), abs=1e-9
+    )
+    assert ag.krippendorff_alpha(RATINGS, "ordinal", weight.astype(float)) == pytest.approx(
+        krippendorff.alpha(reliability_data=repeated, level_of_measurement="ordinal"), abs=1e-9
+    )
+
+
 def test_ac1_of_two_raters_from_its_definition() -> None:
     a, b = RNG.integers(0, 3, 50), RNG.integers(0, 3, 50)
     share = np.array([((a == k).mean() + (b == k).mean()) / 2 for k in range(3)])

@@ -11,7 +11,14 @@ from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.tuning import ordinal_regression, rubric_decisions
 from orchestrator.tuning.calibration import fit_isotonic
-from orchestrator.tuning.rule_fitting import Sample, assign_group_folds, fit_rules, plan_fit
+from orchestrator.tuning.criterion_analysis import analyze_criteria
+from orchestrator.tuning.rule_fitting import (
+    FittedRules,
+    Sample,
+    assign_group_folds,
+    fit_rules,
+    plan_fit,
+)
 from orchestrator.tuning.training_data import merge_rare_levels
 from orchestrator.tuning.weight_tree import apply_weights, build_tree, find_free_nodes, shrinkage
 
@@ -204,8 +211,47 @@ def test_the_best_threshold_is_the_best_of_all() -> None:
             y = rng.random(30) < t[0]
             w = rng.random((1, 30))
             best = rubric_decisions.choose_threshold(t, y.astype(float), w, objective)[0]
-            tried = [objective.score(t[0] >= c, y, w[0]) for c in np.arange(-0.05, 1.2, 0.05)]
+            tried = [objective.score(t[0] >= c, y, w[0]) for c in np.arange(-0.05, 1.01, 0.05)]
             assert objective.score(t[0] >= best, y, w[0]) == pytest.approx(max(tried))
+
+
+def test_no_threshold_rejects_a_total_of_exactly_one() -> None:
+    """Rejecting everything is best here, but no rubric can say so: its threshold is at most 1."""
+    t, y, w = np.array([[1.0, 0.75, 0.25]]), np.zeros(3), np.ones((1, 3))
+    objective = rubric_decisions.Objective(5.0, 1.0)
+    assert rubric_decisions.choose_threshold(t, y, w, objective)[0] == 0.875
+    assert rubric_decisions.choose_threshold(t * 0.5, y, w, objective)[0] == 0.75
+
+
+def test_nothing_is_learned_of_items_that_fail_a_blocker() -> None:
+    rng = np.random.default_rng(12)
+    x = rng.random((300, 3))
+    y = (rng.random(300) < 1 / (1 + np.exp(-8 * (x[:, 0] - 0.5)))).astype(np.int64)
+    blocked = np.arange(300) < 90
+    x[:, 2] = np.where(blocked, 0.0, 1.0)  # the blocker: it decides those, and varies nowhere else
+    y[blocked] = 0
+    one = np.ones(300)
+    s = Sample(x, np.ones(3), y, 2, 1, np.arange(300), one, blocked, np.arange(300))
+    assert s.held.tolist() == [False, False, True]
+    plan = plan_fit(s, rubric_decisions.Objective())
+    w = fit_rules(s, plan, one[None, :], np.random.default_rng(1)).weights[0]
+    assert w[0] > 1.4
+    assert w[2] == pytest.approx(1.0, abs=1e-3)  # it follows the others
+
+
+def test_equal_weights_of_many_criteria_are_not_called_uninformative() -> None:
+    rng = np.random.default_rng(13)
+    x = rng.random((200, 120))
+    y = (rng.random(200) < 1 / (1 + np.exp(-40 * (x.mean(axis=1) - 0.5)))).astype(np.int64)
+    one = np.ones(200)
+    s = Sample(x, np.ones(120), y, 2, 1, np.arange(200), one, one < 0, np.arange(200))
+    names = tuple(f"c{j}" for j in range(120))
+    refits = FittedRules(np.ones((50, 120)), np.full(50, 0.5), np.full(50, np.inf))
+    found = analyze_criteria(s, names, np.ones(120), refits)
+    assert not [c.name for c in found if any("refits" in note for note in c.notes)]
+    refits.weights[:, 3] = 0.0
+    found = analyze_criteria(s, names, np.ones(120), refits)
+    assert [c.name for c in found if any("refits" in note for note in c.notes)] == ["c3"]
 
 
 def test_the_threshold_does_not_jump_where_calibration_changes() -> None:

@@ -294,6 +294,35 @@ def test_eval_names_the_ceiling_and_what_is_stale(
     assert "stale: the text of the criteria has changed" in capsys.readouterr().out
 
 
+def test_fresh_labels_are_a_test_set_and_seen_ones_make_before_in_sample(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = save(rows(200))
+    fresh = [r | {"id": f"f{r['id']}", "group": f"f{r['group']}"} for r in rows(200, seed=7)]
+    new = tmp_path / "house-v2.yaml"
+    assert run("tune", house, seen, "--refits", 30) == 0
+    capsys.readouterr()
+    assert run("eval", new, save(fresh, "fresh.jsonl")) == 0
+    out = capsys.readouterr().out
+    assert "tuned on none of these groups: this is a test set" in out
+    assert "stale" not in out
+    assert re.search(r"equal weights, own threshold 0\.\d\d, held out: kappa +\.\d\d", out)
+    run("tune", new, seen, "--refits", 30)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "was tuned on 100 of these 100 groups, so 'before' is in-sample" in out
+
+
+@pytest.mark.parametrize(("slope", "refused"), [(0.05, True), (0.6, False)])
+def test_a_policy_that_may_be_cheaper_is_a_note_and_one_that_surely_is_a_refusal(
+    slope: float, refused: bool, save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(rows(200, (slope, 0.0, 0.0, 0.0), seed=6))
+    run("tune", house, items, "--refits", 30, "--cost-false-merge", 2, "--cost-false-block", 1)
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("rejecting everything is cheaper" in out) is refused
+    assert ("rejecting everything may be cheaper" in out) is not refused
+
+
 def _renamed(tmp_path: Path, house: Path, items: Path) -> Rubric:
     """A tuned rubric, whether or not this sample happens to prove it."""
     from orchestrator.cli.commands.rubric.shared_inputs import load_inputs

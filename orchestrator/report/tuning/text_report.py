@@ -55,9 +55,16 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
     for line in found.stale_inputs:
         lines += page.wrap(f"stale: {line}", first="  ")
-    if found.tuned_on_these:
-        warning = "the rubric was tuned on items of these groups, so these figures are optimistic"
-        lines += page.wrap(f"{warning}; for held-out figures: diffcourt rubric show", first="  ")
+    if found.seen_groups:
+        warning = (
+            f"the rubric was tuned on {found.seen_groups} of these groups, so these figures are "
+            "optimistic; for held-out figures: diffcourt rubric show"
+        )
+        lines += page.wrap(warning, first="  ")
+    elif found.is_tuned:
+        lines += page.wrap(
+            "the rubric was tuned on none of these groups: this is a test set", first="  "
+        )
     people = found.inter_rater
     lines += ["", page.heading("Agreement                     rubric vs. people    inter-rater")]
     for name, rubric_value, people_value in (
@@ -68,10 +75,8 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
         ("AUC", found.auc, None),
     ):
         lines.append(f"  {name:<28}{_format(rubric_value):<21}{_format(people_value)}")
-    lines += [
-        f"  {name + ': kappa':<28}{format_statistic(v)}"
-        for name, v in found.trivial_policies.items()
-    ]
+    for name, value in found.trivial_policies.items():
+        lines.append(f"  {name + ': kappa':<28} {format_statistic(value)}")
     lines += _render_inter_rater(page, people)
     (rr, ra), (ar, aa) = found.confusion
     lines += ["", page.heading("Confusion matrix    rubric rejects    rubric accepts")]

@@ -26,9 +26,8 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_evaluation
     from orchestrator.tuning.evaluation import evaluate_rubric as measure
-    from orchestrator.tuning.provenance import digest_labels
 
-    found = measure(read.rubric, read.data, read.items, digest_labels(read.labels))
+    found = measure(read.rubric, read.data, read.items)
     if target is None or not target.to_stdout:
         emit(render_evaluation(found, width_of(out), use_color(out)), out)
     if target is not None:
