@@ -344,6 +344,11 @@ def _fates(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
     return known
 
 
+def count_findings_by(runs: Iterable[RunFacts], *names: str) -> Counter[tuple[str, ...]]:
+    """The number of different findings by fields of ``FindingFact``; ``runs`` are oldest first."""
+    return Counter(tuple(getattr(one, name) for name in names) for one in _fates(runs).values())
+
+
 def _rules(runs: Sequence[RunFacts]) -> tuple[RuleFigures, ...]:
     groups = _grouped(_fates(runs).values(), lambda one: one.rule)
     return tuple(

@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 
 from orchestrator.catalog import plugins
 from orchestrator.catalog.agents import KnownNames, load_agent
+from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
 from orchestrator.catalog.data_file_layers import (
     Layer,
     check_merged,
@@ -95,9 +96,10 @@ def load_catalog(layers: Sequence[Layer], *, tools: Tools, contracts: Contracts)
 def find_problems(
     layers: Sequence[Layer], *, tools: Tools, contracts: Contracts
 ) -> list[ConfigError]:
-    """All errors that ``load_catalog`` would find; empty when there are none."""
+    """All errors that ``load_catalog`` would find, and those in what no review reads."""
     errors: list[ConfigError] = []
     _load(layers, frozenset(tools), contracts, errors)
+    check_merged(layers, ALERTS_FILE, AlertThresholds, errors)  # no review reads it
     return errors
 
 

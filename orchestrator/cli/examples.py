@@ -13,7 +13,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt runs prune": ("--older-than 30", "--keep 50 --dry-run"),
     "diffcourt runs export": ("latest ./run", "20261122-101500-4f2a ./run"),
     "diffcourt runs import": ("./run", "./run/journal.jsonl"),
-    "diffcourt stats": ("--since 7d", "--by rule --since 2027-01-01 --csv rules.csv"),
+    "diffcourt stats": (
+        "--by rule --since 7d --csv rules.csv",
+        "--check --prometheus diffcourt.prom",
+    ),
     "diffcourt show": ("", "20261122-101500-4f2a --json"),
     "diffcourt waive": (
         "F3 --why 'Run by hand only.' --by security-team",

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_json_flag, directory
 from orchestrator.cli.output import OutputTarget, emit, width_of
-from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
+    from orchestrator.app.alerts import Alert
     from orchestrator.app.statistics import Collected
     from orchestrator.app.statistics_document import Statistics
 
@@ -22,9 +23,11 @@ GROUPINGS = ("agent", "tool", "model", "rule", "pattern")
 
 EXIT_CODES = """\
 exit codes:
-  0    all journals were read
+  0    all journals were read; with --check, no alert fires
+  1    with --check: an alert fires
   2    wrong usage or configuration
-  3    a journal is damaged; it is named, and the others are counted\
+  3    a journal is damaged (it is named, the others are counted); or with
+       --check: too few runs to know\
 """
 
 _UNITS = {"h": 3600.0, "d": 24 * 3600.0, "w": 7 * 24 * 3600.0}
@@ -58,6 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--all", action="store_true", help="all lines of --by, not only ten")
     add_json_flag(output)
     output.add_argument("--csv", metavar="FILE", help="also write CSV; - for standard output")
+    monitoring = parser.add_argument_group("monitoring")
+    monitoring.add_argument(
+        "--check",
+        action="store_true",
+        help="print the alerts of config/alerts.yaml that fire, a line each",
+    )
+    monitoring.add_argument(
+        "--prometheus", metavar="FILE", help="write metrics, for node_exporter's textfile collector"
+    )
+    monitoring.add_argument(
+        "--dashboard", metavar="FILE", help="write a Grafana dashboard of these metrics"
+    )
 
 
 def _since(text: str) -> float:
@@ -73,28 +88,93 @@ def _since(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the statistics."""
-    _refuse_two_on_stdout(args)
-    csv = None if args.csv is None else OutputTarget(args.csv, "--csv")
+    """Print the statistics, or check them."""
+    _refuse_mixtures(args)
+    targets = {
+        name: OutputTarget(file, f"--{name}")
+        for name in ("csv", "prometheus", "dashboard")
+        if (file := getattr(args, name)) is not None
+    }
 
     from orchestrator.app.statistics import collect, summarize
 
+    if "dashboard" in targets:
+        from orchestrator.report.statistics.grafana_dashboard import read_dashboard
+
+        targets["dashboard"].write(read_dashboard())
+        if len(targets) == 1 and not (args.json or args.by or args.check):
+            return EXIT_OK
     collected = collect(
         args.repo or [None], since=args.since or 0.0, all_repositories=args.all_repositories
     )
+    alerts = _alerts(args, collected) if args.check or args.prometheus else []
+    if "prometheus" in targets:
+        targets["prometheus"].write(_metrics(collected, alerts))
+    broken = _report_broken(collected)
+    if args.check:
+        return _print_alerts(args, alerts) or broken
+    if targets.keys() <= {"prometheus", "dashboard"} and targets and not (args.json or args.by):
+        return broken  # from cron: the file is what was asked for
     statistics = summarize(collected)
-    if csv is not None:
+    if "csv" in targets:
         from orchestrator.report.statistics.text_and_csv import render_csv
 
-        csv.write(render_csv(statistics, args.by))
-    if csv is None or not csv.to_stdout:
+        targets["csv"].write(render_csv(statistics, args.by))
+    if not any(target.to_stdout for target in targets.values()):
         _print(args, statistics)
-    return _report_broken(collected)
+    return broken
 
 
-def _refuse_two_on_stdout(args: argparse.Namespace) -> None:
-    if args.json and args.csv in {"-", "/dev/stdout"}:
-        raise InputError("--json and --csv - both write to standard output; name a file for CSV")
+def _alerts(args: argparse.Namespace, collected: Collected) -> list[Alert]:
+    from orchestrator.app.alerts import check_alerts, load_thresholds
+
+    repo = args.repo[0] if args.repo else None
+    return check_alerts(collected, load_thresholds(repo))
+
+
+def _metrics(collected: Collected, alerts: list[Alert]) -> str:
+    try:
+        from orchestrator.report.statistics.prometheus_metrics import render_metrics
+    except ImportError:
+        from orchestrator.optional_dependencies import install_command
+
+        raise InputError(
+            f"--prometheus needs prometheus-client; run: {install_command('metrics')}"
+        ) from None
+    return render_metrics(collected, alerts)
+
+
+def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
+    """Print each alert that fires or cannot be told, and the exit code that says so."""
+    from msgspec import to_builtins
+
+    if args.json:
+        emit(as_json([to_builtins(alert) for alert in alerts]), sys.stdout)
+    shown: dict[str, str] = {}
+    for alert in alerts:
+        if alert.state != "ok":  # one line for all that lack the same runs
+            name, why = alert.name, alert.message.removeprefix(f"{alert.name}: ")
+            same = alert.state == "unknown" and why in shown
+            shown[why] = f"{shown[why]}, {name}" if same else name
+    if not args.json:
+        emit("".join(f"{names}: {why}\n" for why, names in shown.items()), sys.stdout)
+    states = {alert.state for alert in alerts}
+    if "firing" in states:
+        return EXIT_GATED
+    return EXIT_INCOMPLETE if "unknown" in states else EXIT_OK
+
+
+def _refuse_mixtures(args: argparse.Namespace) -> None:
+    written = [args.csv, args.prometheus, args.dashboard, "-" if args.json else None]
+    if sum(file in {"-", "/dev/stdout"} for file in written) > 1:
+        raise InputError("only one result can go to standard output; name files for the others")
+    if args.since and (args.check or args.prometheus):
+        raise InputError(
+            "--since does not go with --check, whose window is in config/alerts.yaml, nor with "
+            "--prometheus, whose counters are over all runs"
+        )
+    if args.check and (args.by or args.csv):
+        raise InputError("--check prints alerts only; leave out --by and --csv")
     if args.all and args.by is None:
         raise InputError("--all lists every line of --by; name what with --by")
 

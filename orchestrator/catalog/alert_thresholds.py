@@ -1,0 +1,40 @@
+"""The thresholds of alerts about many runs (``config/alerts.yaml``)."""
+
+from collections.abc import Sequence
+
+from orchestrator.catalog.data_file_layers import Layer, read_merged
+from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict, UnitFloat
+
+ALERTS_FILE = "config/alerts.yaml"
+
+
+class AlertThresholds(Strict, frozen=True, kw_only=True):
+    """When to alert; None switches an alert off.
+
+    Attributes:
+        window_days: the newest runs, which are judged.
+        baseline_days: the days before them, which they are compared with.
+        min_reviews: fewer in the window or the baseline say nothing.
+        review_p95_above: seconds.
+        cost_per_task_above, guard_blocks_above: times the mean of the baseline.
+    """
+
+    window_days: PositiveFloat
+    baseline_days: PositiveFloat
+    min_reviews: PositiveInt
+    completion_below: UnitFloat | None = None
+    tool_errors_above: UnitFloat | None = None
+    loops_above: UnitFloat | None = None
+    person_asked_above: UnitFloat | None = None
+    review_p95_above: PositiveFloat | None = None
+    cost_per_task_above: PositiveFloat | None = None
+    guard_blocks_above: PositiveFloat | None = None
+
+
+def read_alert_thresholds(layers: Sequence[Layer]) -> AlertThresholds:
+    """The thresholds of all layers, merged.
+
+    Raises:
+        ConfigError: the first error in a file.
+    """
+    return read_merged(layers, ALERTS_FILE, AlertThresholds)
