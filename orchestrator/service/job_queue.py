@@ -43,6 +43,10 @@ _FREE_WAITING_PLACE = (
 )
 
 
+class JobFailed(Exception):
+    """A job failed for a reason that one line says."""
+
+
 class QueueTimes(Struct, frozen=True):
     """Seconds between what workers do.
 

@@ -2,8 +2,10 @@
 
 import logging
 import os
+from copy import copy
 
 from orchestrator.app.process_secrets import make_redactor
+from orchestrator.service.job_queue import JobFailed
 
 
 class _OneLine(logging.Formatter):
@@ -12,6 +14,15 @@ class _OneLine(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
         self._redact = make_redactor(os.environ)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; of what is a failure of ours and no defect, without a traceback."""
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if isinstance(error, JobFailed):
+            record = copy(record)
+            record.msg, record.args = f"{record.getMessage()}: {error}", ()
+            record.exc_info = record.exc_text = None
+        return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, printable and without secrets."""

@@ -70,14 +70,21 @@ class ReviewSettings(Strict, frozen=True):
     Attributes:
         max_usd, max_minutes: of one review.
         allow_spending: base's policy may choose a paid provider.
-        env: names of environment variables that reviews are passed, such as a provider's key.
+        env: environment variables that reviews are passed, such as a provider's key.
     """
 
     provider: str | None = None
     max_usd: float | None = None
     max_minutes: float | None = None
     allow_spending: bool = False
-    env: tuple[str, ...] = ()
+    env: dict[str, Secret] = field(default_factory=dict)
+
+
+class Limits(Strict, frozen=True):
+    """What reviews may cost in a day of UTC, in US dollars; None: no limit."""
+
+    installation_daily_usd: float | None = None
+    repository_daily_usd: float | None = None
 
 
 class WorkerSettings(Strict, frozen=True):
@@ -99,10 +106,17 @@ class WorkerSettings(Strict, frozen=True):
 
 
 class Settings(Strict, frozen=True):
-    """The whole file."""
+    """The whole file.
+
+    Attributes:
+        tenants: the key from which passwords of each installation's own role are made; None: all
+            journals are in one schema.
+    """
 
     database: Secret
     forges: dict[str, ForgeSettings]
+    tenants: Secret | None = None
+    limits: Limits = field(default_factory=Limits)
     review: ReviewSettings = field(default_factory=ReviewSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     queue: QueueTimes = field(default_factory=QueueTimes)

@@ -25,13 +25,15 @@ from orchestrator.errors import EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.service import changes
 from orchestrator.service.changes import POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import Ended, JobLost, run_child
-from orchestrator.service.forge_tokens import read_token
+from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
+from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
 from orchestrator.service.job_queue import (
     DATABASE_ERRORS,
     LOG,
     POSTS,
     RECONNECT_SECONDS,
     REVIEWS,
+    JobFailed,
     OwnedJobs,
     make_queue,
     sweep_stalled_jobs,
@@ -40,12 +42,13 @@ from orchestrator.service.post_process import PostRequest
 from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.review_process import ReviewRequest
 from orchestrator.service.settings import ForgeSettings, Settings
+from orchestrator.service.tenants import Tenants
 
 FIRST_RETRY_SECONDS = 1.0
 MOST_POST_ATTEMPTS = 6
 
 
-class TryLater(Exception):
+class TryLater(JobFailed):
     """The job failed in a way that may pass.
 
     Args:
@@ -57,7 +60,7 @@ class TryLater(Exception):
         self.seconds = seconds
 
 
-class Parked(Exception):
+class Parked(JobFailed):
     """The job failed in a way that no further attempt will mend; its row stays as failed."""
 
 
@@ -78,6 +81,7 @@ class Worker:
     def __init__(self, settings: Settings, queue: procrastinate.App, jobs: OwnedJobs) -> None:
         self._settings, self._queue, self._jobs = settings, queue, jobs
         self._cache = RepositoryCache(Path(settings.worker.cache))
+        self._tokens, self._tenants = ForgeTokens(), Tenants(settings)
         retry = _Retry()
         queue.task(name=REVIEW_TASK, pass_context=True, retry=retry, queue=REVIEWS)(self.review)
         queue.task(name=POST_TASK, pass_context=True, retry=retry, queue=POSTS)(self.post)
@@ -88,16 +92,22 @@ class Worker:
             raise JobAborted
         async with self._connection() as db:
             row = await changes.choose_run(db, change, new_run_id())
-        if row is not None and not row.is_paused:
-            await self._settle(row, await _ended(context, self._review(context, row)))
+        if row is None or row.is_paused:
+            return
+        try:
+            ended = await _ended(context, self._review(context, row))
+        finally:
+            await asyncio.shield(self._settle_cost(row))
+        await self._settle(row, ended)
 
     async def _review(self, context: JobContext, row: StoredChange) -> Ended:
         """Fetch the change and review it in a child."""
         forge = self._forge(row)
-        token = await asyncio.to_thread(read_token, forge, row)
+        token = await asyncio.to_thread(self._tokens.get, forge, row, READING)
         base = await self._cache.fetch(row, forge.kind, token)
         async with self._connection() as db:
             await changes.record_base(db, row.change, row.run, base)
+            max_usd = await reserve(db, self._settings, row)
         limits = self._settings.review
         request = ReviewRequest(
             worker=os.getpid(),
@@ -108,7 +118,7 @@ class Worker:
             title=row.title,
             description=row.description,
             provider=limits.provider,
-            max_usd=limits.max_usd,
+            max_usd=max_usd,
             max_minutes=limits.max_minutes,
             backend=self._settings.worker.backend,
         )
@@ -132,10 +142,22 @@ class Worker:
         return await run_child(
             f"orchestrator.service.{module}",
             msgspec.json.encode(request),
-            self._environment(row),
+            await asyncio.to_thread(self._environment, row),
             still_own=lambda: self._jobs.is_own(context.job),
             ask_seconds=self._settings.queue.poll,
         )
+
+    async def _settle_cost(self, row: StoredChange) -> None:
+        """Give back what a run reserved of the day's budget and did not use, so far."""
+        limits = self._settings.limits
+        if limits.installation_daily_usd is None and limits.repository_daily_usd is None:
+            return
+        address = await asyncio.to_thread(self._tenants.address, row.forge, row.installation)
+        usd = await asyncio.to_thread(cost_so_far, address, self._cache.place(row), row.run)
+        if usd is None:
+            return  # all of it stays reserved
+        async with self._connection() as db:
+            await settle(db, row.run, usd)
 
     async def _settle(self, row: StoredChange, ended: Ended) -> None:
         """Have the verdict posted, or the job run again, or say why there is no verdict.
@@ -189,7 +211,7 @@ class Worker:
             url=forge.url,
             project=row.repository,
             number=row.number,
-            token=await asyncio.to_thread(read_token, forge, row),
+            token=await asyncio.to_thread(self._tokens.get, forge, row, POSTING),
             head=row.head,
             problem=row.problem,
         )
@@ -214,7 +236,7 @@ class Worker:
 
     def _environment(self, row: StoredChange) -> Mapping[str, str]:
         """What a child sees: no token of the forge, no secret of the service but its store's."""
-        passed = ("PATH", "LANG", "TZ", *self._settings.review.env)
+        passed = ("PATH", "LANG", "TZ")
         request = (
             {"CI_MERGE_REQUEST_IID": str(row.number)}
             if self._forge(row).kind == "gitlab"
@@ -222,9 +244,10 @@ class Worker:
         )
         return {
             **{name: os.environ[name] for name in passed if name in os.environ},
+            **{name: secret.read() for name, secret in self._settings.review.env.items()},
             **request,
             "HOME": str(self._cache.place(row)),
-            STORE: self._settings.database.read(),
+            STORE: self._tenants.address(row.forge, row.installation),
             "DIFFCOURT_ALLOW_SPENDING": str(int(self._settings.review.allow_spending)),
         }
 

@@ -57,6 +57,11 @@ class Service:
         prepare_database(address)
         PostgresStore(address, "none").close()  # makes its tables
 
+    def configure(self, line: str) -> None:
+        """Add a line to the configuration."""
+        with self.config.open("a") as file:
+            file.write(f"{line}\n")
+
     def push(self, number: int = 12, head: str = "") -> str:
         """Record a push as a webhook would; returns the change's name."""
         pushed = Push(

@@ -46,3 +46,15 @@ BEGIN
     RETURN FOUND;
 END;
 $$;
+
+-- What each run may cost, then what it did, for the budgets of a day.
+CREATE TABLE service_spending (
+    run TEXT PRIMARY KEY,
+    forge TEXT NOT NULL,
+    installation TEXT NOT NULL,
+    repository TEXT NOT NULL,
+    day DATE NOT NULL DEFAULT (now() AT TIME ZONE 'UTC')::date,
+    usd DOUBLE PRECISION NOT NULL,
+    most_usd DOUBLE PRECISION NOT NULL
+);
+CREATE INDEX service_spending_day ON service_spending (day, forge, installation);

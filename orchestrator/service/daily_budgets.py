@@ -1,0 +1,86 @@
+"""What reviews may cost in a day, for each installation and each repository.
+
+A review reserves the most that it may cost, and gives back what it did not use, however it ended.
+"""
+
+from pathlib import Path
+
+import anyio
+import psycopg
+
+from orchestrator.app.repository_identity import repository_identity
+from orchestrator.app.run_facts import read_run
+from orchestrator.errors import InputError, StoreError
+from orchestrator.service.changes import StoredChange
+from orchestrator.service.settings import Settings
+from orchestrator.stores.postgres import PostgresStore
+
+_LEFT = """
+SELECT coalesce(sum(usd), 0),
+       coalesce(sum(usd) FILTER (WHERE repository = %(repository)s), 0)
+FROM service_spending
+WHERE day = (now() AT TIME ZONE 'UTC')::date AND forge = %(forge)s
+  AND installation = %(installation)s AND run <> %(run)s
+"""
+_RESERVE = """
+INSERT INTO service_spending (run, forge, installation, repository, usd, most_usd)
+VALUES (%(run)s, %(forge)s, %(installation)s, %(repository)s, %(usd)s, %(usd)s)
+ON CONFLICT (run) DO UPDATE SET usd = service_spending.most_usd
+RETURNING most_usd
+"""
+
+
+async def reserve(
+    db: psycopg.AsyncConnection, settings: Settings, row: StoredChange
+) -> float | None:
+    """Reserve what a run may cost; returns its limit in US dollars, None for no limit.
+
+    A run that goes on keeps the limit that it began with.
+
+    Raises:
+        InputError: the day's budget is used up.
+    """
+    most = settings.review.max_usd
+    limits = settings.limits
+    if limits.installation_daily_usd is None and limits.repository_daily_usd is None:
+        return most
+    values = {name: getattr(row, name) for name in ("run", "forge", "installation", "repository")}
+    async with db.transaction():
+        lock = f"spending {row.forge}:{row.installation}"
+        await db.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
+        used = await (await db.execute(_LEFT, values)).fetchone()
+        assert used is not None
+        left = [
+            (limit - spent, whose)
+            for limit, spent, whose in (
+                (limits.installation_daily_usd, used[0], "the installation"),
+                (limits.repository_daily_usd, used[1], row.repository),
+            )
+            if limit is not None
+        ]
+        least, whose = min(left)
+        if least <= 0:
+            raise InputError(
+                f"the daily budget of {whose} is used up; push again after 00:00 UTC, or raise it"
+            )
+        usd = least if most is None else min(most, least)
+        reserved = await (await db.execute(_RESERVE, {**values, "usd": usd})).fetchone()
+        assert reserved is not None
+        return float(reserved[0])
+
+
+async def settle(db: psycopg.AsyncConnection, run: str, usd: float) -> None:
+    """Record what a run has cost so far in place of what it reserved."""
+    await db.execute("UPDATE service_spending SET usd = %s WHERE run = %s", (usd, run))
+
+
+def cost_so_far(address: str, repo: Path, run_id: str) -> float | None:
+    """What a run has cost, by its journal; None where that cannot be read. Blocks."""
+    store = PostgresStore(address, repository_identity(repo))
+    try:
+        found = [run for run in anyio.run(store.runs) if run.run_id == run_id]
+        return read_run(found[0], anyio.run(store.rows, run_id)).usd if found else 0.0
+    except StoreError:
+        return None
+    finally:
+        store.close()

@@ -1,0 +1,62 @@
+"""Each installation's runs in a schema and under a role of its own, where that is configured.
+
+A review's process knows the address of its own schema only: what the change under review makes it
+do, the database refuses for the rows of others and for the queue.
+"""
+
+import hashlib
+import hmac
+from urllib.parse import quote, urlencode
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from orchestrator.errors import InputError
+from orchestrator.service.settings import Settings
+
+
+class Tenants:
+    """Addresses of the journals, one for each installation; made when first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: set[str] = set()
+
+    def address(self, forge: str, installation: str) -> str:
+        """Where an installation's journals are; blocks while they are made.
+
+        Raises:
+            InputError: the service's role may make no schema or role.
+        """
+        database = self._settings.database.read()
+        if self._settings.tenants is None:
+            return database
+        key = self._settings.tenants.read()
+        name = f"tenant_{hashlib.sha256(f'{forge}:{installation}'.encode()).hexdigest()[:16]}"
+        password = hmac.new(key.encode(), name.encode(), hashlib.sha256).hexdigest()
+        if name not in self._made:
+            _make(database, name, password)
+            self._made.add(name)
+        given = conninfo_to_dict(database)
+        own = {"user": name, "password": password, "options": f"-csearch_path={name}"}
+        return f"postgresql:///?{urlencode({**given, **own}, quote_via=quote)}"
+
+
+def _make(database: str, name: str, password: str) -> None:
+    """Create a role and its schema where they are not there, and give it this password."""
+    who = sql.Identifier(name)
+    try:
+        with psycopg.connect(database) as db:
+            db.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
+            if db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).rowcount == 0:
+                db.execute(sql.SQL("CREATE ROLE {} LOGIN").format(who))
+                db.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(who))
+            db.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(who, sql.Literal(password)))
+            db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION {}").format(who, who))
+            db.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    except psycopg.errors.InsufficientPrivilege:
+        raise InputError(
+            "the service's role may not make a role and a schema for each tenant; give it "
+            "CREATEROLE and CREATE on the database, or leave out tenants"
+        ) from None

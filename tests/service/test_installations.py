@@ -1,0 +1,140 @@
+"""Installations are apart: tokens, rows of the database, and money."""
+
+import json
+import os
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+pytest.importorskip("procrastinate")
+pytest.importorskip("cryptography")
+
+import psycopg
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from msgspec.structs import replace
+
+from orchestrator.errors import InputError
+from orchestrator.service.changes import StoredChange
+from orchestrator.service.forge_tokens import READING, ForgeTokens, NoToken
+from orchestrator.service.settings import ForgeSettings, Secret, load_settings
+from orchestrator.service.tenants import Tenants
+from tests.posting.forge_server import serving
+from tests.posting.forgejo_server import ForgejoServer
+from tests.service.service_kit import Service
+from tests.stores.postgres_server import Server
+
+CHANGE = StoredChange(
+    change="hub:acme/shop#12", forge="hub", installation="7", repository="acme/shop", number=12,
+    clone_url="", base="", head="", title="", description="", lines=None, run="", run_base="",
+    run_head="", base_commit="", crashes=0, is_paused=False, posted_head="", problem="",
+)  # fmt: skip
+
+
+@pytest.fixture
+def service(postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    with serving(ForgejoServer()) as forge:
+        made = Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
+        monkeypatch.setenv("SERVICE_DATABASE", made.address)
+        monkeypatch.setenv("SERVICE_SECRET", "key")
+        yield made
+
+
+def test_an_installation_reads_its_own_rows_and_nobody_elses(service: Service) -> None:
+    service.configure("tenants: {env: SERVICE_SECRET}")
+    service.push()
+    with service.worker():
+        service.wait(service.is_posted)
+    tenants = Tenants(load_settings(service.config))
+    own, other = tenants.address("forge", "7"), tenants.address("forge", "8")
+    with psycopg.connect(own) as db:
+        assert db.execute("SELECT count(*) FROM diffcourt_runs").fetchone() == (1,)
+        (schema,) = db.execute("SELECT current_schema()").fetchone() or ("",)
+    service_schema = service.rows("SELECT current_schema() AS name")[0]["name"]
+    for table in (f"{schema}.diffcourt_journal", f"{service_schema}.service_changes"):
+        with psycopg.connect(other) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            db.execute(f"SELECT * FROM {table}".encode())
+    # Nor can it become somebody else, or see that these exist beside its own.
+    with psycopg.connect(other) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        db.execute(f"SET ROLE {schema}".encode())
+    assert "key" not in own
+
+
+def test_a_used_up_daily_budget_is_what_the_check_says(service: Service) -> None:
+    service.configure("limits: {repository_daily_usd: 0.5}")
+    service.push()
+    with service.worker():
+        service.wait(service.is_posted)
+        # An offline review costs nothing, so all that it reserved is given back.
+        assert service.rows("SELECT usd, most_usd FROM service_spending") == [
+            {"usd": 0.0, "most_usd": 0.5}
+        ]
+        service.rows("UPDATE service_spending SET usd = 0.5 RETURNING 1")
+        service.repo.write({"app.py": "print(1)\n"})
+        service.repo.git("commit", "-qam", "Mend")
+        newer = service.forge.head = service.repo.git("rev-parse", "HEAD")
+        service.repo.git("update-ref", "refs/pull/12/head", newer)
+        service.push(head=newer)
+        service.wait(service.is_posted)
+    (row,) = service.rows("SELECT problem FROM service_changes")
+    assert row["problem"].startswith("the daily budget of acme/shop is used up")
+    assert [status["state"] for status in service.forge.statuses] == ["failure", "error"]
+
+
+class _App(BaseHTTPRequestHandler):
+    calls: list[dict[str, object]]
+    status: int
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.calls.append({"path": self.path, "jwt": self.headers["Authorization"], **body})
+        answer = json.dumps({"token": f"ghs_{len(self.calls)}"}).encode()
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+def test_an_apps_token_is_for_one_repository_and_no_more_than_the_job_needs(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    _App.calls, _App.status = [], 201
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _App)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        forge = ForgeSettings(
+            kind="github",
+            url=f"http://127.0.0.1:{server.server_port}",
+            webhook_secret=Secret(),
+            app_id=42,
+            private_key=Secret(file=str(tmp_path / "key.pem")),
+        )
+        tokens = ForgeTokens()
+        assert [tokens.get(forge, CHANGE, READING) for _ in range(2)] == ["ghs_1"] * 2
+        assert tokens.get(forge, replace(CHANGE, repository="acme/x"), READING) == "ghs_2"
+        assert _App.calls[0]["path"] == "/app/installations/7/access_tokens"
+        assert _App.calls[0]["repositories"] == ["shop"]
+        assert _App.calls[0]["permissions"] == {"contents": "read"}
+        _App.status = 500
+        with pytest.raises(NoToken, match="gives no token now"):
+            ForgeTokens().get(forge, CHANGE, READING)
+        _App.status = 401
+        with pytest.raises(InputError, match="check app_id, private_key"):
+            ForgeTokens().get(forge, CHANGE, READING)
+        with pytest.raises(InputError, match="names no installation"):
+            ForgeTokens().get(forge, replace(CHANGE, installation=""), READING)
+    finally:
+        server.shutdown()
+        server.server_close()
