@@ -43,6 +43,7 @@ COMMANDS = {
     "schema": ("schema", "print a published JSON Schema"),
     "mcp": ("mcp", "list MCP servers, or accept their tools"),
     "serve": ("serve", "take webhooks and enqueue reviews for an organization"),
+    "queue": ("queue", "list, retry, cancel or park the service's reviews"),
     "work": ("work", "work on the service's queue of reviews"),
     "init": ("init", "add Diffcourt to a repository's CI"),
     "doctor": ("doctor", "check that everything a review needs is here"),

@@ -13,6 +13,7 @@ from msgspec import Struct
 from procrastinate.exceptions import AlreadyEnqueued
 from psycopg.rows import class_row, scalar_row
 
+from orchestrator.service.event_counts import SUPERSEDED, count
 from orchestrator.service.job_queue import POSTS, REVIEWS
 
 SMALL_CHANGE = 500
@@ -139,7 +140,8 @@ async def record_push(
     values = {name: getattr(push, name) for name in (*push.__struct_fields__, "change")}
     done = await db.execute(_RECORD_PUSH, values)
     row = await done.fetchone()
-    await cancel_jobs(db, push.change)
+    superseded = await cancel_jobs(db, push.change)
+    await count(db, SUPERSEDED, len(superseded))
     if row is not None and not row[0]:
         await enqueue_review(db, queue, push, how)
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import procrastinate
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -14,7 +15,10 @@ from starlette.routing import Route
 
 from orchestrator.errors import InputError
 from orchestrator.service.changes import cancel_jobs, record_delivery, record_push
+from orchestrator.service.event_counts import read_counts
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
+from orchestrator.service.queue_metrics import render_queue_metrics
+from orchestrator.service.queue_state import read_figures
 from orchestrator.service.settings import Settings
 from orchestrator.service.webhooks import MOST_BYTES, Delivery, NotAuthentic, read_delivery
 
@@ -101,6 +105,12 @@ class Server:
             return PlainTextResponse("the database cannot be used\n", 503)
         return PlainTextResponse("ok\n")
 
+    async def metrics(self, _: Request) -> Response:
+        """The queue in numbers, for Prometheus."""
+        async with self.connection() as db:
+            text = render_queue_metrics(await read_figures(db), await read_counts(db))
+        return PlainTextResponse(text, media_type=CONTENT_TYPE_LATEST)
+
     def connection(self) -> Any:
         """A connection of the pool."""
         connector: Any = self._queue.connector
@@ -140,6 +150,7 @@ def make_app(settings: Settings) -> Starlette:
             Route("/webhooks/{forge}", server.webhook, methods=["POST"]),
             Route("/healthz", server.live),
             Route("/readyz", server.ready),
+            Route("/metrics", server.metrics),
         ],
         lifespan=lifespan,
     )

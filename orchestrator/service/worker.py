@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from orchestrator.service import changes
 from orchestrator.service.changes import POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import Ended, JobLost, run_child
 from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
+from orchestrator.service.event_counts import PARKED, RESUMED, count
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
 from orchestrator.service.job_queue import (
     DATABASE_ERRORS,
@@ -39,12 +41,15 @@ from orchestrator.service.job_queue import (
     sweep_stalled_jobs,
 )
 from orchestrator.service.post_process import PostRequest
+from orchestrator.service.queue_state import is_draining, remove_old_rows
 from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.review_process import ReviewRequest
 from orchestrator.service.settings import ForgeSettings, Settings
 from orchestrator.service.tenants import Tenants
 
 FIRST_RETRY_SECONDS = 1.0
+DRAINING_SECONDS = 5.0
+CLEAN_UP_SECONDS = 3600.0
 MOST_POST_ATTEMPTS = 6
 
 
@@ -91,6 +96,8 @@ class Worker:
         if not await self._jobs.free_waiting_place(context.job):
             raise JobAborted
         async with self._connection() as db:
+            if await is_draining(db):
+                raise TryLater("the queue is draining", DRAINING_SECONDS)
             row = await changes.choose_run(db, change, new_run_id())
         if row is None or row.is_paused:
             return
@@ -180,6 +187,7 @@ class Worker:
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and have its check say it."""
+        await count(db, PARKED)
         await changes.record_problem(db, row.change, row.head, why)
         await changes.enqueue_post(db, self._queue, row.change)
 
@@ -217,12 +225,21 @@ class Worker:
         )
         return await self._run_child(context, "post_process", request, row)
 
+    async def clean_up(self) -> None:
+        """Remove what ended long ago, for ever, once an hour."""
+        while True:
+            with suppress(*DATABASE_ERRORS):
+                async with self._connection() as db:
+                    await remove_old_rows(db)
+            await asyncio.sleep(CLEAN_UP_SECONDS)
+
     async def count_crash(self, job: Job) -> bool:
         """Record that a worker died with a job; False when it did so too often."""
         change = str(job.task_kwargs["change"])
         most = self._settings.worker.most_crashes
         async with self._connection() as db, db.transaction():
             if await changes.count_crash(db, change, most):
+                await count(db, RESUMED)
                 return True
             row = await changes.load_change(db, change)
             if row is not None:
@@ -289,6 +306,7 @@ async def _work(settings: Settings) -> bool:
     stopping = asyncio.Event()
     async with queue.open_async():
         sweeper = asyncio.create_task(sweep_stalled_jobs(jobs, times, worker.count_crash))
+        cleaner = asyncio.create_task(worker.clean_up())
         loop = asyncio.get_running_loop()
         running = asyncio.create_task(
             queue.run_worker_async(
@@ -305,11 +323,13 @@ async def _work(settings: Settings) -> bool:
         _on_signals(loop, stopping)
         stop = asyncio.create_task(stopping.wait())
         try:
-            await asyncio.wait({sweeper, running, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {sweeper, cleaner, running, stop}, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
-            for task in (sweeper, stop, running):
+            for task in (sweeper, cleaner, stop, running):
                 task.cancel()
-            results = await asyncio.gather(sweeper, stop, running, return_exceptions=True)
+            results = await asyncio.gather(sweeper, cleaner, stop, running, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 raise result

@@ -99,6 +99,9 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
     assert len(service.jobs()) == 1
     assert service.rows("SELECT head FROM service_changes") == [{"head": f"{19:040x}"}]
     assert httpx.get(f"{url}/readyz").status_code == 200
+    metrics = httpx.get(f"{url}/metrics").text
+    assert 'diffcourt_queue_jobs{queue="review",state="todo"} 1.0' in metrics
+    assert "diffcourt_queue_superseded_total 0.0" in metrics
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("procrastinate")
 
+from orchestrator.cli.main import main
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import Service, children, is_gone
@@ -126,3 +127,31 @@ def test_a_review_survives_a_restart_of_the_database(service: Service, postgres:
         service.wait(service.is_posted)
     assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
     assert len(service.forge.comments) == 1
+
+
+def test_an_operator_parks_drains_and_retries(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SERVICE_DATABASE", service.address)
+
+    def queue(*words: str) -> str:
+        assert main(["queue", *words, "--config", str(service.config)]) == 0
+        return capsys.readouterr().out
+
+    assert queue("list") == "no jobs\n"
+    change = service.push()
+    assert change in queue("list")
+    assert queue("park", change) == f"1 jobs of {change} are asked to end; it is parked\n"
+    service.push()  # recorded, and not reviewed
+    assert [job["status"] for job in service.jobs()] == ["cancelled"]
+    assert queue("drain") == "workers take nothing new; 0 jobs run\n"
+    assert queue("retry", change) == f"{change} is to be reviewed again\n"
+    with service.worker():
+        service.wait(lambda: service.jobs()[1]["attempts"] > 0)  # given back
+        assert service.rows("SELECT run FROM diffcourt_runs") == []
+        queue("open")
+        service.wait(service.is_posted)
+    assert "draining" not in queue("list", "--all")
+    assert queue("clean") == "0 jobs removed\n"
+    assert main(["queue", "retry", "nobody", "--config", str(service.config)]) == 2
+    assert "there is no change nobody" in capsys.readouterr().err

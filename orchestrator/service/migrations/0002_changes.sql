@@ -58,3 +58,13 @@ CREATE TABLE service_spending (
     most_usd DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX service_spending_day ON service_spending (day, forge, installation);
+
+-- While draining, workers take nothing new.
+CREATE TABLE service_state (
+    is_one BOOLEAN PRIMARY KEY DEFAULT true CHECK (is_one),
+    is_draining BOOLEAN NOT NULL DEFAULT false
+);
+INSERT INTO service_state DEFAULT VALUES;
+
+-- What happened, counted for the metrics.
+CREATE TABLE service_counts (name TEXT PRIMARY KEY, value BIGINT NOT NULL DEFAULT 0);

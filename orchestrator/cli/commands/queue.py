@@ -1,0 +1,165 @@
+"""``diffcourt queue``: see and steer the service's queue."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.arguments import add_part, count, name_of
+from orchestrator.cli.commands.work import add_config, require_service
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import procrastinate
+    import psycopg
+
+    from orchestrator.service.queue_state import QueuedJob
+    from orchestrator.service.settings import Settings
+
+    Work = Callable[[psycopg.AsyncConnection, procrastinate.App, Settings], Awaitable[str]]
+
+_ON_CHANGES = {
+    "retry": "review a change again, from where its run stopped; unparks it",
+    "cancel": "end the running and waiting jobs of a change",
+    "park": "cancel, and review no later push until somebody retries",
+}
+_ON_ALL = {
+    "drain": "let workers take nothing new; what runs ends",
+    "open": "let workers take jobs again",
+    "clean": "remove jobs and delivery ids that ended two weeks ago",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands and their options."""
+    parts = parser.add_subparsers(
+        title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
+    )
+    listing = add_part(parts, "list", "list the jobs that wait, run or are parked")
+    listing.add_argument("--all", action="store_true", help="and those that ended")
+    listing.add_argument(
+        "--limit", type=count, default=20, metavar="N", help="the newest so many; default: 20"
+    )
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    add_config(listing)
+    for name, summary in _ON_CHANGES.items():
+        part = add_part(parts, name, summary)
+        part.add_argument(
+            "change", type=name_of("a change"), metavar="CHANGE", help="as list shows it"
+        )
+        add_config(part)
+    for name, summary in _ON_ALL.items():
+        add_config(add_part(parts, name, summary))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen subcommand and print what it did."""
+    require_service()
+    work: Work = _WORK[args.part](args)
+    emit(_with_queue(args, work), sys.stdout)
+    return EXIT_OK
+
+
+def _with_queue(args: argparse.Namespace, work: Work) -> str:
+    import asyncio
+
+    from orchestrator.service.database import prepare_database
+    from orchestrator.service.job_queue import make_queue
+    from orchestrator.service.settings import load_settings
+
+    settings = load_settings(args.config)
+    address = settings.database.read()
+    prepare_database(address)
+
+    async def open_queue() -> str:
+        queue, _ = make_queue(address, connections=2)
+        async with queue.open_async():
+            connector: Any = queue.connector
+            async with connector.pool.connection() as db, db.transaction():
+                return await work(db, queue, settings)
+
+    return asyncio.run(open_queue())
+
+
+def _list(args: argparse.Namespace) -> Work:
+    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
+        import msgspec
+
+        from orchestrator.service.queue_state import is_draining, list_jobs
+
+        jobs = await list_jobs(db, ended=args.all, limit=args.limit)
+        if args.json:
+            return f"{msgspec.json.format(msgspec.json.encode(jobs)).decode()}\n"
+        draining = "draining: workers take nothing new\n" if await is_draining(db) else ""
+        return draining + ("".join(map(_line, jobs)) or "no jobs\n")
+
+    return work
+
+
+def _line(job: QueuedJob) -> str:
+    from orchestrator.report.terminal_escaping import escape_unprintable
+
+    state = "parked" if job.state == "failed" or job.is_paused else job.state
+    head = f"{job.change} {(job.head or '')[:8]}"
+    line = f"{state:9} {job.seconds:6.0f} s  {job.queue:6}  {head}"
+    why = f"\n          {job.problem[:160]}" if job.problem else ""
+    return f"{escape_unprintable(line)}{escape_unprintable(why.strip()) and why}\n"
+
+
+def _retry(args: argparse.Namespace) -> Work:
+    async def work(
+        db: psycopg.AsyncConnection, queue: procrastinate.App, settings: Settings
+    ) -> str:
+        from orchestrator.service.queue_state import retry_change
+
+        new = await retry_change(db, queue, args.change, settings.enqueuing)
+        return f"{args.change} {'is to be reviewed again' if new else 'waits already'}\n"
+
+    return work
+
+
+def _stop(args: argparse.Namespace) -> Work:
+    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
+        from orchestrator.service.queue_state import stop_change
+
+        ended = await stop_change(db, args.change, park=args.part == "park")
+        parked = "; it is parked" if args.part == "park" else ""
+        return f"{len(ended)} jobs of {args.change} are asked to end{parked}\n"
+
+    return work
+
+
+def _drain(args: argparse.Namespace) -> Work:
+    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
+        from orchestrator.service.queue_state import set_draining
+
+        running = await set_draining(db, args.part == "drain")
+        if args.part == "open":
+            return "workers take jobs again\n"
+        return f"workers take nothing new; {running} jobs run\n"
+
+    return work
+
+
+def _clean(_: argparse.Namespace) -> Work:
+    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
+        from orchestrator.service.queue_state import remove_old_rows
+
+        return f"{await remove_old_rows(db)} jobs removed\n"
+
+    return work
+
+
+_WORK: dict[str, Callable[[argparse.Namespace], Work]] = {
+    "list": _list,
+    "retry": _retry,
+    "cancel": _stop,
+    "park": _stop,
+    "drain": _drain,
+    "open": _drain,
+    "clean": _clean,
+}

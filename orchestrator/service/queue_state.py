@@ -1,0 +1,164 @@
+"""What an operator sees of the queue, and does with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import procrastinate
+import psycopg
+from msgspec import Struct
+from psycopg.rows import class_row, dict_row
+
+from orchestrator.errors import InputError
+from orchestrator.service import changes
+from orchestrator.service.changes import Enqueuing, StoredChange
+
+KEPT_DAYS = 14
+"""Ended jobs and delivery ids are kept for so long; a forge delivers again within three days."""
+
+_JOBS = """
+SELECT j.id, j.queue_name AS queue, j.args->>'change' AS change, j.status::text AS state,
+       j.attempts, c.head, c.run, c.crashes, c.is_paused, c.problem,
+       extract(epoch FROM clock_timestamp() - coalesce(
+           (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id), now()
+       ))::float8 AS seconds
+FROM procrastinate_jobs j LEFT JOIN service_changes c ON c.change = j.args->>'change'
+WHERE j.status IN ('todo', 'doing', 'failed') OR %(ended)s
+ORDER BY j.id DESC LIMIT %(limit)s
+"""
+_FIGURES = """
+SELECT queue_name AS queue, status::text AS state, count(*) AS jobs,
+       max(extract(epoch FROM clock_timestamp() - coalesce(scheduled_at, (
+           SELECT min(e.at) FROM procrastinate_events e WHERE e.job_id = j.id
+       ))))::float8 AS oldest
+FROM procrastinate_jobs j WHERE status IN ('todo', 'doing') GROUP BY 1, 2
+"""
+
+
+class QueuedJob(Struct, frozen=True):
+    """A job as an operator sees it.
+
+    Attributes:
+        state: ``todo``, ``doing``, ``failed``, or how it ended.
+        seconds: since its state changed.
+        head, run, crashes, is_paused, problem: of its change; None where that is gone.
+    """
+
+    id: int
+    queue: str
+    change: str | None
+    state: str
+    attempts: int
+    head: str | None
+    run: str | None
+    crashes: int | None
+    is_paused: bool | None
+    problem: str | None
+    seconds: float
+
+
+class QueueFigures(Struct, frozen=True):
+    """Waiting and running jobs of one queue.
+
+    Attributes:
+        oldest: seconds that the oldest of them has been due.
+    """
+
+    queue: str
+    state: str
+    jobs: int
+    oldest: float | None
+
+
+async def list_jobs(
+    db: psycopg.AsyncConnection, *, ended: bool = False, limit: int = 50
+) -> list[QueuedJob]:
+    """The newest jobs that wait, run or are parked; with ``ended``, all."""
+    async with db.cursor(row_factory=class_row(QueuedJob)) as cursor:
+        await cursor.execute(_JOBS, {"ended": ended, "limit": limit})
+        return await cursor.fetchall()
+
+
+async def read_figures(db: psycopg.AsyncConnection) -> list[QueueFigures]:
+    """How many jobs wait and run, and for how long."""
+    async with db.cursor(row_factory=class_row(QueueFigures)) as cursor:
+        await cursor.execute(_FIGURES)
+        return await cursor.fetchall()
+
+
+async def is_draining(db: psycopg.AsyncConnection) -> bool:
+    """Whether workers take nothing new."""
+    row = await (await db.execute("SELECT is_draining FROM service_state")).fetchone()
+    return row is not None and bool(row[0])
+
+
+async def set_draining(db: psycopg.AsyncConnection, draining: bool) -> int:
+    """Let workers take nothing new, or again; returns how many jobs run."""
+    await db.execute("UPDATE service_state SET is_draining = %s", (draining,))
+    query = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'doing'"
+    row = await (await db.execute(query)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def retry_change(
+    db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, how: Enqueuing
+) -> bool:
+    """Review a change again, from where its run stopped; False when a review waits already.
+
+    Raises:
+        InputError: there is no such change.
+    """
+    row = await _known(db, change)
+    await db.execute(
+        "UPDATE service_changes SET crashes = 0, problem = '', is_paused = false WHERE change = %s",
+        (change,),
+    )
+    return await changes.enqueue_review(db, queue, row, how)
+
+
+async def stop_change(
+    db: psycopg.AsyncConnection, change: str, *, park: bool
+) -> Sequence[dict[str, Any]]:
+    """End the running and the waiting reviews of a change; returns their ids.
+
+    Args:
+        park: later pushes are recorded and not reviewed, until somebody retries.
+
+    Raises:
+        InputError: there is no such change.
+    """
+    await _known(db, change)
+    if park:
+        await db.execute("UPDATE service_changes SET is_paused = true WHERE change = %s", (change,))
+    async with db.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(
+            "SELECT procrastinate_cancel_job_v1(id, true, false) AS id FROM procrastinate_jobs"
+            " WHERE status IN ('todo', 'doing') AND args->>'change' = %s",
+            (change,),
+        )
+        return await cursor.fetchall()
+
+
+async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) -> int:
+    """Remove what ended long ago; returns how many jobs that were."""
+    await db.execute(
+        "DELETE FROM service_deliveries WHERE received < now() - make_interval(days => %s)", (days,)
+    )
+    removed = await db.execute(
+        "DELETE FROM procrastinate_jobs j"
+        " WHERE status IN ('succeeded', 'failed', 'aborted', 'cancelled') AND NOT EXISTS ("
+        "  SELECT 1 FROM procrastinate_events e"
+        "  WHERE e.job_id = j.id AND e.at > now() - make_interval(days => %s))",
+        (days,),
+    )
+    return removed.rowcount
+
+
+async def _known(db: psycopg.AsyncConnection, change: str) -> StoredChange:
+    row = await changes.load_change(db, change)
+    if row is None:
+        raise InputError(
+            f"there is no change {change}; list them with: diffcourt queue list, as "
+            "FORGE:OWNER/NAME#NUMBER"
+        )
+    return row
