@@ -74,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --all",
     ),
+    "diffcourt rubric lint": ("my-rubric.yaml", "my-rubric.yaml items.jsonl --labels labels.jsonl"),
     "diffcourt rubric rate": (
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --assume-random",

@@ -11,6 +11,7 @@ from orchestrator.tuning.disagreements import (
     DisagreementReport,
 )
 from orchestrator.tuning.drift import Drift
+from orchestrator.tuning.rubric_lint import LintReport
 
 SHORT_LIST = 3
 """Entries of a list that are shown without ``--all``."""
@@ -143,4 +144,34 @@ def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
     ]
     if found.untimed:
         lines.append(f"  {count_noun(found.untimed, 'label')} without a time not used")
+    return "\n".join(lines) + "\n"
+
+
+def render_lint(
+    found: LintReport, width: int = 80, color: bool = False, everything: bool = False
+) -> str:
+    """What to mend in a rubric, ending in a newline.
+
+    Args:
+        everything: all findings, not only some of each kind.
+    """
+    page = Page(width, color)
+    count = len(found.findings)
+    head = f"{count_noun(count, 'finding') if count else 'Nothing to mend'} in "
+    noun = "criterion" if found.criteria == 1 else "criteria"
+    lines = page.wrap(f"{head}{found.criteria} {noun}.")
+    lines[0] = page.paint(lines[0], "yellow" if count else "green")
+    kinds: dict[str, list[str]] = {}
+    for one in found.findings:
+        names = escape_unprintable(" and ".join(one.criteria))
+        text = f"{names}: {escape_line(one.what)}; {one.advice}"
+        kinds.setdefault(one.kind, []).append(text)
+    for kind, texts in kinds.items():
+        lines.append(page.heading(kind.capitalize()))
+        for text in texts if everything else texts[:SHORT_LIST]:
+            lines += page.wrap(text, first="  ", rest="    ", limit=4)
+        if len(texts) > SHORT_LIST and not everything:
+            lines.append(f"  and {len(texts) - SHORT_LIST:,} more (--all)")
+    for line in found.unchecked:
+        lines += page.wrap(f"not checked: {line}", first="  ", rest="    ")
     return "\n".join(lines) + "\n"

@@ -19,7 +19,8 @@ exit codes:
        compare: B is proven better, or no worse by the margin;
        disagree, rate, drift: trusted
   1    tune: no rubric was written; gate: agreement dropped; diff: differences;
-       compare: B is proven worse; disagree, rate, drift: not trusted
+       lint: findings; compare: B is proven worse;
+       disagree, rate, drift: not trusted
   2    invalid usage, rubric, items or labels
   3    score: a run could not be scored; gate, compare, disagree, rate, drift:
        these labels cannot tell\

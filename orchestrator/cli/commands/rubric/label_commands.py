@@ -1,4 +1,4 @@
-"""The ``rubric`` subcommands that read labels and fit nothing: disagree, rate and drift."""
+"""The ``rubric`` subcommands that read labels and fit nothing: disagree, lint, rate and drift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
     add_items,
     add_labels,
+    find_rubric,
     load_inputs,
+    require_numpy,
     to_json_data,
     write_text,
 )
@@ -21,9 +23,13 @@ from orchestrator.report.terminal_escaping import as_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from orchestrator.engine.types import Rubric
     from orchestrator.tuning.corrected_rate import CorrectedRate
     from orchestrator.tuning.disagreements import DisagreementReport
     from orchestrator.tuning.drift import Drift
+    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.labels import Label
+    from orchestrator.tuning.training_data import TrainingData
 
     Result = CorrectedRate | DisagreementReport | Drift
 
@@ -36,6 +42,12 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.add_argument("--all", action="store_true", help="everything, with text, scores and reasons")
     _add_json(p)
     p.set_defaults(do=disagree)
+    p = part("lint", "find criteria that a judge or people cannot score well")
+    add_items(p, many="*")
+    add_labels(p)
+    p.add_argument("--all", action="store_true", help="all findings, not only three of a kind")
+    _add_json(p)
+    p.set_defaults(do=lint)
     p = part("rate", "estimate how many of all items people would accept, from labels of some")
     add_items(p)
     add_labels(p)
@@ -75,6 +87,42 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
     text = render_disagreements(found, width_of(out), use_color(out), args.all)
     return _finish(found, text, target, out)
+
+
+def lint(args: argparse.Namespace, out: TextIO) -> int:
+    """Print what to mend in a rubric; exit code 1 when there is something."""
+    target = OutputTarget(args.json) if args.json else None
+    read = _load_some(args)
+    from orchestrator.report.tuning.label_reports import render_lint
+    from orchestrator.tuning.rubric_lint import lint_rubric
+
+    found = lint_rubric(*read, args.accept_at)
+    if target is None or not target.to_stdout:
+        emit(render_lint(found, width_of(out), use_color(out), args.all), out)
+    if target is not None:
+        target.write(as_json(to_json_data(found)))
+    return EXIT_GATED if found.findings else EXIT_OK
+
+
+def _load_some(
+    args: argparse.Namespace,
+) -> tuple[Rubric, list[Item], list[Label], TrainingData | None]:
+    """The rubric, and items, labels and training data where they were given."""
+    require_numpy()
+    from orchestrator.tuning.item_files import read_items, select_judge
+    from orchestrator.tuning.labels import extract_labels
+    from orchestrator.tuning.rubric_file import read_rubric
+
+    rubric = read_rubric(find_rubric(args.rubric))
+    if not args.items:
+        if args.labels:
+            raise InputError("--labels requires the labeled ITEMS")
+        return rubric, [], [], None
+    items = select_judge(read_items(args.items, args.scale), args.judge)
+    if not args.labels and not extract_labels(items, args.label):
+        return rubric, items, [], None
+    read = load_inputs(args)
+    return rubric, read.items, read.labels, read.data
 
 
 def rate(args: argparse.Namespace, out: TextIO) -> int:
