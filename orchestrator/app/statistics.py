@@ -162,15 +162,17 @@ def figures_of(runs: Sequence[RunFacts]) -> Figures:
 def _states(reviews: Sequence[RunFacts], finished: Sequence[RunFacts]) -> dict[str, Any]:
     states = Counter(run.state for run in reviews)
     complete = sum(run.status == "complete" for run in finished)
+    cancelled = sum(run.stop == "cancelled" for run in finished)
     asked = sum(run.person_asked for run in reviews)
     return {
         "reviews": len(reviews),
         "complete": complete,
-        "incomplete": len(finished) - complete,
+        "incomplete": len(finished) - complete - cancelled,
+        "cancelled": cancelled,
         "interrupted": states["interrupted"],
         "waiting": states["waiting"],
         "running": states["running"],
-        "completion": _ratio(complete, len(finished) + states["interrupted"]),
+        "completion": _ratio(complete, len(finished) - cancelled + states["interrupted"]),
         "person_asked": asked,
         "person_share": _ratio(asked, len(reviews)),
     }

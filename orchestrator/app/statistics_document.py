@@ -36,6 +36,7 @@ class Figures(Strict, frozen=True, kw_only=True):
     reviews: int
     complete: Annotated[int, Meta(description="finished, with nothing left out")]
     incomplete: int
+    cancelled: Annotated[int, Meta(description="by a person; in no rate")]
     interrupted: Annotated[int, Meta(description="ended without a verdict")]
     waiting: Annotated[int, Meta(description="for a person")]
     running: int

@@ -160,7 +160,7 @@ def test_a_judge_is_needed_only_when_it_judges(loaded):
         ("skills_catalog/x/skill.md", "nothing reads this file; allowed: skills_catalog/NAME/SKI"),
         ("skills_catalog/SKILL.md", "nothing reads this file; allowed: skills_catalog/NAME/SKI"),
         ("skills/x/SKILL.md", "nothing reads this file; allowed: agents/, skills_catalog/, rubri"),
-        ("config/verdct.yaml", "nothing reads this file; allowed: config/defaults.yaml, config/g"),
+        ("config/verdct.yaml", "nothing reads this file; allowed: config/alerts.yaml, config/d"),
     ],
 )
 def test_a_file_that_nothing_reads_is_a_fault_not_silence(faults_of, path, message):

@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--all", action="store_true", help="all lines of --by, not only ten")
     add_json_flag(output)
     output.add_argument("--csv", metavar="FILE", help="also write CSV; - for standard output")
+    output.add_argument("--html", metavar="FILE", help="also write a page with charts by day")
     monitoring = parser.add_argument_group("monitoring")
     monitoring.add_argument(
         "--check",
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     _refuse_mixtures(args)
     targets = {
         name: OutputTarget(file, f"--{name}")
-        for name in ("csv", "prometheus", "dashboard")
+        for name in ("csv", "html", "prometheus", "dashboard")
         if (file := getattr(args, name)) is not None
     }
 
@@ -120,6 +121,10 @@ def run(args: argparse.Namespace) -> int:
         from orchestrator.report.statistics.text_and_csv import render_csv
 
         targets["csv"].write(render_csv(statistics, args.by))
+    if "html" in targets:
+        from orchestrator.report.statistics.html_page import render_page
+
+        targets["html"].write(render_page(statistics))
     if not any(target.to_stdout for target in targets.values()):
         _print(args, statistics)
     return broken
@@ -165,7 +170,7 @@ def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
 
 
 def _refuse_mixtures(args: argparse.Namespace) -> None:
-    written = [args.csv, args.prometheus, args.dashboard, "-" if args.json else None]
+    written = [args.csv, args.html, args.prometheus, args.dashboard, "-" if args.json else None]
     if sum(file in {"-", "/dev/stdout"} for file in written) > 1:
         raise InputError("only one result can go to standard output; name files for the others")
     if args.since and (args.check or args.prometheus):
@@ -173,8 +178,8 @@ def _refuse_mixtures(args: argparse.Namespace) -> None:
             "--since does not go with --check, whose window is in config/alerts.yaml, nor with "
             "--prometheus, whose counters are over all runs"
         )
-    if args.check and (args.by or args.csv):
-        raise InputError("--check prints alerts only; leave out --by and --csv")
+    if args.check and (args.by or args.csv or args.html):
+        raise InputError("--check prints alerts only; leave out --by, --csv and --html")
     if args.all and args.by is None:
         raise InputError("--all lists every line of --by; name what with --by")
 

@@ -50,13 +50,14 @@ def render_statistics(statistics: Statistics, width: int = 80) -> str:
     """The overview: about ten lines, ending in a newline."""
     page = Page(width)
     lines: list[str] = []
-    for label, parts in _overview(statistics):
+    for label, parts in overview(statistics):
         start = f"{label:<{LABEL}}"
         lines += page.inline_list([escape_unprintable(part) for part in parts if part], first=start)
     return "\n".join(lines) + "\n"
 
 
-def _overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
+def overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
+    """The lines of the overview: a label and its parts."""
     total = statistics.total
     since = f"since {statistics.since[:10]}" if statistics.since else ""
     yield "Reviews", [f"{total.reviews:,} {since}".strip(), *_states(total)]
@@ -114,7 +115,7 @@ def _states(total: Figures) -> list[str]:
     if not total.reviews:
         return []
     parts = [f"{total.complete:,} complete ({percent(total.completion)})"]
-    names = ("incomplete", "interrupted", "waiting", "running")
+    names = ("incomplete", "interrupted", "cancelled", "waiting", "running")
     return parts + [f"{count:,} {name}" for name in names if (count := getattr(total, name))]
 
 
@@ -183,21 +184,34 @@ def render_groups(
     Args:
         limit: lines at most; None: all.
     """
-    groups, columns = rows_by(statistics, by), _COLUMNS[by]
-    if not groups:
+    titles, rows, left = table_of(statistics, by, limit)
+    if not rows:
         return f"no {by} in these runs\n"
-    shown = groups[:limit]
-    names = [escape_line(group.name) for group in shown]
-    cells = [[cell(_value_at(group, path)) for _, path, cell in columns] for group in shown]
-    titles = [title for title, _, _ in columns]
+    names = [escape_line(name) for name, *_ in rows]
+    cells = [row[1:] for row in rows]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     room = max(12, min(NAME if by != "rule" else width, width - sum(widths) - 2 * len(widths)))
     first = min(room, max([len(by), *map(cell_len, names)]))
     lines = [_line(by, titles, first, widths)]
     lines += [_line(name, row, first, widths) for name, row in zip(names, cells, strict=True)]
-    if left := len(groups) - len(shown):
+    if left:
         lines.append(f"and {left:,} more; --all lists them")
     return "\n".join(lines) + "\n"
+
+
+def table_of(
+    statistics: Statistics, by: Grouping, limit: int | None
+) -> tuple[list[str], list[list[str]], int]:
+    """The titles of the columns behind the name, a row for each group, and how many are left out.
+
+    A row is the group's name and its cells.
+    """
+    groups, columns = rows_by(statistics, by), _COLUMNS[by]
+    rows = [
+        [group.name, *(cell(_value_at(group, path)) for _, path, cell in columns)]
+        for group in groups[:limit]
+    ]
+    return [title for title, _, _ in columns], rows, len(groups) - len(rows)
 
 
 def _line(name: str, cells: Iterable[str], first: int, widths: Iterable[int]) -> str:

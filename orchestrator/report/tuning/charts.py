@@ -1,42 +1,16 @@
 """Charts of the tuning page as SVG: they shrink with the page and take its colors."""
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.svg_parts import HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from orchestrator.report.svg_parts import label as _label
+from orchestrator.report.svg_parts import line as _line
+from orchestrator.report.svg_parts import svg as _svg
+from orchestrator.report.svg_parts import x as _x
+from orchestrator.report.svg_parts import y as _y
 from orchestrator.tuning.calibration import ReliabilityBin
 from orchestrator.tuning.cross_validation import LearningCurvePoint
 from orchestrator.tuning.tune import TotalHistogram, TuningResult
-
-WIDTH, HEIGHT = 340, 220
-LEFT, RIGHT, TOP, BOTTOM = 40, 10, 10, 28
-
-
-def _x(share: float) -> float:
-    return LEFT + share * (WIDTH - LEFT - RIGHT)
-
-
-def _y(share: float) -> float:
-    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
-
-def _svg(label: str, parts: Iterable[str], height: int = HEIGHT) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, color: str, more: str = "") -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
-        f'stroke="var(--{color})" {more}/>'
-    )
-
-
-def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    escaped = escape(escape_unprintable(text))
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped}</text>'
 
 
 def _axes(low: float = 0.0, top: float = 1.0) -> list[str]:

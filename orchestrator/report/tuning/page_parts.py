@@ -1,4 +1,4 @@
-"""Parts of the tuning pages: a plain sentence first, then sections; no script, no network."""
+"""Parts of pages of figures: a plain sentence first, then sections; no script, no network."""
 
 import base64
 import hashlib
@@ -45,13 +45,26 @@ class Section(Struct, frozen=True):
 
 
 def render_page(title: str, conclusion: Conclusion, sections: Sequence[Section]) -> str:
-    """A page, ending in a newline."""
+    """A page that begins with a conclusion, ending in a newline."""
     word, kind = _WORDS[conclusion.trusted]
+    reasons = "".join(f'<p class="soft">{text(_end(line))}</p>' for line in conclusion.reasons)
+    head = (
+        f'<p class="small soft">{text(title)}</p><h1 class="{kind}">{word}</h1>'
+        f'<p class="lead">{text(conclusion.sentence)}</p>{reasons}'
+    )
+    return render_document(f"{word}: {title}", head, sections)
+
+
+def render_document(title: str, head: str, sections: Sequence[Section]) -> str:
+    """A page, ending in a newline.
+
+    Args:
+        head: HTML before the list of sections, with the page's ``h1``.
+    """
     style = shared_style() + _own_style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     shown = [section for section in sections if section.body]
     links = "".join(f'<li><a href="#{s.id}">{text(s.heading)}</a></li>' for s in shown)
-    reasons = "".join(f'<p class="soft">{text(_end(line))}</p>' for line in conclusion.reasons)
     body = "\n".join(
         f'<section aria-labelledby="{s.id}"><h2 id="{s.id}">{text(s.heading)}</h2>'
         f"{s.body}</section>"
@@ -64,11 +77,9 @@ def render_page(title: str, conclusion: Conclusion, sections: Sequence[Section])
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'\">"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
-        f"<title>{word}: {text(title)}</title><style>{style}</style></head>\n"
-        f'<body><a class="skip" href="#content">Skip to the details</a>\n'
-        f'<header><div><p class="small soft">{text(title)}</p><h1 class="{kind}">{word}</h1>'
-        f'<p class="lead">{text(conclusion.sentence)}</p>{reasons}'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav></div></header>\n'
+        f"<title>{text(title)}</title><style>{style}</style></head>\n"
+        '<body><a class="skip" href="#content">Skip to the details</a>\n'
+        f'<header><div>{head}<nav aria-label="Sections"><ul>{links}</ul></nav></div></header>\n'
         f'<main id="content">\n{body}\n</main></body></html>\n'
     )
 

@@ -1,0 +1,63 @@
+"""The page of statistics in a real browser, and what hostile names do in it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app.run_facts import FindingFact, RunFacts, ToolCallFact
+from orchestrator.app.statistics import Collected, summarize
+from orchestrator.app.statistics_document import BrokenJournal
+from orchestrator.report.statistics.html_page import MOST_DAYS, render_page
+from orchestrator.report.statistics.text_and_csv import render_csv, render_groups
+from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
+from tests.report.test_statistics_metrics import NOW, collected, fact
+
+HOSTILE = '=cmd|"<script>alert(1)</script>\x1b[31m'
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started.new_page()
+
+
+def busy() -> Collected:
+    found = [FindingFact(f"f{n}", HOSTILE, "qa", "low", "open") for n in range(3)]
+    tools = [ToolCallFact("qa", HOSTILE, "failed", True, 0.2)]
+    runs = [
+        fact(n, n / 3, findings=found, tool_calls=tools, status="incomplete") for n in range(30)
+    ]
+    runs += [fact(100 + n, n / 2) for n in range(30)]
+    return Collected(collected(*runs).runs, [BrokenJournal("run-x", HOSTILE)], 0.0, NOW)
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_page(
+    browser: Page, tmp_path: Path, width: int, scheme: str
+) -> None:
+    page = tmp_path / "statistics.html"
+    page.write_text(render_page(summarize(busy())), encoding="utf-8")
+    browser.open(page, width, scheme)
+    assert (browser.axe(), browser.overflow(), browser.complaints()) == ([], 0, [])
+    assert browser.run("document.querySelectorAll('svg').length") == 8
+
+
+def test_hostile_names_are_text_everywhere() -> None:
+    statistics = summarize(busy())
+    page = render_page(statistics)
+    assert "<script" not in page
+    assert "\x1b" not in page + render_groups(statistics, "tool")
+    assert re.search(r"^\"?'=cmd", render_csv(statistics, "rule"), re.MULTILINE)
+
+
+def test_days_without_a_run_keep_their_place_and_old_days_are_left_out() -> None:
+    def bars(*runs: RunFacts) -> int:
+        return render_page(summarize(collected(*runs))).count(" complete of ")
+
+    assert bars(fact(1, 1), fact(2, 5)) == 4  # two parts of a bar for each day
+    assert bars(fact(1, 1), fact(2, MOST_DAYS + 1)) == 2
+    assert "Nothing to count yet" in render_page(summarize(collected()))
