@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),
     "diffcourt catalog": ("", "--rules"),
-    "diffcourt label": ("items.jsonl --rater dana", "--runs --rater dana --next 20"),
+    "diffcourt label": ("items.jsonl --rater dana --next 20", "--runs --rater dana --web --open"),
     "diffcourt rubric": ("check rubrics/pr-review.yaml", "show pr-review"),
     "diffcourt rubric check": ("my-rubric.yaml", "rubrics/pr-review.yaml my-rubric.yaml"),
     "diffcourt rubric show": ("pr-review", "my-rubric.yaml"),
@@ -89,7 +89,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt rubric gate": (
         "pr-review items.jsonl --labels labels.jsonl --baseline base.json --freeze",
-        "pr-review items.jsonl --labels labels.jsonl --baseline base.json",
         "pr-review items.jsonl --labels labels.jsonl --baseline base.json --margin 0.1",
     ),
     "diffcourt schema": ("verdict", "verdict > verdict.schema.json"),

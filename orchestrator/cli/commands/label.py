@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,14 +13,18 @@ from msgspec import Struct, field, to_builtins
 from orchestrator.cli.arguments import add_repo, count, name_of
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric
 from orchestrator.cli.output import emit, use_color, width_of
+from orchestrator.cli.page_serving import add_serving_options, serve_parts
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
+    from orchestrator.engine.types import Criterion
     from orchestrator.tuning.item_files import Item
     from orchestrator.tuning.labeling import Question
-    from orchestrator.tuning.labels import Value
+    from orchestrator.tuning.labels import Label, Value
+    from orchestrator.web.access import Access
+    from orchestrator.web.site import Part
 
 SCALES = ("accept", "verdict", "1-5")
 MAX_TEXT = 4_000
@@ -42,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--labels", type=Path, default=Path("labels.jsonl"), metavar="FILE",
         help="label file; default labels.jsonl",
     )  # fmt: skip
-    parser.add_argument("--rater", type=name_of("yourself"), required=True, metavar="NAME")
+    parser.add_argument(
+        "--rater", type=name_of("yourself"), default="", metavar="NAME",
+        help="who labels; behind a proxy: who is signed in",
+    )  # fmt: skip
     parser.add_argument("--answers", choices=SCALES, default="accept")
     parser.add_argument(
         "--rubric", metavar="RUBRIC", help="the rubric whose criteria --criteria asks for"
@@ -57,32 +64,79 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="label this item again (repeatable); the earlier label is kept as its history",
     )
     parser.add_argument("--list", action="store_true", help="print the ids of the items and exit")
+    parser.add_argument("--web", action="store_true", help="label on a page in the browser")
+    add_serving_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask for labels, saving each one immediately."""
     from orchestrator.tuning.item_files import read_items, unique_items
-    from orchestrator.tuning.labeling import list_questions, list_revisions
     from orchestrator.tuning.labels import read_labels
 
     if args.criteria and not args.rubric:
         raise InputError("--criteria requires --rubric RUBRIC")
+    if not args.rater and not (args.web and args.proxy_origin):
+        raise InputError("who labels? give --rater NAME")
     reviews = _read_runs(args.repo) if args.runs else {}
     items = [_item_of(verdict) for verdict in reviews.values()]
     if args.items:
         items += read_items(args.items, args.scale)
     if not items:
         raise InputError("nothing to label; give ITEMS, or --runs for past runs")
+    items = unique_items(items)
     labels = read_labels([args.labels]) if args.labels.exists() else []
-    if args.relabel:
-        todo = list_revisions(unique_items(items), labels, args.rater, args.relabel)
-    else:
-        todo = list_questions(unique_items(items), labels, args.rater)[: args.next]
+    todo = _list_questions(args, items, labels, args.rater)
     if args.list:
         emit("".join(f"{escape_unprintable(q.item.id)}\n" for q in todo), sys.stdout)
         return EXIT_OK
+    if args.web:
+        return _serve(args, items, reviews)
     LabelingSession(args, todo, reviews, sys.stdin, sys.stdout).run()
     return EXIT_OK
+
+
+def _list_questions(
+    args: argparse.Namespace, items: Sequence[Item], labels: Sequence[Label], rater: str
+) -> list[Question]:
+    """What a rater is asked for, in order."""
+    from orchestrator.tuning.labeling import list_questions, list_revisions
+
+    if args.relabel:
+        return list_revisions(items, labels, rater, args.relabel)
+    return list_questions(items, labels, rater)[: args.next]
+
+
+def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str, Verdict]) -> int:
+    """Serve the page on which people label, until Ctrl-C."""
+    if args.show_score:
+        raise InputError("--show-score is for the terminal; the page never shows a score")
+    if args.read_only:
+        raise InputError("--read-only and --web: nobody could label; leave --read-only out")
+    from orchestrator.tuning.labeling import ANSWERS
+
+    criteria = _read_criteria(args.rubric) if args.criteria else ()
+
+    def make_parts(_: Access) -> Sequence[Part]:
+        from orchestrator.web.labeling import LabelingPage, LabelingTask
+
+        task = LabelingTask(
+            items,
+            reviews,
+            args.repo,
+            args.labels,
+            lambda labels, rater: _list_questions(args, items, labels, rater),
+            ANSWERS[args.answers],
+            criteria,
+        )
+        return [LabelingPage(task).part()]
+
+    return serve_parts(args, make_parts, user=args.rater)
+
+
+def _read_criteria(rubric: str) -> Sequence[Criterion]:
+    from orchestrator.tuning.rubric_file import read_rubric
+
+    return read_rubric(find_rubric(rubric)).criteria
 
 
 def _read_runs(repo: Path | None) -> dict[str, Verdict]:
@@ -173,11 +227,10 @@ class LabelingSession(Struct):
     def _ask_criteria(self) -> dict[str, Value]:
         """Labels per criterion; an empty line skips one."""
         from orchestrator.tuning.labeling import ANSWERS
-        from orchestrator.tuning.rubric_file import read_rubric
 
         answers = ANSWERS[self.args.answers]
         out: dict[str, Value] = {}
-        for criterion in read_rubric(find_rubric(self.args.rubric)).criteria:
+        for criterion in _read_criteria(self.args.rubric):
             answer = self._prompt(f"  {criterion.id} ({criterion.description}): ")
             while answer not in {None, "", *answers}:
                 answer = self._prompt(f"  one of {', '.join(answers)}, or empty: ")

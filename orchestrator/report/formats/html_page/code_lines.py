@@ -42,7 +42,7 @@ def render_excerpt(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
         number = line.old if removed else line.new
         return finding.start_line <= number <= finding.end_line
 
-    return _render_table(f"Code of {finding.id}", finding.path, lines, is_cited)
+    return render_lines(f"Code of {finding.id}", finding.path, lines, is_cited)
 
 
 def render_patch(finding: Finding) -> str:
@@ -59,15 +59,15 @@ def render_patch(finding: Finding) -> str:
         ]
         if len(files) > 1:
             tables.append(f'<p class="place">{escape(escape_unprintable(file.path))}</p>')
-        tables.append(_render_table(f"Patch of {finding.id}", file.path, lines))
+        tables.append(render_lines(f"Patch of {finding.id}", file.path, lines))
     if not tables:
         texts = fix.patch.split("\n")[:MOST_ROWS]
         lines = [ExcerptLine("same", 0, 0, text) for text in texts]
-        tables = [_render_table(f"Patch of {finding.id}", finding.path, lines)]
+        tables = [render_lines(f"Patch of {finding.id}", finding.path, lines)]
     return "".join(tables)
 
 
-def _render_table(
+def render_lines(
     name: str,
     path: str,
     lines: Sequence[ExcerptLine],

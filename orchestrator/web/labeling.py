@@ -1,0 +1,276 @@
+"""The page on which people label items: by keys or buttons, never knowing what the machine says."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from markupsafe import Markup
+from msgspec import Struct, field
+from starlette.responses import Response
+
+from orchestrator.app.finding_excerpts import ExcerptLine, read_change
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.types import Criterion
+from orchestrator.errors import InputError
+from orchestrator.report.findings_text import format_location, sort_open_findings
+from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_lines
+from orchestrator.tuning.item_files import Item
+from orchestrator.tuning.labeling import Question, add_label, now, remove_label
+from orchestrator.tuning.labels import Label, Value, read_labels
+from orchestrator.web.site import Action, Page, Part, Visit
+
+if TYPE_CHECKING:
+    from orchestrator.tuning.rater_agreement import RaterAgreement
+
+MOST_TEXT = 20_000
+"""Characters of an item's text."""
+MOST_LINES = 1_000
+"""Lines of an item's context, and of each file of a change."""
+MIN_SHARED = 20
+"""Shared items from which agreement between two people is shown."""
+
+
+class LabelingTask(Struct, frozen=True):
+    """What people are asked for, and where their labels go.
+
+    Attributes:
+        items: all items; what a rater is asked for is among them.
+        reviews: the runs among them, by id.
+        list_questions: what a rater is asked for, in order, given the labels of the file.
+        answers: key → label.
+        criteria: each of them is labeled too.
+    """
+
+    items: Sequence[Item]
+    reviews: Mapping[str, Verdict]
+    repo: Path | None
+    path: Path
+    list_questions: Callable[[Sequence[Label], str], list[Question]]
+    answers: Mapping[str, Value]
+    criteria: Sequence[Criterion] = ()
+
+
+class _Seat(Struct):
+    """A rater's session.
+
+    Attributes:
+        at: index into ``todo`` of the item that is asked for.
+        given: indices of the labeled items, in order.
+        note: of a label that was taken back, to be changed.
+    """
+
+    todo: list[Question]
+    at: int = 0
+    given: list[int] = field(default_factory=list)
+    note: str = ""
+
+
+class LabelingPage:
+    """The pages and actions of a labeling task."""
+
+    def __init__(self, task: LabelingTask) -> None:
+        self._task = task
+        self._seats: dict[str, _Seat] = {}
+        self._lock = Lock()
+        self._groups = {item.id: item.group for item in task.items}
+
+    def part(self) -> Part:
+        """What a site serves."""
+        return Part(
+            [
+                Page("/", self._show),
+                Action("/label", self._label),
+                Action("/skip", self._skip),
+                Action("/undo", self._undo),
+                Action("/again", self._again),
+            ],
+            title="Label",
+        )
+
+    def _read(self) -> list[Label]:
+        return read_labels([self._task.path]) if self._task.path.exists() else []
+
+    def _seat(self, visit: Visit) -> _Seat:
+        rater = visit.person.name
+        if rater not in self._seats:
+            self._seats[rater] = _Seat(self._task.list_questions(self._read(), rater))
+        return self._seats[rater]
+
+    def _show(self, visit: Visit) -> Response:
+        rater, labels = visit.person.name, self._read()
+        with self._lock:
+            seat = self._seat(visit)
+            # The same person may label at the terminal too.
+            done = {x.item for x in labels if x.rater == rater}
+            while seat.at < len(seat.todo) and seat.todo[seat.at].item.id in done:
+                if seat.todo[seat.at].earlier is not None:
+                    break
+                seat.at += 1
+            common: dict[str, Any] = {
+                "at": seat.at,
+                "total": len(seat.todo),
+                "given": len(seat.given),
+                "labels_file": str(self._task.path),
+                "labeled": len(done & self._groups.keys()),
+                "agreement": self._describe_agreement(labels, rater),
+            }
+            if seat.at == len(seat.todo):
+                skipped = sum(q.item.id not in done for q in seat.todo)
+                return visit.render("labeled.html", title="All labeled", skipped=skipped, **common)
+            question, note = seat.todo[seat.at], seat.note
+        earlier = question.earlier
+        return visit.render(
+            "label.html",
+            title="Label",
+            item=question.item.id,
+            earlier="" if earlier is None else _name_value(earlier.label),
+            earlier_note="" if earlier is None else earlier.note,
+            note=note,
+            answers=[(key, _name_value(value)) for key, value in self._task.answers.items()],
+            criteria=self._task.criteria,
+            **self._describe_item(question.item),
+            **common,
+        )
+
+    def _label(self, visit: Visit) -> Response:
+        answer = visit.form.get("answer", "")
+        if answer not in self._task.answers:
+            return visit.redirect("/", f"Choose one of {', '.join(self._task.answers)}.")
+        criteria = {
+            c.id: self._task.answers[given]
+            for c in self._task.criteria
+            if (given := visit.form.get(f"criteria.{c.id}", "")) in self._task.answers
+        }
+        with self._lock:
+            seat = self._seat(visit)
+            if not self._is_asked(seat, visit):
+                return visit.redirect("/")
+            question = seat.todo[seat.at]
+            note = " ".join(visit.form.get("note", "").split())
+            add_label(
+                self._task.path,
+                Label(
+                    question.item.id, visit.person.name, self._task.answers[answer], criteria,
+                    note, now(), question.drawn,
+                ),
+            )  # fmt: skip
+            seat.given.append(seat.at)
+            seat.at, seat.note = seat.at + 1, ""
+        return visit.redirect("/")
+
+    def _skip(self, visit: Visit) -> Response:
+        with self._lock:
+            seat = self._seat(visit)
+            if self._is_asked(seat, visit):
+                seat.at, seat.note = seat.at + 1, ""
+        return visit.redirect("/")
+
+    def _is_asked(self, seat: _Seat, visit: Visit) -> bool:
+        """Whether a form is of the item that is asked for, and not of one before, sent twice."""
+        return seat.at < len(seat.todo) and seat.todo[seat.at].item.id == visit.form.get("item")
+
+    def _undo(self, visit: Visit) -> Response:
+        rater = visit.person.name
+        with self._lock:
+            seat = self._seat(visit)
+            if not seat.given:
+                return visit.redirect("/", "There is no label of this session to take back.")
+            seat.at = seat.given.pop()
+            item = seat.todo[seat.at].item.id
+            own = [x for x in self._read() if (x.item, x.rater) == (item, rater)]
+            seat.note = own[0].note if own else ""
+            remove_label(self._task.path, item, rater)
+        return visit.redirect("/", "The last label is taken back.")
+
+    def _again(self, visit: Visit) -> Response:
+        """Ask for what was skipped."""
+        with self._lock:
+            self._seats.pop(visit.person.name, None)
+        return visit.redirect("/")
+
+    def _describe_item(self, item: Item) -> dict[str, Any]:
+        """What a person sees of an item; neither scores nor a verdict."""
+        review = self._task.reviews.get(item.id)
+        web = urlsplit(item.url).scheme in {"http", "https"}
+        found: dict[str, Any] = {
+            "text": item.text[:MOST_TEXT] if review is None else review.summary,
+            "link": item.url if web else "",
+            "context": Markup(_render_context(item.context)),  # noqa: S704 - escaped line by line
+            "findings": [],
+            "files": [],
+            "lacks_change": False,
+        }
+        if review is None:
+            return found
+        files = read_change(self._task.repo, review)
+        return (
+            found
+            | {
+                "findings": [
+                    {
+                        "finding": finding,
+                        "place": format_location(finding),
+                        "code": Markup(render_excerpt(finding, ())),  # noqa: S704 - as above
+                    }
+                    for finding in sort_open_findings(review)
+                ],
+                "files": [
+                    {
+                        "path": file.path,
+                        "code": Markup(  # noqa: S704 - as above
+                            render_lines(f"Diff {n}", file.path, file.lines[:MOST_LINES])
+                            if file.lines
+                            else ""
+                        ),
+                        "omitted": max(len(file.lines) - MOST_LINES, 0) + file.omitted,
+                    }
+                    for n, file in enumerate(files, 1)
+                ],
+                "lacks_change": not files,
+            }
+        )
+
+    def _describe_agreement(self, labels: Sequence[Label], rater: str) -> list[str]:
+        """Agreement with each other person, in sentences."""
+        if len({x.rater for x in labels if x.item in self._groups} | {rater}) < 2:
+            return []
+        if find_spec("numpy") is None:
+            return ["Agreement between people requires numpy."]
+        from orchestrator.tuning.rater_agreement import measure_rater_agreement  # noqa: PLC0415
+
+        try:
+            found = measure_rater_agreement(labels, self._groups, rater)
+        except InputError as error:  # labels on several scales
+            return [str(error)]
+        return [_describe_rater(one) for one in found]
+
+
+def _name_value(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else value.replace("_", " ").capitalize()
+
+
+def _describe_rater(found: "RaterAgreement") -> str:
+    if found.counted < MIN_SHARED:
+        return f"{found.shared} of {MIN_SHARED} items shared with {found.rater}"
+    text = f"{found.agreed:.0%} the same as {found.rater} on {found.counted} shared items"
+    if found.kappa is not None:
+        text += f", kappa {found.kappa.format()}"
+    more = [f"{count:,} more for ±{half:.2f}".replace("0.", ".") for half, count in found.needed]
+    return "; ".join([text, *more])
+
+
+def _render_context(context: str) -> str:
+    """An item's context as lines of code, with the marks of a diff as colors."""
+    if not context.strip():
+        return ""
+    is_diff = any(line.startswith("@@ ") for line in context.split("\n"))
+    kinds = {"+": "added", "-": "removed"} if is_diff else {}
+    lines = []
+    for raw in context.split("\n")[:MOST_LINES]:
+        kind = kinds.get(raw[:1], "same")
+        text = raw[1:] if is_diff and raw[:1] in {"+", "-", " "} else raw
+        lines.append(ExcerptLine(kind, 0, 0, text))  # type: ignore[arg-type]
+    return render_lines("Context", "", lines)

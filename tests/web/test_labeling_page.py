@@ -1,0 +1,281 @@
+"""Labeling in a real browser, by the keyboard alone, into the file that the terminal uses."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from msgspec import to_builtins
+
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.tuning.item_files import Item, item_from_verdict
+from orchestrator.tuning.labeling import ANSWERS, add_label, list_questions
+from orchestrator.tuning.labels import Label, read_labels
+from orchestrator.web.access import Access
+from orchestrator.web.labeling import LabelingPage, LabelingTask
+from orchestrator.web.server import running
+from orchestrator.web.site import Site
+from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
+from tests.tuning.labelsets import rubric_of
+from tests.tuning.recorded_runs import repository, review
+
+pytestmark = needs_chromium
+HOSTILE = '<script>document.title="pwned"</script> \x1b[31m\u202e ' + "long" * 50
+DIFF = "@@ -1 +1 @@\n-old = 1\n+new = <b>2</b>\n same"
+
+
+def make_items(count: int, **more: Any) -> list[Item]:
+    return [
+        Item(
+            f"i{n}",
+            f"g{n}",
+            {"a": 0.123},
+            f"Review {n}.",
+            context=DIFF,
+            verdict="needs_changes",
+            **more,
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+class Room:
+    """Raters who label the same items, each with a server and a browser of their own."""
+
+    def __init__(self, browser: Browser, path: Path, ends: ExitStack) -> None:
+        self.path, self._browser, self._ends = path, browser, ends
+
+    def sit(
+        self, rater: str, items: Sequence[Item], answers: str = "accept", *,
+        reviews: Mapping[str, Verdict] | None = None, repo: Path | None = None, **more: Any,
+    ) -> Page:  # fmt: skip
+        task = LabelingTask(
+            items, reviews or {}, repo, self.path,
+            lambda labels, who: list_questions(items, labels, who), ANSWERS[answers], **more,
+        )  # fmt: skip
+        site = self._ends.enter_context(running(Site(Access(rater), [LabelingPage(task).part()])))
+        page = self._browser.new_page()
+        page.open(site.access.new_link())
+        return page
+
+    @property
+    def labels(self) -> list[Label]:
+        return read_labels([self.path])
+
+
+@pytest.fixture
+def room(browser: Browser, tmp_path: Path) -> Iterator[Room]:
+    with ExitStack() as ends:
+        yield Room(browser, tmp_path / "labels.jsonl", ends)
+
+
+def type_keys(page: Page, keys: str) -> None:
+    """Press keys, each of which leads to another page."""
+    for key in keys:
+        page.follow(lambda key=key: page.press(key))  # type: ignore[misc]
+
+
+def asked(page: Page) -> str:
+    found: str = page.run("document.querySelector('h1').innerText")
+    return found
+
+
+def text_of(page: Page) -> str:
+    found: str = page.run("document.body.innerText")
+    return found
+
+
+def test_twenty_items_take_twenty_keystrokes_and_are_saved_one_by_one(room: Room) -> None:
+    items = make_items(20)
+    order = [q.item.id for q in list_questions(items, [], "ana")]
+    page = room.sit("ana", items)
+    for n, name in enumerate(order):
+        assert asked(page) == name
+        type_keys(page, "ar"[n % 2])
+        # Saved before the next item is shown, in the order and with the drawing of the terminal.
+        assert [(x.item, x.rater, x.label, x.drawn) for x in room.labels[-1:]] == [
+            (name, "ana", ("accept", "reject")[n % 2], "random")
+        ]
+    assert asked(page) == "All labeled"
+    assert [x.item for x in room.labels] == order
+    assert page.complaints() == []
+
+
+def test_a_person_undoes_skips_and_gives_a_reason_by_keys(room: Room) -> None:
+    items = make_items(3)
+    order = [q.item.id for q in list_questions(items, [], "ana")]
+    page = room.sit("ana", items)
+    page.press("#")
+    for key in "too lax":  # neither a nor r in it labels anything
+        page.press(key)
+    page.press("Enter")
+    assert asked(page) == order[0]
+    type_keys(page, "r")
+    type_keys(page, "<")
+    assert room.labels == []
+    # The reason is still there, to be changed.
+    assert page.run("document.querySelector('[name=note]').value") == "too lax"
+    type_keys(page, "as")
+    assert asked(page) == order[2]
+    type_keys(page, "r")
+    assert asked(page) == "1 skipped"
+    page.follow(lambda: page.press("Enter"))
+    assert asked(page) == order[1]
+    type_keys(page, "a")
+    assert [(x.item, x.label, x.note) for x in room.labels] == [
+        (order[0], "accept", "too lax"), (order[2], "reject", ""), (order[1], "accept", "")
+    ]  # fmt: skip
+    page.follow(lambda: page.press("<"))
+    assert asked(page) == order[1]
+
+
+def test_a_key_that_is_held_or_a_form_that_is_sent_twice_labels_one_item(room: Room) -> None:
+    page = room.sit("ana", make_items(4))
+    page.run("window.kept = new URLSearchParams(new FormData(document.forms[0])).toString()")
+    body = page.run("window.kept + '&answer=a'")
+    page.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', repeat: true})), 0")
+    type_keys(page, "a")
+    sent = page.run(
+        "fetch(document.forms[0].action, {method: 'POST', body: new URLSearchParams("
+        f"{body!r})}}).then((one) => one.status)"
+    )
+    assert sent == 200
+    assert len(room.labels) == 1
+
+
+def test_criteria_are_labeled_from_top_to_bottom_and_can_be_left_out(room: Room) -> None:
+    criteria = rubric_of(("a", "b", "c")).criteria
+    items = make_items(2)
+    page = room.sit("ana", items, "1-5", criteria=criteria)
+    page.press("Enter")  # the item itself needs an answer
+    assert page.run("document.querySelector('[name=answer]').validity.valid") is False
+    for key in "425":
+        page.press(key)
+    type_keys(page, "1")  # the last one saves
+    page.press("3")
+    page.follow(lambda: page.press("Enter"))  # two keystrokes leave the criteria out
+    assert [(x.label, x.criteria) for x in room.labels] == [
+        (4.0, {"a": 2.0, "b": 5.0, "c": 1.0}), (3.0, {})
+    ]  # fmt: skip
+
+
+def test_a_second_rater_is_blind_shares_twenty_items_and_sees_the_agreement(room: Room) -> None:
+    items = make_items(60)
+    order = [q.item.id for q in list_questions(items, [], "bo")]
+    chosen = order[-24:]  # as if Ana had begun elsewhere
+    for n, name in enumerate(chosen):
+        add_label(room.path, Label(name, "ana", "accept" if n % 2 else "reject", note="SECRET"))
+    page = room.sit("bo", items)
+    seen = []
+    for n in range(20):
+        seen.append(asked(page))
+        assert "SECRET" not in page.run("document.documentElement.outerHTML")
+        assert f"{n} of 20 items shared with ana" in text_of(page)
+        assert "kappa" not in text_of(page)
+        type_keys(page, "ar"[n % 2] if n < 4 else "ra"[n % 2])
+    assert seen == chosen[:20]
+    # 16 of 20 the same, half accepted: kappa is .6. Its interval narrows with the root of n.
+    assert "80% the same as ana on 20 shared items, kappa .60 [" in text_of(page)
+    assert " more for ±.05" in text_of(page)
+    before = page.run("document.querySelector('.progress ul').innerText")
+    assert asked(page) == order[0]
+    add_label(room.path, Label(order[0], "ana", "reject"))
+    type_keys(page, "a")
+    # One more item would tell what Ana said of it.
+    assert (
+        page.run("document.querySelector('.progress ul').innerText").split(";")[0]
+        == (before.split(";")[0])
+    )
+
+
+def test_two_raters_at_once_lose_nothing(room: Room) -> None:
+    items = make_items(6)
+    pages = [room.sit(rater, items) for rater in ("ana", "bo")]
+    for _ in items:
+        for page in pages:
+            type_keys(page, "a")
+    type_keys(pages[0], "<")
+    names = sorted(item.id for item in items)
+    assert sorted(x.item for x in room.labels if x.rater == "bo") == names
+    assert len([x for x in room.labels if x.rater == "ana"]) == 5
+
+
+@needs_axe
+@pytest.mark.parametrize("kind", ["items", "criteria", "done", "run"])
+def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
+    kind: str, room: Room, tmp_path: Path
+) -> None:
+    make: Callable[[], Page] = {
+        "items": lambda: room.sit(
+            "ana", [Item("x" * 90, "g", {}, HOSTILE, context=DIFF + HOSTILE)]
+        ),
+        "criteria": lambda: room.sit(
+            "ana", make_items(1), "verdict", criteria=rubric_of().criteria
+        ),
+        "done": lambda: room.sit("ana", []),
+        "run": lambda: sit_at_a_run(room, tmp_path),
+    }[kind]
+    page = make()
+    place = page.run("location.href")
+    for width, scheme in LOOKS:
+        page.open(place, width, scheme)
+        assert page.overflow() == 0
+        assert page.axe() == [], (width, scheme)
+        assert page.complaints() == []
+    assert page.run("document.title") != "pwned"
+
+
+def sit_at_a_run(room: Room, tmp_path: Path) -> Page:
+    repo = repository(tmp_path / "repo", ("X = eval(input())\n",))
+    verdict = review(repo, provider="offline")
+    item = item_from_verdict(to_builtins(verdict))
+    page = room.sit("ana", [item], reviews={item.id: verdict}, repo=repo)
+    shown = text_of(page)
+    assert verdict.findings
+    assert all(one.title in shown for one in verdict.findings)
+    assert "- X = 1" in shown
+    assert "+ X = eval(input())" in shown
+    source = page.run("document.documentElement.outerHTML").lower()
+    assert not any(
+        word in source for word in ("needs_changes", "needs changes", ">merge", ">block")
+    )
+    assert not any(criterion.id in source for criterion in verdict.score.criteria)
+    return page
+
+
+def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> None:
+    items = tmp_path / "items.jsonl"
+    items.write_text('{"id": "x", "scores": {"a": 0.5}, "text": "Reads well."}\n')
+    given = [items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl", "--web"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", "label", *map(str, given)],
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+    ) as server:  # fmt: skip
+        assert server.stdout is not None
+        link = server.stdout.readline().split()[-1]
+        with httpx2.Client(follow_redirects=True) as client:
+            shown = client.get(link)
+        assert "Reads well." in shown.text
+        assert "<title>Label · " in shown.text
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) == 0
+
+
+def test_neither_scores_nor_a_verdict_reach_the_browser(room: Room) -> None:
+    page = room.sit("ana", make_items(1))
+    source = page.run("document.documentElement.outerHTML")
+    assert "Review 0." in source
+    assert "new = &lt;b&gt;2&lt;/b&gt;" in source
+    assert "0.123" not in source
+    assert "needs" not in source
