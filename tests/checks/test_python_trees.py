@@ -1,11 +1,13 @@
 """Trees that several checks share, and walking them by their blocks of statements."""
 
 import ast
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from orchestrator.checks.python import syntax_tree_cache
+from orchestrator.checks.python.compact_syntax_trees import compact
 from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse, walk
 
 EVERYTHING = """
@@ -84,3 +86,46 @@ def test_what_does_not_parse_is_said_each_time(source):
     for _ in range(2):
         with pytest.raises((SyntaxError, ValueError)):
             parse(source)
+
+
+def as_data(tree: ast.AST) -> list[tuple[str, list[object], list[object]]]:
+    """A tree's nodes in order: kinds, fields without nodes, positions."""
+    return [
+        (
+            type(node).__name__,
+            [
+                v
+                for v in (getattr(node, f) for f in node._fields)
+                if not isinstance(v, list | ast.AST)
+            ],
+            [getattr(node, name) for name in node._attributes],
+        )
+        for node in ast.walk(tree)
+    ]
+
+
+@pytest.mark.parametrize("text", [EVERYTHING, Path(ast.__file__).read_text()])
+def test_a_compact_tree_says_what_the_parser_said(text):
+    plain, smaller = ast.parse(text), compact(ast.parse(text))
+    assert (as_data(smaller), ast.unparse(smaller)) == (as_data(plain), ast.unparse(plain))
+    of_ast = (isinstance(node, getattr(ast, type(node).__name__)) for node in ast.walk(smaller))
+    assert all(of_ast)
+
+
+def test_a_compact_tree_takes_less_than_half_of_the_memory_of_the_parsers():
+    text = Path(ast.__file__).read_text()
+    taken = []
+    for make in (ast.parse, lambda text: compact(ast.parse(text))):
+        tracemalloc.start()
+        tree = make(text)
+        taken.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        assert tree.body
+    assert taken[1] < taken[0] / 2
+
+
+def test_a_tree_nested_too_deeply_to_be_copied_is_still_a_tree():
+    text = "x = " + "+".join(f"a{n}" for n in range(700))
+    names = {node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)}
+    assert len(names) == 701
+    assert len(list(walk(parse(text)))) == len(list(walk(ast.parse(text))))

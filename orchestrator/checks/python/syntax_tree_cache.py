@@ -1,46 +1,39 @@
 """Syntax trees of Python, kept for the checks that come after, and what walks them."""
 
 import ast
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator
 
 from orchestrator.checks.python import syntax_downgrade
+from orchestrator.checks.python.compact_syntax_trees import NO_NODES, by_kind, compact
 from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
-KEPT = 8 << 20
-"""Characters of source whose trees are kept to the end; a tree takes some thirty times its text."""
+KEPT = 5 << 20
+"""Characters of source whose trees are kept to the end; a tree takes some twelve times its text."""
 
 RECENT = 256 << 10
 """Characters of further source, of which the trees used last are kept."""
 
 _BODY = ("body",)
 _WITH_ELSE = ("body", "orelse")
-_BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.Module: _BODY,
-    ast.FunctionDef: _BODY,
-    ast.AsyncFunctionDef: _BODY,
-    ast.ClassDef: _BODY,
-    ast.With: _BODY,
-    ast.AsyncWith: _BODY,
-    ast.If: _WITH_ELSE,
-    ast.For: _WITH_ELSE,
-    ast.AsyncFor: _WITH_ELSE,
-    ast.While: _WITH_ELSE,
-    ast.Try: ("body", "orelse", "finalbody"),
-    ast.TryStar: ("body", "orelse", "finalbody"),
-}
-_BRANCHES: dict[type[ast.AST], str] = {
-    ast.Try: "handlers",
-    ast.TryStar: "handlers",
-    ast.Match: "cases",
-}
-
-_NO_NODES = frozenset(
-    {"arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "kwd_attrs", "level"}
-    | {"module", "op", "ops", "rest", "simple", "type_comment"}
+_BLOCKS = by_kind(
+    {
+        ast.Module: _BODY,
+        ast.FunctionDef: _BODY,
+        ast.AsyncFunctionDef: _BODY,
+        ast.ClassDef: _BODY,
+        ast.With: _BODY,
+        ast.AsyncWith: _BODY,
+        ast.If: _WITH_ELSE,
+        ast.For: _WITH_ELSE,
+        ast.AsyncFor: _WITH_ELSE,
+        ast.While: _WITH_ELSE,
+        ast.Try: ("body", "orelse", "finalbody"),
+        ast.TryStar: ("body", "orelse", "finalbody"),
+    }
 )
-"""Fields that hold texts, numbers, and what says how a name is used or which operator it is."""
-
+_BRANCHES = by_kind({ast.Try: "handlers", ast.TryStar: "handlers", ast.Match: "cases"})
 
 _MIXED = frozenset({"keys", "kw_defaults", "names"})
 """Fields with lists in which not everything is a node."""
@@ -54,7 +47,11 @@ class _Children(dict[type[ast.AST], tuple[str, ...]]):
     """Kind of node → the fields in which other nodes may be."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        found = () if kind is ast.Constant else tuple(f for f in kind._fields if f not in _NO_NODES)
+        found = (
+            ()
+            if issubclass(kind, ast.Constant)
+            else tuple(f for f in kind._fields if f not in NO_NODES)
+        )
         self[kind] = found
         return found
 
@@ -70,29 +67,31 @@ class _Trees:
     """
 
     def __init__(self, kept: int, recent: int) -> None:
-        self._kept: dict[str, ast.Module] = {}
-        self._recent: OrderedDict[str, ast.Module] = OrderedDict()
+        self._kept: dict[bytes, ast.Module] = {}  # by digest: a key of its text would hold that too
+        self._recent: OrderedDict[bytes, tuple[ast.Module, int]] = OrderedDict()
         self._room, self._room_of_recent = kept, recent
 
     def of(self, text: str, name: str) -> ast.Module:
-        tree = self._kept.get(text)
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
+        tree = self._kept.get(key)
         if tree is None:
-            tree = self._recent.get(text)
-            if tree is None:
-                return self._keep(text, syntax_downgrade.parse(text, name))
-            self._recent.move_to_end(text)
+            if key not in self._recent:
+                parsed = compact(syntax_downgrade.parse(text, name))
+                return self._keep(key, parsed, len(text))
+            self._recent.move_to_end(key)
+            tree, _ = self._recent[key]
         return tree
 
-    def _keep(self, text: str, tree: ast.Module) -> ast.Module:
-        if len(text) <= self._room:
-            self._kept[text] = tree
-            self._room -= len(text)
+    def _keep(self, key: bytes, tree: ast.Module, size: int) -> ast.Module:
+        if size <= self._room:
+            self._kept[key] = tree
+            self._room -= size
             return tree
-        self._recent[text] = tree
-        self._room_of_recent -= len(text)
+        self._recent[key] = tree, size
+        self._room_of_recent -= size
         while self._room_of_recent < 0:
-            old, _ = self._recent.popitem(last=False)
-            self._room_of_recent += len(old)
+            _, (_, old) = self._recent.popitem(last=False)
+            self._room_of_recent += old
         return tree
 
 

@@ -135,6 +135,7 @@ class TaintAnalysis:
             module.globals = None
         self.run.memo.clear()
         self.run.heap.shared.clear()
+        self.run.globals_of = _not_run  # this object's own
 
     def _run_readers(self, path: str) -> None:
         """Run the functions that may show what a request has stored, now that this is known."""
@@ -249,6 +250,10 @@ class TaintAnalysis:
         for value in frame.yields:
             taints.extend(collect_taints(value, frame.state))
         return tuple(taints)
+
+
+def _not_run(_: Module) -> dict[str, Value]:
+    return {}
 
 
 def _enter(frame: Frame, *, assumed: bool) -> None:

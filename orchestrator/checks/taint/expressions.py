@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
+from orchestrator.checks.python.compact_syntax_trees import by_kind
 from orchestrator.checks.taint import (
     attribute_access,
     branch_conditions,
@@ -211,30 +212,32 @@ def _starred(frame: Frame, node: ast.Starred) -> Value:
     return Value(taints=collect_taints(value, frame.state))
 
 
-_HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.IfExp: _conditional,
-    ast.BoolOp: branch_conditions.evaluate_bool_op,
-    ast.Compare: branch_conditions.evaluate_compare,
-    ast.JoinedStr: strings.format_fstring,
-    ast.List: _sequence,
-    ast.Tuple: _sequence,
-    ast.Set: _sequence,
-    ast.Dict: _dict,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _comprehension,
-    ast.Lambda: _lambda,
-    ast.NamedExpr: _walrus,
-    ast.Await: _await,
-    ast.Yield: _yield,
-    ast.YieldFrom: _yield,
-    ast.Starred: _starred,
-    ast.Call: calls.evaluate_call,
-}
+_HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = by_kind(
+    {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.IfExp: _conditional,
+        ast.BoolOp: branch_conditions.evaluate_bool_op,
+        ast.Compare: branch_conditions.evaluate_compare,
+        ast.JoinedStr: strings.format_fstring,
+        ast.List: _sequence,
+        ast.Tuple: _sequence,
+        ast.Set: _sequence,
+        ast.Dict: _dict,
+        ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.DictComp: _comprehension,
+        ast.Lambda: _lambda,
+        ast.NamedExpr: _walrus,
+        ast.Await: _await,
+        ast.Yield: _yield,
+        ast.YieldFrom: _yield,
+        ast.Starred: _starred,
+        ast.Call: calls.evaluate_call,
+    }
+)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
+from orchestrator.checks.python.compact_syntax_trees import by_kind
 from orchestrator.checks.taint import (
     attribute_access,
     branch_conditions,
@@ -427,29 +428,31 @@ def _one(
     return external_value(frame, from_outside, node)
 
 
-_HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = {
-    ast.Expr: _expression,
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.Return: _return,
-    ast.Raise: _raise,
-    ast.Assert: _assert,
-    ast.If: _if,
-    ast.For: _for,
-    ast.AsyncFor: _for,
-    ast.While: _while,
-    ast.Break: _break,
-    ast.Continue: _continue,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.Try: _try,
-    ast.TryStar: _try,
-    ast.Match: _match,
-    ast.Delete: _delete,
-    ast.FunctionDef: define_function,
-    ast.AsyncFunctionDef: define_function,
-    ast.ClassDef: define_class,
-    ast.Import: execute_import,
-    ast.ImportFrom: execute_import_from,
-}
+_HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = by_kind(
+    {
+        ast.Expr: _expression,
+        ast.Assign: _assign,
+        ast.AnnAssign: _annotated,
+        ast.AugAssign: _augmented,
+        ast.Return: _return,
+        ast.Raise: _raise,
+        ast.Assert: _assert,
+        ast.If: _if,
+        ast.For: _for,
+        ast.AsyncFor: _for,
+        ast.While: _while,
+        ast.Break: _break,
+        ast.Continue: _continue,
+        ast.With: _with,
+        ast.AsyncWith: _with,
+        ast.Try: _try,
+        ast.TryStar: _try,
+        ast.Match: _match,
+        ast.Delete: _delete,
+        ast.FunctionDef: define_function,
+        ast.AsyncFunctionDef: define_function,
+        ast.ClassDef: define_class,
+        ast.Import: execute_import,
+        ast.ImportFrom: execute_import_from,
+    }
+)

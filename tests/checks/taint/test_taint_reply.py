@@ -1,10 +1,15 @@
 """What the reply says: the path step by step, where the finding stands, what was not looked at."""
 
+import gc
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator.checks import taint
 from orchestrator.checks.taint import run
+from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.errors import ConfigError
 from tests.checks.taint.taint_pairs import LIBRARY_MODELS, trace, write
 
@@ -243,3 +248,22 @@ def test_nothing_of_the_program_is_run(tmp_path: Path) -> None:
     write(tmp_path, {"evil.py": f"open({str(mark)!r}, 'w')\nimport os\nx = os.environ\n"})
     trace(tmp_path, {"app.py": "import evil\n" + APP, "helpers.py": HELPERS})
     assert not mark.exists()
+
+
+def test_what_an_analysis_held_is_free_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[TaintAnalysis]] = []
+
+    def watched(*arguments: Any) -> TaintAnalysis:
+        analysis = TaintAnalysis(*arguments)
+        made.append(weakref.ref(analysis))
+        return analysis
+
+    monkeypatch.setattr(taint, "TaintAnalysis", watched)
+    gc.disable()  # as in a worker, which does not look for cycles in what a run leaves
+    try:
+        trace(tmp_path, {"app.py": APP, "helpers.py": HELPERS})
+        assert [reference() for reference in made] == [None]
+    finally:
+        gc.enable()
