@@ -12,7 +12,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import json
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,31 +26,12 @@ from orchestrator.tuning.confidence_intervals import PairedComparison, compare_d
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import extract_labels, infer_scale
 from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
+from orchestrator.tuning.text_measures import TEXT_MEASURES
 from orchestrator.tuning.training_data import build_training_data
 from orchestrator.tuning.tune import decide_rows, tune_rubric
 
 OBJECTIVE = rubric_decisions.Objective()
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-HEDGE = r"\b(should|could|would|better|consider|instead|suggest|recommend)\b"
-REASON = r"\b(because|since|so that|to avoid|otherwise|for better|to ensure|which|in case)\b"
-CODE = r"`[^`]+`|\b\w+_\w+\b|\b\w+\(\)|\b[a-z]+[A-Z]\w*|'[^' ]+'"
-
-
-def measures(text: str) -> dict[str, float]:
-    """Plain measures of a review comment, each from 0 to 1, higher meant to be better."""
-    words = re.findall(r"[A-Za-z_']+", text)
-    lower = {w.lower() for w in words}
-    return {
-        "length": min(1.0, len(words) / 40),
-        "names-code": min(1.0, len(re.findall(CODE, text)) / 3),
-        "states": float("?" not in text),
-        "suggests": float(bool(re.search(HEDGE, text, re.IGNORECASE))),
-        "not-terse": float(len(words) >= 8),
-        "repeats-words": 1.0 - (len(lower) / len(words) if words else 0.0),
-        "gives-reason": float(bool(re.search(REASON, text, re.IGNORECASE))),
-    }
-
-
 LANGUAGES = (("python",), ("java",), ("python", "java"))
 """The label sets that are measured: each language alone, and both together."""
 
@@ -63,7 +43,7 @@ def crscore(data: Path, languages: tuple[str, ...]) -> tuple[Rubric, list[Item]]
         path = data / "labels" / f"crscore-{language}.jsonl"
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            scores = row["machine"] | measures(row["review"])
+            scores = row["machine"] | {n: f(row["review"]) for n, f in TEXT_MEASURES.items()}
             human = {"relevance": row["human"]["relevance"]}
             name, group = f"{language}/{row['id']}", f"{language}/{row['group']}"
             items.append(Item(name, group, scores, human=human, rater=row["rater"]))

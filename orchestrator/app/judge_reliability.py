@@ -144,7 +144,7 @@ async def open_judge(
         return
     settings = replace(state.settings, provider=provider)
     async with (
-        _open_judgings(directory, state.journal.run_id) as journal,
+        open_judgings(directory, state.journal.run_id) as journal,
         open_model(settings, state.catalog, journal) as model,
     ):
         journal.redact.add_filter(state.journal.redact)
@@ -152,8 +152,8 @@ async def open_judge(
 
 
 @asynccontextmanager
-async def _open_judgings(directory: Path, run_id: str) -> AsyncIterator[Journal]:
-    """The journal of a run's repeated judgings."""
+async def open_judgings(directory: Path, run_id: str) -> AsyncIterator[Journal]:
+    """The journal of later judgings: of a run, or of labeled items."""
     store, clock = SqliteStore(directory / state_directory.JUDGINGS), SystemClock()
     try:
         if run_id not in {run.run_id for run in await store.runs()}:

@@ -46,7 +46,7 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.writer_identity import this_process
 from orchestrator.tuning.item_files import name_judge
-from orchestrator.tuning.rubric_file import digest_criteria
+from orchestrator.tuning.rubric_file import describe_wording, digest_criteria
 
 
 class Rescored(Struct, frozen=True):
@@ -218,9 +218,9 @@ async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, 
         return {}
     known = judging.citable_sources(state, state.answers(judge=True))
     marks = await judging.read_marks(judging.judged_criteria(state.rubric), outcome, known)
-    old = {c.id: (c.description, c.levels) for c in judging.judged_criteria(state.rubric)}
+    old = {c.id: describe_wording(c) for c in judging.judged_criteria(state.rubric)}
     return {
         c.id: marks[c.id]
         for c in judging.judged_criteria(rubric)
-        if old.get(c.id) == (c.description, c.levels)
+        if old.get(c.id) == describe_wording(c)
     }

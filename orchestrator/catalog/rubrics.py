@@ -88,3 +88,7 @@ def _check_scores(node: Node, item: Rubric) -> Iterator[ConfigError]:
         if criterion.kind == "judged" and len(scores) < 2:
             message = f"{criterion.id!r} is judged, so it needs two levels or more to choose from"
             yield node.error(message, "criteria", at, "id")
+        wrong = [e.score for e in criterion.examples if scores and e.score not in scores]
+        if wrong:
+            message = f"an example of {criterion.id!r} has the score {wrong[0]:g}, no level's"
+            yield node.error(message, "criteria", at, "examples")

@@ -61,7 +61,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "my-rubric.yaml --to paperbench",
         "my-rubric.yaml --to deepeval --items items.jsonl",
     ),
-    "diffcourt rubric score": ("pr-review items.jsonl", "pr-review --runs --json"),
+    "diffcourt rubric score": (
+        "my-rubric.yaml items.jsonl --provider anthropic --out scored.jsonl",
+        "pr-review --runs --json",
+    ),
     "diffcourt rubric compare": (
         "a.yaml b.yaml --items items.jsonl",
         "a.jsonl b.jsonl --rubric a.yaml --json -",

@@ -300,6 +300,14 @@ class ScoreLevel(Strict, frozen=True):
     description: NonEmptyStr
 
 
+class ScoredExample(Strict, frozen=True):
+    """A text with the score that it earns, which shows a judge how a criterion is meant."""
+
+    text: NonEmptyStr
+    score: UnitFloat
+    why: str = ""
+
+
 class Criterion(Strict, frozen=True):
     """One line of a rubric.
 
@@ -310,6 +318,7 @@ class Criterion(Strict, frozen=True):
         na: how "does not apply" counts: left out, as 0, or as 1.
         abstain: how "not scored" counts: left out, or as 0.
         blocker: a score of 0 here rejects the candidate whatever the total.
+        examples: shown to the judge.
     """
 
     id: RubricId
@@ -322,6 +331,7 @@ class Criterion(Strict, frozen=True):
     abstain: Literal["exclude", "zero"] = "exclude"
     blocker: bool = False
     tags: tuple[NonEmptyStr, ...] = ()
+    examples: tuple[ScoredExample, ...] = ()
 
 
 class Group(Strict, frozen=True):

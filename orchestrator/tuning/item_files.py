@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import json
 import math
 import re
 from collections import Counter
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
 from orchestrator.tuning.rubric_format_helpers import is_id, make_id
-from orchestrator.tuning.text_files import parse_object, read_text
+from orchestrator.tuning.text_files import parse_object, read_text, write_text_atomically
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
 _TEXT_KEYS = ("text", "review", "summary")
@@ -93,6 +94,29 @@ def unique_items(items: Iterable[Item]) -> list[Item]:
         if not item.repeat:
             first.setdefault(item.id, item)
     return list(first.values())
+
+
+def to_row(item: Item) -> dict[str, Any]:
+    """An item as a row of its file, without empty values."""
+    row: dict[str, Any] = {"id": item.id, "group": item.group, "scores": dict(item.scores)}
+    human = dict(item.human)
+    labels = {"label": human["label"]} if human.keys() == {"label"} else {"human": human}
+    more = {
+        "repeat": item.repeat, "judge": item.judge, "reasons": dict(item.reasons),
+        "usd": round(item.usd, 8), "rater": item.rater, **labels, "verdict": item.verdict,
+        "url": item.url, "text": item.text, "context": item.context,
+    }  # fmt: skip
+    return row | {key: value for key, value in more.items() if value not in ("", {}, 0)}
+
+
+def write_items(path: Path, items: Iterable[Item]) -> None:
+    """Write an item file atomically.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    rows = (json.dumps(to_row(item), ensure_ascii=False) + "\n" for item in items)
+    write_text_atomically(path, "".join(rows))
 
 
 def name_run_group(change_name: str, base: str, head: str) -> str:

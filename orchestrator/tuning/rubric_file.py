@@ -99,13 +99,15 @@ def write_rubric(path: Path, rubric: Rubric) -> None:
 
 
 def digest_criteria(rubric: Rubric) -> str:
-    """SHA-256 of the criteria's ids, kinds, descriptions and levels, without weights."""
-    return digest(
-        [
-            [c.id, c.kind, c.description, [[x.score, x.description] for x in c.levels]]
-            for c in rubric.criteria
-        ]
-    )
+    """SHA-256 of the criteria's ids, kinds, descriptions, levels and examples, without weights."""
+    return digest([[c.id, c.kind, *describe_wording(c)] for c in rubric.criteria])
+
+
+def describe_wording(c: Criterion) -> list[Json]:
+    """What a judge is told of a criterion; examples, which came later, only where there are any."""
+    levels: list[Json] = [[x.score, x.description] for x in c.levels]
+    examples: list[Json] = [[x.text, x.score, x.why] for x in c.examples]
+    return [c.description, levels, *([examples] if examples else [])]
 
 
 def digest_judge(rubric: Rubric) -> str:

@@ -119,17 +119,22 @@ def build_judge_task(
     text = build_brief(
         "Judge this review by the criteria below, in their order, and mark its findings.",
         state.runtime.executor.nonce,
-        criteria=[
-            {
-                "id": criterion.id,
-                "description": criterion.description,
-                "levels": [[level.score, level.description] for level in criterion.levels],
-            }
-            for criterion in criteria
-        ],
+        criteria=[show_criterion(criterion) for criterion in criteria],
         **evidence,
     )
     return Task(state.catalog.agents[JUDGE], text, key)
+
+
+def show_criterion(criterion: Criterion) -> dict[str, object]:
+    """What a judge is told of a criterion."""
+    shown: dict[str, object] = {
+        "id": criterion.id,
+        "description": criterion.description,
+        "levels": [[level.score, level.description] for level in criterion.levels],
+    }
+    if criterion.examples:
+        shown["examples"] = [to_builtins(example) for example in criterion.examples]
+    return shown
 
 
 def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:

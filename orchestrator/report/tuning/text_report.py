@@ -344,6 +344,20 @@ def _render_repeats(page: Page, repeats: RepeatedScoring, noun: str) -> list[str
     return page.wrap(text)
 
 
+def _render_repeated(page: Page, repeats: RepeatedScoring, noun: str) -> list[str]:
+    """How much repeated scorings differ, then each criterion, the least consistent first."""
+    return _render_repeats(page, repeats, noun) + [
+        f"  {rate:>6.1%} identical  {escape_unprintable(name)}"
+        for name, rate in sorted(repeats.criteria_agreement.items(), key=lambda x: x[1])
+    ]
+
+
+def render_repeated_scoring(repeats: RepeatedScoring | None, width: int) -> str:
+    """How much repeated scorings of items differ, ending in a newline; empty without any."""
+    lines = [] if repeats is None else _render_repeated(Page(width), repeats, "item")
+    return "".join(f"{line}\n" for line in lines)
+
+
 def render_judge_reliability(
     repeats: RepeatedScoring | None, effects: Mapping[str, PerturbationEffect], width: int
 ) -> str:
@@ -351,11 +365,7 @@ def render_judge_reliability(
     page = Page(width)
     lines = [""]
     if repeats is not None:
-        lines += _render_repeats(page, repeats, "run")
-        lines += [
-            f"  {rate:>6.1%} identical  {escape_unprintable(name)}"
-            for name, rate in sorted(repeats.criteria_agreement.items(), key=lambda x: x[1])
-        ]
+        lines += _render_repeated(page, repeats, "run")
     for found in effects.values():
         text = (
             f"Evidence {found.name}, {count_noun(found.items, 'run')}: {found.flip_rate:.1%} of "

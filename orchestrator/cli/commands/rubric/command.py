@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
+from orchestrator.cli.arguments import add_part, add_repo, amount, count
 from orchestrator.cli.commands.rubric import comparing, file_commands, scoring, tuning
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
+from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels, add_report
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     part = partial(add_part, parts)
     _add_file_commands(part)
-    _add_score_options(part("score", "score items, or recorded runs by replay"))
+    _add_score_options(part("score", "score items, or recorded runs by replay; a model can judge"))
     comparing.add_arguments(
         part("compare", "compare two rubrics, wordings, prompts or models on the same labels")
     )
@@ -117,14 +117,13 @@ def _add_score_options(p: argparse.ArgumentParser) -> None:
         help="score these recorded runs by replay; without names, or with all: every finished run",
     )  # fmt: skip
     add_repo(p)
-    p.add_argument(
-        "--provider", type=name_of("a provider"), default=OFFLINE, metavar="NAME",
-        help="judge criteria without a recorded score by this provider; default: not scored",
-    )  # fmt: skip
+    add_provider(p, "judge texts, or criteria of runs without a recorded score, by this provider")
     p.add_argument(
         "--repeat", type=count, default=0, metavar="N",
-        help="judge each run N times and report the consistency of the judge",
+        help="judge each item or run N times and report the consistency of the judge",
     )  # fmt: skip
+    add_judging_options(p)
+    p.add_argument("--out", type=Path, metavar="FILE", help="write the scored items (.jsonl)")
     p.add_argument(
         "--probes", action="store_true",
         help="also judge with reversed and with padded evidence; implies --repeat 2",

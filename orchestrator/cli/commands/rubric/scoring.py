@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.cli.commands.rubric.model_scoring import score_by_model
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
@@ -29,25 +30,52 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
         if args.items:
             raise InputError("ITEMS and --runs are mutually exclusive")
         return _score_runs(args, out)
-    if args.repeat or args.probes or args.provider != OFFLINE:
-        raise InputError("--provider, --repeat and --probes require --runs")
+    if not args.items and (args.repeat or args.probes or args.provider != OFFLINE):
+        raise InputError("--provider, --repeat and --probes require --runs or ITEMS")
     if not args.items:
         raise InputError("nothing to score; give ITEMS, or --runs for recorded runs")
+    if args.provider != OFFLINE:
+        return score_by_model(args, out)
+    if args.repeat or args.probes:
+        raise InputError("--repeat and --probes require a judge model; set --provider NAME")
     return _score_items(args, out)
 
 
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     require_numpy()
-    from orchestrator.tuning.item_files import read_items
+    from orchestrator.tuning.item_files import read_items, write_items
     from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.training_data import require_scores
+    from orchestrator.tuning.text_measures import add_measures
 
     rubric = read_rubric(find_rubric(args.rubric))
-    items = read_items(args.items, args.scale)
-    require_scores(rubric, items)
+    items = add_measures(rubric, read_items(args.items, args.scale))
+    _require_scores(rubric, items)
+    if args.out:
+        write_items(args.out, items)
+        emit(f"wrote {args.out}\n", out)
+        return EXIT_OK
     for item in items:
         _print_score(rubric, item, {}, "", args, out)
     return EXIT_OK
+
+
+def _require_scores(rubric: Rubric, items: list[Item]) -> None:
+    """As ``require_scores``; texts that no model has judged yet are told how to be.
+
+    Raises:
+        InputError: an item has no score of a criterion.
+    """
+    from orchestrator.tuning.training_data import require_scores
+
+    judged = {c.id for c in rubric.criteria if c.kind == "judged" and c.weight}
+    for item in items:
+        if item.text and judged - item.scores.keys():
+            name = min(judged - item.scores.keys())
+            raise InputError(
+                f"{item.location}: {item.id!r} has no score for {name!r}; have a model judge the "
+                "texts with --provider NAME"
+            )
+    require_scores(rubric, items)
 
 
 def _print_score(

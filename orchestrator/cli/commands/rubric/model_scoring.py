@@ -1,0 +1,141 @@
+"""Options of the commands that ask a model about items, and ``rubric score ITEMS --provider``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.cli.arguments import amount, count, name_of
+from orchestrator.cli.commands.rubric.shared_inputs import find_rubric
+from orchestrator.cli.output import emit, width_of
+from orchestrator.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import escape_unprintable
+
+if TYPE_CHECKING:
+    from orchestrator.app.item_judging import JudgingOptions
+    from orchestrator.app.score_items import Quote
+    from orchestrator.engine.types import Rubric
+    from orchestrator.tuning.item_files import Item
+
+INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
+
+
+def add_judging_options(p: argparse.ArgumentParser) -> None:
+    """Add the options that say which model judges items, and what it may cost."""
+    p.add_argument(
+        "--model", default="strong", metavar="NAME",
+        help="a stage (fast, strong, strongest) or a model; default strong",
+    )  # fmt: skip
+    p.add_argument(
+        "--prompt", type=Path, metavar="FILE", help="the judge's system prompt, in place of ours"
+    )
+    p.add_argument("--concurrency", type=count, metavar="N", help="items judged at the same time")
+    p.add_argument("--max-usd", type=amount, metavar="X", help="stop before this cost, in dollars")
+    p.add_argument("--max-tokens", type=count, metavar="N", help="stop before this many tokens")
+    p.add_argument(
+        "--estimate", action="store_true", help="print the expected cost and exit; asks no model"
+    )
+
+
+def read_judging_options(args: argparse.Namespace) -> JudgingOptions:
+    """The options of ``add_judging_options``.
+
+    Raises:
+        InputError: the prompt cannot be read.
+    """
+    from orchestrator.app.item_judge import PROMPT
+    from orchestrator.app.item_judging import JudgingOptions
+    from orchestrator.tuning.text_files import read_text
+
+    return JudgingOptions(
+        repo=args.repo,
+        provider=args.provider,
+        model=args.model,
+        prompt=PROMPT if args.prompt is None else read_text(args.prompt),
+        concurrency=args.concurrency,
+        max_usd=args.max_usd,
+        max_tokens=args.max_tokens,
+    )
+
+
+def add_provider(p: argparse.ArgumentParser, text: str) -> None:
+    """Add --provider."""
+    p.add_argument(
+        "--provider", type=name_of("a provider"), default=OFFLINE, metavar="NAME", help=text
+    )
+
+
+def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
+    """Have a model score items; exit code 3 where some are not scored."""
+    from orchestrator.app.score_items import score_items
+    from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote, render_scored
+    from orchestrator.tuning.item_files import read_items, write_items
+    from orchestrator.tuning.rubric_decisions import decide_item
+    from orchestrator.tuning.rubric_file import read_rubric
+
+    if args.probes:
+        raise InputError("--probes perturbs the evidence of runs; it requires --runs")
+    rubric = read_rubric(find_rubric(args.rubric))
+    items = read_items(args.items, args.scale)
+
+    def agree(quote: Quote) -> bool:
+        emit(render_quote(quote, width_of(sys.stderr)), out if args.estimate else sys.stderr)
+        return not args.estimate
+
+    try:
+        found = score_items(
+            rubric, items, read_judging_options(args), max(args.repeat, 1), agree,
+            ScoringProgress(sys.stderr),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        emit(f"\n{INTERRUPTED}", sys.stderr)
+        return EXIT_INTERRUPTED
+    if found is None:
+        return EXIT_OK
+    if args.out:
+        write_items(args.out, found.rows)
+    elif not args.json:
+        _print_rows(rubric, found.rows, out)
+    if args.json:
+        emit("".join(_json_row(rubric, item) for item in found.rows), out)
+    accepted = {i.id for i in found.rows if not i.repeat and decide_item(rubric, i.scores)[0]}
+    text = render_scored(found, len(accepted), width_of(out))
+    text += _describe_noise(rubric, found.rows, width_of(out))
+    emit(text + (f"wrote {args.out}\n" if args.out else ""), sys.stderr if args.json else out)
+    return EXIT_INCOMPLETE if found.unscored else EXIT_OK
+
+
+def _json_row(rubric: Rubric, item: Item) -> str:
+    from orchestrator.tuning.item_files import to_row
+    from orchestrator.tuning.rubric_decisions import decide_item
+
+    ok, total = decide_item(rubric, item.scores)
+    return json.dumps({**to_row(item), "accept": ok, "total": total}) + "\n"
+
+
+def _print_rows(rubric: Rubric, rows: tuple[Item, ...], out: TextIO) -> None:
+    from orchestrator.tuning.rubric_decisions import decide_item
+
+    for item in rows:
+        ok, total = decide_item(rubric, item.scores)
+        shown = "  n/a " if total is None else f"{total:.4f}"
+        number = f" (scoring {item.repeat + 1})" if item.repeat else ""
+        name = escape_unprintable(item.id) + number
+        emit(f"{'accept' if ok else 'reject'}  {shown}  {name}\n", out)
+
+
+def _describe_noise(rubric: Rubric, rows: tuple[Item, ...], width: int) -> str:
+    """How much repeated scorings differ; empty without."""
+    if not any(item.repeat for item in rows):
+        return ""
+    from orchestrator.cli.commands.rubric.shared_inputs import require_numpy
+
+    require_numpy()
+    from orchestrator.report.tuning.text_report import render_repeated_scoring
+    from orchestrator.tuning.judge_reliability import measure_repeated_scoring
+
+    return render_repeated_scoring(measure_repeated_scoring(rubric, list(rows)), width)

@@ -1,0 +1,104 @@
+"""What a scoring of items by a model will take, how far it is, and what it came to."""
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from orchestrator.app.item_judging import Estimate, Progress
+from orchestrator.app.score_items import Quote, ScoredItems
+from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.text_layout import Page, count_noun, format_duration
+
+MAX_UNSCORED = 5
+_TENTHS = 10
+
+
+def describe_estimate(estimate: Estimate) -> str:
+    """``120 calls, about 96,000 tokens, 0.42 USD``."""
+    if not estimate.calls:
+        return "nothing to ask"
+    usd = "price unknown" if estimate.usd is None else f"{estimate.usd:.2f} USD"
+    calls, tokens = count_noun(estimate.calls, "call"), f"{estimate.tokens:,}"
+    return f"{calls}, about {tokens} tokens, {usd}"
+
+
+def render_quote(quote: Quote, width: int = 80) -> str:
+    """What a scoring will take, ending in a newline."""
+    page = Page(width)
+    what = f"{count_noun(quote.items, 'item')} by {quote.criteria} judged criteria"
+    if quote.repeat > 1:
+        what += f", {quote.repeat} times"
+    lines = page.wrap(f"{what}, by {escape_unprintable(quote.model)}")
+    known = f"; {quote.known:,} scored before, free" if quote.known else ""
+    limits = f"; limit {quote.limits}" if quote.limits else ""
+    text = f"estimate: {describe_estimate(quote.estimate)}{known}{limits}"
+    lines += page.wrap(text, rest="  ")
+    for note in quote.notes:
+        lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
+    return "\n".join(lines) + "\n"
+
+
+class ScoringProgress:
+    """Writes how far a scoring is: one line that changes on a terminal, ten lines elsewhere.
+
+    Args:
+        spent: US dollars so far.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        spent: Callable[[], float] = lambda: 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream, self._spent, self._clock = stream, spent, clock
+        self._began, self._tenth = clock(), 0
+        self._live = stream is not None and stream.isatty()
+
+    def __call__(self, progress: Progress) -> None:
+        """Write one step."""
+        if self._stream is None:
+            return
+        tenth = progress.done * _TENTHS // progress.total
+        ended = progress.done == progress.total
+        if self._live:
+            self._stream.write(f"\r\x1b[2K{self.describe(progress)}" + ("\n" if ended else ""))
+        elif tenth > self._tenth and progress.asked:
+            self._stream.write(self.describe(progress) + "\n")
+        self._tenth = tenth
+        self._stream.flush()
+
+    def describe(self, progress: Progress) -> str:
+        """``120 of 1,994 scored, 2 failed, about 11m 03s left``."""
+        parts = [f"{progress.done:,} of {progress.total:,} scored"]
+        if progress.failed:
+            parts.append(f"{progress.failed:,} failed")
+        left = progress.total - progress.done
+        if left and progress.asked:
+            seconds = (self._clock() - self._began) / progress.done * left
+            parts.append(f"about {format_duration(seconds)} left")
+        return ", ".join(parts)
+
+
+def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
+    """What a scoring came to, ending in a newline."""
+    page = Page(width)
+    items = [item for item in found.rows if not item.repeat]
+    unique = len({item.id for item in items})
+    decided = f"{accepted:,} accepted, {unique - accepted:,} rejected"
+    head = f"{count_noun(unique, 'item')} scored: {decided}"
+    used = (
+        f"{count_noun(found.calls, 'call')}, {found.tokens:,} tokens, {found.usd:.4f} USD"
+        if found.calls
+        else "no call: all scores are on record"
+    )
+    lines = page.wrap(f"{head}; {used}")
+    if found.stopped:
+        again = "raise the limit and run the command again: what is scored is kept"
+        lines += page.wrap(f"stopped: {escape_unprintable(found.stopped)}; {again}", rest="  ")
+    for name, why in list(found.unscored.items())[: 0 if found.stopped else MAX_UNSCORED]:
+        lines += page.wrap(f"not scored: {escape_unprintable(f'{name}: {why}')}", rest="  ")
+    more = len(found.unscored) - (0 if found.stopped else MAX_UNSCORED)
+    if more > 0:
+        lines.append(f"{'' if found.stopped else 'and '}{count_noun(more, 'item')} not scored")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,222 @@
+"""``rubric score ITEMS``: a model judges texts through the journal, and nothing is paid for twice."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.engine.types import Criterion, Response, Rubric, ScoredExample, ScoreLevel, Text
+from orchestrator.errors import ConfigError, InputError
+from orchestrator.testing.server_script import Refuse
+from orchestrator.tuning.item_files import read_items
+from orchestrator.tuning.rubric_file import digest_criteria, read_rubric, write_rubric
+from tests.tuning.item_models import PROVIDER, Asked, judge_line, serving
+from tests.tuning.recorded_runs import says
+from tests.tuning.test_rubric_cli import run
+
+Save = Callable[..., Path]
+LEVELS = (ScoreLevel(0.0, "no"), ScoreLevel(0.5, "half"), ScoreLevel(1.0, "yes"))
+
+
+def judged(name: str, description: str = "", **more: Any) -> Criterion:
+    return Criterion(name, "judged", description or f"Is it {name}?", levels=LEVELS, **more)
+
+
+def texts(n: int, **more: Any) -> list[dict[str, Any]]:
+    return [{"id": f"i{i}", "group": f"g{i}", "text": f"text number {i}", **more} for i in range(n)]
+
+
+def by_number(text: str, criterion: dict[str, Any]) -> float:
+    return float(int(text.rsplit(maxsplit=1)[-1]) % 2) if criterion["id"] == "right" else 0.5
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_rubric(
+        tmp_path / "two.yaml",
+        Rubric("two", 1, "A rubric.", 0.6, (judged("right"), judged("clear"))),
+    )
+    return tmp_path
+
+
+def score(items: Path, *more: object, rubric: str = "two.yaml") -> int:
+    return run("score", rubric, items, "--provider", PROVIDER, *more)
+
+
+def test_scores_reasons_judge_and_labels_are_written_and_asked_once(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, asked = save(texts(6, rater="ana", label="accept", diff="- old\n+ new")), Asked()
+    with serving(monkeypatch, {"item-judge": [judge_line(by_number, asked)] * 6}) as server:
+        assert score(items, "--out", "scored.jsonl") == 0
+        shown = capsys.readouterr()
+        assert "6 items by 2 judged criteria, by local-model\nestimate: 6 calls" in shown.err
+        assert "6 items scored: 3 accepted, 3 rejected; 6 calls" in shown.out
+        assert score(items, "--out", "again.jsonl") == 0
+        assert "no call: all scores are on record" in capsys.readouterr().out
+        assert len(server.requests) == 6
+        assert "- old" in json.dumps(server.requests[0].body)
+    first, again = (Path(n).read_bytes() for n in ("scored.jsonl", "again.jsonl"))
+    assert first == again
+    found = read_items([Path("scored.jsonl")])
+    assert [i.scores for i in found] == [{"right": n % 2, "clear": 0.5} for n in range(6)]
+    assert found[0].reasons == {"right": "seen for right", "clear": "seen for clear"}
+    assert found[0].judge.startswith("local-model, prompt ")
+    assert (found[0].human, found[0].context) == ({"label": "accept"}, "- old\n+ new")
+    assert sorted(asked.texts) == [f"text number {n}" for n in range(6)]
+
+
+def test_only_what_was_reworded_is_asked_again(
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, asked = save(texts(3)), Asked()
+    new = judged("clear", examples=(ScoredExample("as here", 0.5, "half of it"),))
+    write_rubric(here / "new.yaml", Rubric("new", 1, "A rubric.", 0.6, (judged("right"), new)))
+    with serving(monkeypatch, {"item-judge": [judge_line(by_number, asked)] * 6}):
+        score(items)
+        score(items, rubric="new.yaml")
+    assert asked.criteria == [["right", "clear"]] * 3 + [["clear"]] * 3
+    old, read = read_rubric(here / "two.yaml"), read_rubric(here / "new.yaml")
+    assert read.criteria[1].examples == new.examples
+    assert digest_criteria(old) != digest_criteria(read)
+
+
+def test_an_example_has_the_score_of_a_level(here: Path) -> None:
+    wrong = judged("clear", examples=(ScoredExample("as here", 0.7),))
+    write_rubric(here / "wrong.yaml", Rubric("wrong", 1, "A rubric.", 0.6, (wrong,)))
+    with pytest.raises(ConfigError, match="an example of 'clear' has the score 0.7, no level's"):
+        read_rubric(here / "wrong.yaml")
+
+
+def slips(body: dict[str, Any]) -> Response:
+    """Prose around the JSON, a wrong level, another spelling of an id, and one criterion left out."""
+    report = {"criteria": [{"id": "RIGHT", "why": "x", "score": 0.7, "quote": "number 0"}]}
+    return Response((Text(f"Sure!\n```json\n{json.dumps(report)}\n``` Anything else?"),), "end")
+
+
+def mends(body: dict[str, Any]) -> Response:
+    sent_back = json.dumps(body["messages"][-1])
+    assert "right: the score 0.7 is no level; allowed: 0, 0.5, 1" in sent_back
+    assert "clear: missing" in sent_back
+    return says({"criteria": [{"id": "clear", "why": "y", "score": 1, "quote": "not there"}]})
+
+
+def test_a_slip_is_sent_back_once_and_then_counts_as_abstained(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(monkeypatch, {"item-judge": [slips, mends]}):
+        assert score(save(texts(1)), "--out", "o.jsonl") == 0
+    (item,) = read_items([Path("o.jsonl")])
+    assert item.scores == {"right": None, "clear": None}
+    assert item.reasons["right"].startswith("counts as abstained: the score 0.7 is no level")
+    assert "the quotation does not stand" in item.reasons["clear"]
+
+
+def test_a_failed_item_is_named_and_asked_again_next_time(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, good = save(texts(2)), judge_line(by_number)
+    broken = Response((Text("I would rather not."),), "end")
+    with serving(monkeypatch, {"item-judge": [good, broken, broken, broken, good]}) as server:
+        assert score(items, "--concurrency", 1, "--out", "o.jsonl") == 3
+        assert "not scored: i1: the judge failed: its report broke" in capsys.readouterr().out
+        assert [i.id for i in read_items([Path("o.jsonl")])] == ["i0"]
+        assert score(items, "--concurrency", 1) == 0
+    assert len(server.requests) == 5
+
+
+def test_it_stops_at_its_limit_and_goes_on_with_a_higher_one(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(texts(8))
+    with serving(monkeypatch, {"item-judge": [judge_line(by_number)] * 8}) as server:
+        limit = ("--concurrency", 1, "--max-tokens", 5_000)
+        assert score(items, *limit) == 3
+        out = " ".join(capsys.readouterr().out.split())
+        assert "stopped: the judge budget: all calls: tokens would reach" in out
+        assert "run the command again: what is scored is kept" in out
+        before = len(server.requests)
+        assert 0 < before < 8
+        assert score(items, "--concurrency", 1) == 0
+        assert len(server.requests) == 8
+
+
+def test_an_interrupted_scoring_goes_on_where_it_stopped(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from orchestrator.report.tuning.scoring_text import ScoringProgress
+
+    def interrupt(self: object, progress: Any) -> None:
+        if progress.done == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    items, asked = save(texts(4)), Asked()
+    with serving(monkeypatch, {"item-judge": [judge_line(by_number, asked)] * 4}) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(ScoringProgress, "__call__", interrupt)
+            assert score(items, "--concurrency", 1) == 130
+        assert "what is scored is kept" in capsys.readouterr().err
+        assert len(server.requests) == 2
+        assert score(items, "--concurrency", 1) == 0
+    assert sorted(asked.texts) == [f"text number {n}" for n in range(4)]
+
+
+def test_equal_texts_are_one_question_and_repeats_are_scorings_of_their_own(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save([*texts(1), {"id": "same", "group": "s", "text": "text number 0"}])
+    lines: list[Any] = [judge_line(lambda t, c: 0.5), judge_line(lambda t, c: 1.0)]
+    with serving(monkeypatch, {"item-judge": lines}):
+        assert score(items, "--repeat", 2, "--concurrency", 1, "--out", "o.jsonl") == 0
+    assert "100.0% of pairs decide" in capsys.readouterr().out
+    rows = read_items([Path("o.jsonl")])
+    assert [(i.id, i.repeat, i.scores["right"]) for i in rows] == [
+        ("i0", 0, 0.5), ("i0", 1, 1.0), ("same", 0, 0.5), ("same", 1, 1.0)
+    ]  # fmt: skip
+
+
+def test_the_estimate_asks_nothing_and_what_is_above_an_unset_limit_is_not_begun(
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = here / ".diffcourt" / "config" / "defaults.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("bounds: {tokens: 3000}\n")
+    items = save(texts(20))
+    with serving(monkeypatch, {"item-judge": []}) as server:
+        assert score(items, "--estimate") == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert "estimate: 20 calls, about " in out
+        assert "price unknown; limit 2.00 USD and 3,000 tokens" in out
+        with pytest.raises(InputError, match="set another with --max-tokens"):
+            score(items)
+        with pytest.raises(InputError, match="--max-usd needs a price of local-model"):
+            score(items, "--max-usd", 1)
+    assert not server.requests
+
+
+def test_a_refused_key_says_so(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    from orchestrator.errors import ProviderRefused
+
+    with serving(monkeypatch, {"item-judge": [Refuse(401)]}), pytest.raises(ProviderRefused):
+        score(save(texts(1)))
+
+
+def test_offline_text_criteria_are_measured_and_others_need_a_model(
+    save: Save, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = tuple(Criterion(n, "measured", n) for n in ("states", "gives-reason"))
+    write_rubric(here / "text.yaml", Rubric("text", 1, "A rubric.", 0.6, measured))
+    rows = [
+        {"id": "a", "text": "Close the file, because it leaks."},
+        {"id": "b", "text": "Why is this needed?"},
+    ]
+    assert run("score", "text.yaml", save(rows)) == 0
+    assert capsys.readouterr().out == "accept  1.0000  a\nreject  0.0000  b\n"
+    with pytest.raises(InputError, match="have a model judge the texts with --provider NAME"):
+        run("score", "two.yaml", save(rows))
+    with pytest.raises(InputError, match="has no text for a model to judge"):
+        score(save([{"id": "a", "scores": {"right": 1}}]))
