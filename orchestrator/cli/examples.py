@@ -77,6 +77,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --all",
     ),
+    "diffcourt rubric import-items": (
+        "traces.json --from langfuse --out items.jsonl --labels labels.jsonl",
+        "rows.csv --from csv --out items.jsonl --map id=trace --map text=answer",
+    ),
+    "diffcourt rubric export-items": (
+        "items.jsonl --labels labels.jsonl --to mlflow --out traces.json",
+        "items.jsonl --labels labels.jsonl --to csv --out rows.csv",
+    ),
     "diffcourt rubric lint": ("my-rubric.yaml", "my-rubric.yaml items.jsonl --labels labels.jsonl"),
     "diffcourt rubric rate": (
         "pr-review items.jsonl --labels labels.jsonl",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.cli.arguments import add_part, add_repo, amount, count
 from orchestrator.cli.commands.rubric import comparing, file_commands, scoring, tuning
+from orchestrator.cli.commands.rubric.exchange_commands import add_exchange_commands
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels, add_report
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.set_defaults(do=tuning.evaluate)
     add_label_commands(part)
+    add_exchange_commands(part)
     _add_tune_options(
         part(
             "tune", "fit weights and threshold to labels; write a rubric only if the gain is proven"

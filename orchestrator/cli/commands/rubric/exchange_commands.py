@@ -1,0 +1,100 @@
+"""``rubric import-items`` and ``export-items``: items and labels of other tools."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.cli.commands.rubric.shared_inputs import add_items, write_text
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import escape_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+FORMATS = ("langfuse", "langsmith", "mlflow", "promptfoo", "csv", "jsonl")
+_SHOWN = 10
+
+
+def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """Add the subcommands and their options."""
+    p = part("import-items", "convert another tool's scores and annotations to items and labels")
+    p.add_argument("source", type=Path, metavar="FILE")
+    p.add_argument("--from", dest="format", choices=FORMATS, required=True)
+    p.add_argument("--out", type=Path, required=True, metavar="ITEMS", help="the items to write")
+    p.add_argument("--labels", type=Path, metavar="FILE", help="the label file to write")
+    p.add_argument("--label", metavar="NAME", help="which of people's annotations is the label")
+    _add_map(p)
+    p.set_defaults(do=import_items)
+    p = part("export-items", "convert items and labels to another tool's shape")
+    add_items(p, rubric=False)
+    p.add_argument("--labels", type=Path, action="append", default=[], metavar="FILE")
+    p.add_argument("--to", dest="format", choices=FORMATS, required=True)
+    p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    _add_map(p)
+    p.set_defaults(do=export_items)
+
+
+def _add_map(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--map", action="append", default=[], type=_pair, metavar="OURS=THEIRS",
+        help="csv, jsonl: their column or path of ours, such as text=answer (repeatable)",
+    )  # fmt: skip
+
+
+def _pair(text: str) -> tuple[str, str]:
+    ours, equals, theirs = text.partition("=")
+    if not (ours and equals and theirs):
+        raise argparse.ArgumentTypeError(f"must be OURS=THEIRS, such as text=answer, not {text!r}")
+    return ours, theirs
+
+
+def import_items(args: argparse.Namespace, out: TextIO) -> int:
+    """Write items and labels, and list what could not be converted."""
+    from orchestrator.tuning.exchange_formats import read_foreign
+    from orchestrator.tuning.labels import require_one_label_per_rater, write_labels
+
+    for path in filter(None, (args.out, args.labels)):
+        if path.exists():
+            raise InputError(f"{path}: already exists; choose another file")
+    found = read_foreign(args.source, args.format, dict(args.map), args.label)
+    if not found.items:
+        raise InputError(f"{args.source}: contains no items")
+    require_one_label_per_rater(found.labels)
+    rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in found.items)
+    write_text(args.out, "".join(rows))
+    emit(f"wrote {args.out}: {len(found.items)} items\n", out)
+    if args.labels:
+        write_labels(args.labels, found.labels)
+        emit(f"wrote {args.labels}: {len(found.labels)} labels\n", out)
+    elif found.labels:
+        emit(f"{len(found.labels)} labels not written; name a file with --labels\n", out)
+    _list_unmapped(found.unmapped)
+    return EXIT_OK
+
+
+def export_items(args: argparse.Namespace, out: TextIO) -> int:
+    """Write items and labels for another tool, and list what it cannot hold."""
+    from orchestrator.tuning.exchange_writers import write_foreign
+    from orchestrator.tuning.item_files import read_items
+    from orchestrator.tuning.labels import extract_labels, read_labels
+
+    items = read_items(args.items, args.scale)
+    labels = read_labels(args.labels) if args.labels else extract_labels(items, None)
+    text, unmapped = write_foreign(items, labels, args.format, dict(args.map))
+    write_text(args.out, text)
+    emit(f"wrote {args.out}: {len({i.id for i in items})} items, {len(labels)} labels\n", out)
+    _list_unmapped(unmapped)
+    return EXIT_OK
+
+
+def _list_unmapped(unmapped: Iterable[str]) -> None:
+    lines = list(unmapped)
+    for line in lines[:_SHOWN]:
+        emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
+    if len(lines) > _SHOWN:
+        emit(f"not mapped: and {len(lines) - _SHOWN:,} more\n", sys.stderr)
