@@ -1,0 +1,125 @@
+"""a worker killed at every journal write of a review: another ends it, and posts once"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from tests.posting.forge_server import serving
+from tests.posting.forgejo_server import ForgejoServer
+from tests.service.service_kit import Service, children
+from tests.stores.postgres_server import Server, server
+
+FULL = 100
+STALLED = 3.0
+MOST_SECONDS = STALLED + 5.0
+
+_HOLD_AT = """
+CREATE FUNCTION hold_at() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.seq = TG_ARGV[0]::bigint THEN PERFORM pg_advisory_xact_lock(4711); END IF;
+    RETURN NEW;
+END; $$;
+"""
+_HELD = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+
+
+def run(count: int) -> tuple[int, int]:
+    """Kill workers at as many writes, spread over the whole review; returns (passed, failed)."""
+    folder = Path(tempfile.mkdtemp(prefix="torture-"))
+    # The same commits each time, so that the digests can be compared.
+    os.environ |= {"GIT_AUTHOR_DATE": "@1 +0000", "GIT_COMMITTER_DATE": "@1 +0000"}
+    failed = 0
+    took: list[float] = []
+    try:
+        with server() as postgres:
+            digest, writes = _whole(postgres, folder / "whole")
+            points = [1 + number * writes // count for number in range(count)]
+            for number, at in enumerate(points):
+                try:
+                    took.append(_killed_at(postgres, folder / str(number), at, digest))
+                except AssertionError as error:
+                    failed += 1
+                    print(f"killed at row {at} of {writes}: {error}", file=sys.stderr)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if took:
+        ordered = sorted(took)
+        print(
+            f"  {writes} rows a review; another worker had ended it after "
+            f"{ordered[len(ordered) // 2]:.1f} s (median), {ordered[-1]:.1f} s (longest)"
+        )
+    return count - failed, failed
+
+
+def _whole(postgres: Server, folder: Path) -> tuple[str, int]:
+    """The digest of an uninterrupted review, and how many rows it writes."""
+    with _service(postgres, folder) as service:
+        service.push()
+        with service.worker():
+            service.wait(service.is_posted)
+        (row,) = service.rows("SELECT max(seq) AS writes FROM diffcourt_journal")
+        return _digest(service), int(row["writes"])
+
+
+def _killed_at(postgres: Server, folder: Path, at: int, digest: str) -> float:
+    """Kill a worker's whole group at one write; returns seconds until the post was there.
+
+    Raises:
+        AssertionError: the other worker did not end the review as it should.
+    """
+    with _service(postgres, folder) as service, psycopg.connect(service.address) as db:
+        db.execute(_HOLD_AT.encode())
+        db.execute(
+            "CREATE TRIGGER hold BEFORE INSERT ON diffcourt_journal FOR EACH ROW"
+            f" EXECUTE FUNCTION hold_at({at})".encode()
+        )
+        db.commit()
+        db.execute("SELECT pg_advisory_lock(4711)")
+        service.push()
+        with service.worker("a") as a, service.worker("b") as b:
+            service.wait(lambda: service.rows(_HELD))
+            victim = a if children(a.pid) else b
+            os.killpg(victim.pid, signal.SIGKILL)
+            began = time.monotonic()
+            db.execute("SELECT pg_advisory_unlock(4711)")
+            db.execute("DROP TRIGGER hold ON diffcourt_journal")
+            db.commit()
+            service.wait(service.is_posted)
+            took = time.monotonic() - began
+        assert _digest(service) == digest, "the verdict differs"
+        runs = service.rows("SELECT run FROM diffcourt_runs")
+        assert len(runs) == 1, f"{len(runs)} runs"
+        repeated = service.rows(
+            "SELECT key FROM diffcourt_journal WHERE kind = 'outcome' GROUP BY key"
+            " HAVING count(*) > 1"
+        )
+        assert not repeated, f"done twice: {[row['key'] for row in repeated]}"
+        posts = len(service.forge.comments), len(service.forge.reviews)
+        assert posts == (1, 0), f"{posts} comments and reviews"
+        assert took <= MOST_SECONDS, f"it took {took:.1f} s"
+        return took
+
+
+def _digest(service: Service) -> str:
+    (row,) = service.rows(
+        "SELECT convert_from(body, 'UTF8')::jsonb->>'digest' AS digest FROM diffcourt_journal"
+        " WHERE kind = 'note' AND key = 'verdict'"
+    )
+    return str(row["digest"])
+
+
+@contextmanager
+def _service(postgres: Server, folder: Path) -> Iterator[Service]:
+    folder.mkdir()
+    with serving(ForgejoServer()) as forge:
+        address = postgres.fresh(f"torture_{os.urandom(4).hex()}")
+        yield Service(address, folder, forge, stalled=STALLED)
+    shutil.rmtree(folder, ignore_errors=True)
