@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import procrastinate
 import psycopg
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from procrastinate.exceptions import AlreadyEnqueued
 from psycopg.rows import class_row, scalar_row
 
@@ -34,6 +34,15 @@ ON CONFLICT (change) DO UPDATE SET
     lines = excluded.lines, received = clock_timestamp(), pushes = c.pushes + 1,
     crashes = 0, problem = ''
 RETURNING is_paused
+"""
+
+_WAIT_ON = """
+UPDATE procrastinate_jobs j SET scheduled_at = least(
+    now() + make_interval(secs => %(debounce)s),
+    (SELECT min(at) FROM procrastinate_events e WHERE e.job_id = j.id)
+        + make_interval(secs => %(most_wait)s)
+)
+WHERE queueing_lock = %(place)s AND status = 'todo'
 """
 
 _COLUMNS = (
@@ -113,11 +122,13 @@ class Enqueuing(Struct, frozen=True):
     """How jobs are enqueued.
 
     Attributes:
-        debounce: seconds that a review waits for a further push.
+        debounce: seconds that a review waits for a further push, from each push anew.
+        most_wait: seconds after which it begins, however many more pushes come.
         slots: how many reviews of one repository may run at a time.
     """
 
-    debounce: float = 3.0
+    debounce: float = 5.0
+    most_wait: float = 60.0
     slots: int = 2
 
 
@@ -168,6 +179,7 @@ async def enqueue_review(
         async with db.transaction():
             await task.defer_async(change=change.change)
     except AlreadyEnqueued:
+        await db.execute(_WAIT_ON, {**to_builtins(how), "place": f"review {change.change}"})
         return False
     return True
 

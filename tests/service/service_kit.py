@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,7 +24,6 @@ from tests.posting.forgejo_server import ForgejoServer
 from tests.review.review_kit import change
 
 UNSAFE = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
-AT_ONCE = Enqueuing(debounce=0.0)
 
 _WAITING_WRITERS = """
 SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'diffcourt_journal'::regclass
@@ -62,7 +62,7 @@ class Service:
         with self.config.open("a") as file:
             file.write(f"{line}\n")
 
-    def push(self, number: int = 12, head: str = "") -> str:
+    def push(self, number: int = 12, head: str = "", *, debounce: float = 0.0) -> str:
         """Record a push as a webhook would; returns the change's name."""
         pushed = Push(
             forge="forge",
@@ -79,7 +79,7 @@ class Service:
             async with queue.open_async():
                 connector: Any = queue.connector
                 async with connector.pool.connection() as db, db.transaction():
-                    await record_push(db, queue, pushed, AT_ONCE)
+                    await record_push(db, queue, pushed, Enqueuing(debounce=debounce, slots=64))
 
         asyncio.run(enqueue())
         return pushed.change
@@ -131,13 +131,28 @@ class Service:
         return "\n".join(file.read_text() for file in sorted(self.folder.glob("worker-*.log")))
 
     @contextmanager
+    def server(self) -> Iterator[str]:
+        """The server in a process of its own; its address."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with self._process("server", "serve", "--port", str(port)):
+            url = f"http://127.0.0.1:{port}"
+            self.wait(lambda: _answers(port))
+            yield url
+
+    @contextmanager
     def worker(self, name: str = "a") -> Iterator[subprocess.Popen[bytes]]:
         """A worker in a session of its own."""
+        with self._process(name, "work") as process:
+            yield process
+
+    @contextmanager
+    def _process(self, name: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         home = self.folder / f"home-{name}"
         home.mkdir(exist_ok=True)
         with (self.folder / f"worker-{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "orchestrator", "work", "--config", str(self.config)],
+                [sys.executable, "-m", "orchestrator", *words, "--config", str(self.config)],
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
@@ -156,6 +171,14 @@ class Service:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def children(pid: int) -> list[int]:

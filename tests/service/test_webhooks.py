@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,18 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
         "change": "forge:acme/shop#12", "base": BASE, "head": HEAD, "lines": 4, "pushes": 1
     }  # fmt: skip
     assert [job["args"] for job in service.jobs()] == [{"change": "forge:acme/shop#12"}]
-    # Twenty more pushes wait as one job, for the newest head.
+    # Twenty more pushes wait as one job, for the newest head, and put it off: for a minute at most.
+    (first,) = service.jobs()
     for number in range(20):
         send(
             url,
             pull_request("synchronized", head={"sha": f"{number:040x}"}),
             delivery=f"p-{number}",
         )
-    assert len(service.jobs()) == 1
+    (job,) = service.jobs()
+    assert (
+        first["scheduled_at"] < job["scheduled_at"] < first["scheduled_at"] + timedelta(minutes=1)
+    )
     assert service.rows("SELECT head FROM service_changes") == [{"head": f"{19:040x}"}]
     assert httpx.get(f"{url}/readyz").status_code == 200
     metrics = httpx.get(f"{url}/metrics").text
