@@ -25,6 +25,7 @@ from orchestrator.tuning.calibration import fit_calibration
 from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import extract_labels, infer_scale
+from orchestrator.tuning.power import estimate_labels_needed
 from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.text_measures import TEXT_MEASURES
 from orchestrator.tuning.training_data import build_training_data
@@ -76,6 +77,7 @@ def _gain(data: Path, languages: tuple[str, ...]) -> None:
     plan = plan_fit(s, OBJECTIVE)
     rng = np.random.default_rng(1)
     tuned = cross_validation.cross_validate(s, plan, rng)
+    free = cross_validation.cross_validate(s, replace(plan, free_signs=True), rng)
     only = cross_validation.cross_validate(s, replace(plan, fit_weights=False), rng)
     old = decide_rows(s, s.w0, 0.5)
     c = compare_decisions(OBJECTIVE, old, tuned.accept, s.accept, s.weight, s.group)
@@ -84,6 +86,8 @@ def _gain(data: Path, languages: tuple[str, ...]) -> None:
         f"CRScore {'+'.join(languages)}, {s.items:.0f} labels, held out by diff: kappa {c.after.format(3)}; "
         f"tuned threshold on equal weights {t:.3f}; threshold .5 {c.before.value:.3f}"
     )
+    signs = compare_decisions(OBJECTIVE, old, free.accept, s.accept, s.weight, s.group)
+    print(f"  with --penalties, signs fitted within the folds: {signs.after.format(3)}")
     error = calibration.expected_calibration_error(
         calibration.reliability_curve(tuned.probability, s.accept)
     )
@@ -108,10 +112,11 @@ def _curve(data: Path, languages: tuple[str, ...]) -> None:
         for n in (30, 120, 250):
             train = some(s, rows[:n])
             plan = plan_fit(train, OBJECTIVE)
-            reference = replace(plan, fit_weights=False, use_isotonic=True)
+            reference = replace(plan, fit_weights=False)
             rules = fit_rules(train, plan, train.weight[None, :], rng)
             simple = fit_rules(train, reference, train.weight[None, :], rng)
-            for name, r in (("tuned", rules), ("threshold", simple)):
+            signs = fit_rules(train, replace(plan, free_signs=True), train.weight[None, :], rng)
+            for name, r in (("tuned", rules), ("threshold", simple), ("penalties", signs)):
                 value = OBJECTIVE.score(r.decide(test)[0], test.accept, test.weight)
                 found.setdefault(f"{name} {n}", []).append(float(value))
             t = train.totals(rules.weights)[0]
@@ -136,8 +141,10 @@ def _curve(data: Path, languages: tuple[str, ...]) -> None:
         k, t = np.array(found[f"tuned {n}"]), np.array(found[f"threshold {n}"])
         print(
             f"  {n} labels: kappa {k.mean():.3f}, worst 5% {np.quantile(k, 0.05):.3f}; "
-            f"empirical threshold only {t.mean():.3f}"
+            f"threshold only {t.mean():.3f}"
         )
+        p = np.array(found[f"penalties {n}"])
+        print(f"    with --penalties {p.mean():.3f}, worst 5% {np.quantile(p, 0.05):.3f}")
     print("  calibration error in 10 bins of equal width, in 5 of equal mass:")
     for n in (30, 120, 250):
         for name in ("tuned", "perfectly calibrated", "best sigmoid"):
@@ -246,6 +253,39 @@ def permuted(data: Path, times: int) -> None:
         )
 
 
+def power(_: Path, times: int) -> None:
+    """How often the number of labels that a tuning asks for proves the gain, on fresh labels."""
+    asked, proven, oracle = [], [], []
+    scene, n = "gain", 60
+    for seed in range(times):
+        rng = np.random.default_rng([seed, 7])
+        c = _compare(draw(rng, n, scene, 3), rng)
+        if claimed(c) or c.change.value <= 0:
+            continue
+        asked.append(estimate_labels_needed(n, c.standard_error, c.groups, c.change.value))
+        if asked[-1] <= 20 * n:
+            proven.append(claimed(_compare(draw(rng, asked[-1], scene, 3), rng)))
+    mean = np.mean([_compare(draw(np.random.default_rng(i), n, scene, 3), rng).change.value
+                    for i in range(times)])  # fmt: skip
+    errors = [_compare(draw(np.random.default_rng(i), n, scene, 3), rng) for i in range(20)]
+    error = float(np.mean([c.standard_error for c in errors]))
+    needed = estimate_labels_needed(n, error, errors[0].groups, float(mean))
+    for seed in range(times):
+        rng = np.random.default_rng([seed, 8])
+        oracle.append(claimed(_compare(draw(rng, needed, scene, 3), rng)))
+    print(
+        f"'About N labels would prove it' from {n} labels, {len(proven)} label sets: N proves it in "
+        f"{np.mean(proven):.0%} (median N {np.median(asked):.0f}); N = {needed} from the true gain "
+        f"in {np.mean(oracle):.0%} of {times}"
+    )
+
+
+def _compare(s: Sample, rng: np.random.Generator) -> PairedComparison:
+    apart = cross_validation.cross_validate(s, plan_fit(s, OBJECTIVE), rng)
+    old = decide_rows(s, s.w0, 0.5)
+    return compare_decisions(OBJECTIVE, old, apart.accept, s.accept, s.weight, s.group)
+
+
 def speed(_: Path, __: int) -> None:
     rng = np.random.default_rng(5)
     x = rng.random((500, 10))
@@ -275,6 +315,7 @@ def speed(_: Path, __: int) -> None:
 
 PARTS: dict[str, Callable[[Path, int], None]] = {
     "crscore": gain, "curve": curve, "permuted": permuted, "speed": speed, "coverage": coverage,
+    "power": power,
 }  # fmt: skip
 
 

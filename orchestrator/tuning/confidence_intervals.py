@@ -140,21 +140,23 @@ def compare_decisions(
     """Compare the decisions of two rules on the same rows.
 
     Args:
-        before: (n,) decisions of a rule that was not fitted on these rows.
+        before: (n,) decisions of a rule that was not fitted on these rows, or (s, n) as ``after``.
         after: (s, n) decisions, one row per split (a single row for a rule that was not fitted).
         y: (n,) people's decisions.
         weight, group: (n,).
     """
+    old_rows = np.atleast_2d(before)
     values, omitted = score_without_groups(
-        objective, np.concatenate([before[None, :], after]), y, weight, group
+        objective, np.concatenate([old_rows, after]), y, weight, group
     )
-    old, new = float(values[0]), float(values[1:].mean())
-    old_omitted, new_omitted = omitted[0], omitted[1:]
+    k = old_rows.shape[0]
+    old, new = float(values[:k].mean()), float(values[k:].mean())
+    old_omitted, new_omitted = omitted[:k], omitted[k:]
     groups = omitted.shape[1]
     interval = t_interval if objective.uses_costs else kappa_interval
     variance = _split_variance(new_omitted - old_omitted)
     return PairedComparison(
-        before=interval(old, jackknife_variance(old_omitted), groups),
+        before=interval(old, _split_variance(old_omitted), groups),
         after=interval(new, _split_variance(new_omitted), groups),
         change=t_interval(new - old, variance, groups),
         standard_error=math.sqrt(variance),

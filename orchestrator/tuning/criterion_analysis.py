@@ -26,7 +26,7 @@ class CriterionAnalysis(Struct, frozen=True):
         selection_frequency: share of bootstrap refits that give it a nonzero weight; None without
             refits.
         share_before, share_after: share of the total weight, ``share_after`` with the central 95%
-            of the refits.
+            of the refits, negative where its sign is reversed.
         notes: ``uninformative``, ``harmful``, ``redundant with ...``, ``unstable``.
     """
 
@@ -59,7 +59,9 @@ def analyze_criteria(
         if (np.delete(sample.w0, j) > 0).any() and total_auc is not None:
             rest = _total_auc(sample, np.where(np.arange(len(names)) == j, 0.0, sample.w0))
             auc_drop = None if rest is None else total_auc - rest
-        frequency, share_after = _summarize_refits(j, fitted, refits)
+        frequency, share_after = _summarize_refits(
+            j, float(np.sign(sample.units[j])), fitted, refits
+        )
         out.append(
             CriterionAnalysis(
                 name=name,
@@ -70,7 +72,7 @@ def analyze_criteria(
                 selection_frequency=frequency,
                 share_before=float(abs(sample.w0[j]) / np.abs(sample.w0).sum()),
                 share_after=share_after,
-                notes=_describe_problems(auc, correlation, names[nearest], frequency),
+                notes=_describe_problems(auc, correlation, names[nearest], frequency, share_after),
             )
         )
     return out
@@ -86,7 +88,7 @@ def _criterion_auc(sample: Sample, j: int) -> Interval | None:
     present = ~np.isnan(sample.x[:, j])
     if not present.any() or np.ptp(sample.x[present, j]) < 1e-12:
         return None
-    score = np.where(present, sample.x[:, j], 0.0) * np.sign(sample.w0[j])
+    score = np.where(present, sample.x[:, j], 0.0) * np.sign(sample.units[j])
     y: Bools = sample.accept
     return jackknife_interval(
         lambda w: agreement.roc_auc(score[present], y[present], w[present]),
@@ -108,25 +110,31 @@ def _correlate_criteria(sample: Sample) -> Floats:
 
 
 def _summarize_refits(
-    j: int, fitted: Floats | None, refits: FittedRules | None
+    j: int, sign: float, fitted: Floats | None, refits: FittedRules | None
 ) -> tuple[float | None, Interval | None]:
     """How often refits select a criterion, and its share of the weight with their 95% range."""
     if fitted is None or refits is None:
         return None, None
-    share = np.abs(refits.weights) / np.abs(refits.weights).sum(axis=1, keepdims=True)
-    own = float(abs(fitted[j]) / np.abs(fitted).sum())
-    low, high = np.quantile(share[:, j], [0.025, 0.975])
-    nonzero = share[:, j] > _ZERO / share.shape[1]
+    share = refits.weights[:, j] * sign / np.abs(refits.weights).sum(axis=1)
+    own = float(fitted[j] * sign / np.abs(fitted).sum())
+    low, high = np.quantile(share, [0.025, 0.975])
+    nonzero = np.abs(share) > _ZERO / fitted.size
     return float(nonzero.mean()), Interval(own, float(low), float(high))
 
 
 def _describe_problems(
-    auc: Interval | None, correlation: float, nearest: str, frequency: float | None
+    auc: Interval | None,
+    correlation: float,
+    nearest: str,
+    frequency: float | None,
+    share: Interval | None,
 ) -> tuple[str, ...]:
     notes = []
     if auc is None:
         return ("uninformative: its score never varies",)
-    if auc.high < 0.5:
+    if share is not None and share.value < 0.0:
+        notes.append("its sign is reversed: it acts against the labels, given the other criteria")
+    elif auc.high < 0.5:
         notes.append("harmful: it scores lower on items that people accept")
     elif frequency is not None and frequency < 1 - STABLE_SHARE:
         notes.append("uninformative: bootstrap refits give it no weight")

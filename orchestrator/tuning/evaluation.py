@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import agreement, calibration, rubric_decisions
@@ -167,7 +166,7 @@ def _score_trivial_policies(data: TrainingData) -> dict[str, float]:
     suffice for that.
     """
     s = data.sample
-    equal = replace(s, w0=np.sign(s.w0))
+    equal = s.equal_weights
     out = {"accept all": 0.0, "reject all": 0.0}
     objective = rubric_decisions.Objective()
     groups = np.unique(s.group).size

@@ -5,7 +5,8 @@ person's label is an ordered category ``0..k-1`` with ``P(label <= j) = sigmoid(
 z·theta)``; with two categories this is logistic regression. ``theta`` multiplies the present
 weights:
 
-* ``theta >= 0``: a weight never changes its sign, so a penalty remains a penalty;
+* ``theta >= 0``: a weight never changes its sign, so a penalty remains a penalty (unless signs are
+  free);
 * the ridge penalty is ``lam/2 · sum((theta - mean(theta))**2)``, in a tree that of each criterion
   from its group and of each group from the whole: at ``lam = inf`` all weights keep their
   proportions, and only the scale and the cut points are fitted.
@@ -57,6 +58,7 @@ class Design(Struct, frozen=True):
         pull: (p, p) matrix of the ridge penalty.
         cuts, width: k-1 and p.
         floor: lower bound of ``theta``: 0, or minus infinity where weights may change their sign.
+        prior: (p,) ``theta`` at an infinite penalty: 1, or 0 for a criterion without weight now.
     """
 
     rows: Floats
@@ -67,11 +69,17 @@ class Design(Struct, frozen=True):
     pull: Floats
     cuts: int
     width: int
-    floor: float = 0.0
+    floor: float
+    prior: Floats
 
 
 def build_design(
-    z: Floats, y: Ints, levels: int, pull: Floats | None = None, free_signs: bool = False
+    z: Floats,
+    y: Ints,
+    levels: int,
+    pull: Floats | None = None,
+    prior: Floats | None = None,
+    free_signs: bool = False,
 ) -> Design:
     """Build the logistic rows of a sample.
 
@@ -79,6 +87,7 @@ def build_design(
         z: (n, p) criteria times present weights.
         y: (n,) categories 0..levels-1.
         pull: (p, p) matrix of the ridge penalty; None: distance from the mean.
+        prior: (p,) ``theta`` at an infinite penalty; None: 1 each.
         free_signs: ``theta`` may be negative.
     """
     n, p = z.shape
@@ -94,7 +103,9 @@ def build_design(
     inner = np.flatnonzero((y > 0) & (y < k))
     middle[inner, y[inner]] = 1.0
     floor = -np.inf if free_signs else 0.0
-    return Design(rows, sign, item, rows[:, upper] * rows[:, lower], middle, pull, k, p, floor)
+    pairs = rows[:, upper] * rows[:, lower]
+    prior = np.ones(p) if prior is None else prior
+    return Design(rows, sign, item, pairs, middle, pull, k, p, floor, prior)
 
 
 def initial_parameters(d: Design, weights: Floats) -> Floats:
@@ -210,14 +221,13 @@ def select_items(d: Design, items: Bools) -> Design:
 
 
 def tie_weights(d: Design) -> Design:
-    """The design with the sum of all columns as its only column: the model at ``lam = inf``."""
-    rows = np.concatenate(
-        [d.rows[:, : d.cuts], d.rows[:, d.cuts :].sum(axis=1, keepdims=True)], axis=1
-    )
+    """The design with one column, the prior's sum of all: the model at ``lam = inf``."""
+    tied = d.rows[:, d.cuts :] @ d.prior
+    rows = np.concatenate([d.rows[:, : d.cuts], tied[:, None]], axis=1)
     upper, lower = np.triu_indices(d.cuts + 1)
-    return Design(
-        rows, d.sign, d.item, rows[:, upper] * rows[:, lower], d.middle, np.zeros((1, 1)), d.cuts, 1
-    )
+    pairs = rows[:, upper] * rows[:, lower]
+    pull, prior = np.zeros((1, 1)), np.ones(1)
+    return replace(d, rows=rows, pairs=pairs, pull=pull, width=1, floor=0.0, prior=prior)
 
 
 def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: float = 1e-7) -> Floats:
@@ -234,7 +244,7 @@ def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: floa
     root = solve(
         tied, weights, np.zeros(weights.shape[0]), initial_parameters(tied, weights), tol=tol
     )
-    now = np.concatenate([root[:, : d.cuts], np.repeat(root[:, d.cuts :], d.width, axis=1)], axis=1)
+    now = np.concatenate([root[:, : d.cuts], root[:, d.cuts :] * d.prior], axis=1)
     out = [now]
     for lam in penalties[1:]:
         now = solve(d, weights, np.full(weights.shape[0], lam), now, tol=tol)

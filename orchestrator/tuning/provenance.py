@@ -18,11 +18,12 @@ from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import Label
 from orchestrator.tuning.rubric_file import digest_criteria, digest_judge, digest_rule
 from orchestrator.tuning.training_data import TrainingData
+from orchestrator.tuning.weight_tree import find_zeroed
 
 if TYPE_CHECKING:
     from orchestrator.tuning.tune import TuningResult
 
-METHOD = "sign-constrained logistic regression, ridge towards present weights, 1-SE rule"
+METHOD = "logistic regression, ridge towards present weights, averaged over penalties"
 METHOD_THRESHOLD = "threshold only"
 
 
@@ -71,6 +72,7 @@ def add_provenance(
     tuned: dict[str, Json] = {
         "method": METHOD if result.plan.fit_weights else METHOD_THRESHOLD,
         "objective": costs if objective.uses_costs else "kappa",
+        "signs": "free" if result.plan.free_signs else "kept",
         "seed": result.seed,
         "penalty": "inf" if math.isinf(result.penalty) else result.penalty,
         "from": {"name": old.name, "version": old.version, "rule": digest_rule(old)},
@@ -91,6 +93,7 @@ def add_provenance(
         "calibration_error": round(result.calibration_error, 6),
         "calibration": to_builtins(fitted),
         "groups": hash_groups(data.items),
+        "zeroed": dict(find_zeroed(data.full_rubric, new)),
     }
     kept = {k: v for k, v in old.provenance.items() if k != "tuned"}
     return replace(new, name=name, version=old.version + 1, provenance={**kept, "tuned": tuned})

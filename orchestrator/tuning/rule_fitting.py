@@ -1,4 +1,4 @@
-"""Fit decision rules to labels: penalty selection, weights and threshold, many resamples at once.
+"""Fit decision rules to labels: penalty, weights and threshold, many resamples at once.
 
 The procedure is one function, :func:`fit_rules`; the shipped rule, the folds of the
 cross-validation and the bootstrap refits all come from it, so that what is evaluated is what is
@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.tuning import calibration, ordinal_regression, rubric_decisions
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
@@ -22,6 +23,10 @@ ISOTONIC_FROM = 500
 INNER_FOLDS = 5
 SMOOTHING_ITEMS = 500.0
 """Items at which the threshold is chosen half on the labels and half on smoothed probabilities."""
+_TEMPERATURE = 4.0
+"""Nats of held-out log-likelihood by which a penalty must be worse to count 1/e."""
+_ZERO = 0.01
+"""Share of the mean factor below which a criterion gets a weight of 0."""
 _CHUNK = 128
 
 
@@ -30,13 +35,15 @@ class Sample(Struct, frozen=True):
 
     Attributes:
         x: (n, p) scores of the free nodes, NaN where one does not count.
-        w0: (p,) their present effective weights, none of them 0.
+        w0: (p,) their present effective weights; 0 where tuning has set a weight to 0.
         y: (n,) ordered categories 0..levels-1; those from ``cut`` up are accepted.
         group: (n,) group indices; resampling keeps a group together.
         weight: (n,) row weights; an item's rows sum to 1.
         blocked: (n,) whether the item fails a blocker, whatever its total.
         item: (n,) item indices.
         nodes: the groups above the free nodes; None without any.
+        unit: (p,) effective weights, none of them 0, that fitting multiplies: ``w0``, or the weight
+            before it was set to 0; None for ``w0``.
     """
 
     x: Floats
@@ -49,6 +56,22 @@ class Sample(Struct, frozen=True):
     blocked: Bools
     item: Ints
     nodes: WeightTree | None = None
+    unit: Floats | None = None
+
+    @property
+    def units(self) -> Floats:
+        """(p,) effective weights that fitting multiplies."""
+        return self.w0 if self.unit is None else self.unit
+
+    @property
+    def prior(self) -> Floats:
+        """(p,) factors of the units that give the present weights: 1, or 0."""
+        return np.where(self.w0 != 0.0, 1.0, 0.0)
+
+    @property
+    def equal_weights(self) -> "Sample":
+        """The sample with weights of equal size and the present signs."""
+        return replace(self, w0=np.sign(self.units), unit=None)
 
     @property
     def tree(self) -> WeightTree:
@@ -89,11 +112,11 @@ class Sample(Struct, frozen=True):
         return min(accepted, self.items - accepted)
 
     def standardized_rows(self) -> Floats:
-        """(n, p) nodes times present weights, imputed, scaled to unit spread of the total.
+        """(n, p) nodes times units, imputed, scaled to unit spread of the total.
 
         Nodes that never vary are 0: the penalty then gives them their siblings' mean change.
         """
-        z = impute(self.tree, self.x, self.w0) * self.w0
+        z = impute(self.tree, self.x, self.w0) * self.units
         z[:, self.held] = 0.0
         spread = z.sum(axis=1).std()
         return z / spread if spread > 1e-9 else z
@@ -131,7 +154,8 @@ class FittedRules(Struct, frozen=True):
     """Fitted decision rules, one per replicate.
 
     Attributes:
-        weights: (r, p) effective, with the present signs and the present sum of absolute values.
+        weights: (r, p) effective, with the present sum of absolute values.
+        penalties: (r,) the most likely penalty.
     """
 
     weights: Floats
@@ -168,7 +192,8 @@ def fit_rules(
         sample.standardized_rows(),
         sample.y,
         sample.levels,
-        shrinkage(sample.tree, sample.w0.size),
+        shrinkage(sample.tree, sample.prior),
+        sample.prior,
         plan.free_signs,
     )
     chunks = [weights[i : i + _CHUNK] for i in range(0, weights.shape[0], _CHUNK)]
@@ -189,14 +214,16 @@ def _fit_chunk(
     """Weights, thresholds and penalties of some replicates."""
     r = weights.shape[0]
     penalty = np.full(r, np.inf)
-    theta = np.ones((r, sample.w0.size))
+    theta = np.repeat(sample.prior[None, :], r, axis=0)
     if plan.fit_weights:
         fitted = _leave_out_blocked(sample, weights)
-        at = select_penalties(sample, plan, d, fitted, rng)
+        share = weigh_penalties(sample, plan, d, fitted, rng)
         path = ordinal_regression.fit_path(d, fitted, plan.penalties, tol=1e-5)
-        theta = path[at, np.arange(r), d.cuts :]
-        penalty = np.asarray(plan.penalties)[at]
-    w = theta * sample.w0
+        theta = (share[:, :, None] * path[:, :, d.cuts :]).sum(axis=0)
+        penalty = np.asarray(plan.penalties)[share.argmax(axis=0)]
+        least = _ZERO * np.abs(theta).mean(axis=1, keepdims=True)
+        theta = np.where(np.abs(theta) < least, 0.0, theta)
+    w = theta * sample.units
     size = np.abs(w).sum(axis=1, keepdims=True)
     w = np.where(size > 1e-9, w / np.maximum(size, 1e-300), sample.w0 / np.abs(sample.w0).sum())
     w = w * np.abs(sample.w0).sum()
@@ -222,24 +249,23 @@ def _leave_out_blocked(sample: Sample, weights: Floats) -> Floats:
     return np.where(both[:, None], rest, weights)
 
 
-def select_penalties(
+def weigh_penalties(
     sample: Sample,
     plan: FitPlan,
     d: ordinal_regression.Design,
     weights: Floats,
     rng: np.random.Generator,
-) -> Ints:
-    """Select each replicate's penalty by grouped cross-validation and the one-standard-error rule.
+) -> Floats:
+    """Weigh each replicate's penalties by their likelihood in a grouped cross-validation.
 
-    The standard error is that of the *difference* from the best penalty, with whole groups as
-    units: the largest penalty is selected that is at most one standard error worse than the best.
+    The fits are averaged with these weights. That varies less than the fit of the best penalty,
+    which a few labels may change.
 
     Returns:
-        (r,) indices into ``plan.penalties``.
+        (len(plan.penalties), r), each column with a sum of 1.
     """
-    r, n = weights.shape
     fold = assign_group_folds(sample.group, plan.inner_folds, rng)
-    loss = np.zeros((len(plan.penalties), r, n))
+    loss = np.zeros((len(plan.penalties), weights.shape[0]))
     for k in range(plan.inner_folds):
         held_out = fold == k
         train = weights * ~held_out
@@ -249,16 +275,8 @@ def select_penalties(
         fits = ordinal_regression.fit_path(train_design, train, plan.penalties, tol=1e-3)
         test = ordinal_regression.select_items(d, held_out)
         for j, parameters in enumerate(fits):
-            loss[j] += ordinal_regression.negative_log_likelihoods(test, parameters, n)
-    names, at = np.unique(sample.group, return_inverse=True)
-    membership = np.zeros((n, names.size))
-    membership[np.arange(n), at] = 1.0
-    group_loss = (loss * weights) @ membership
-    mass = weights @ membership
-    mean = group_loss.sum(axis=2) / weights.sum(axis=1)
-    best = mean.argmin(axis=0)
-    gap = group_loss - group_loss[best, np.arange(r)]
-    excess = gap.sum(axis=2) / weights.sum(axis=1)
-    se = np.sqrt(((gap - excess[..., None] * mass) ** 2).sum(axis=2)) / weights.sum(axis=1)
-    selected: Ints = (excess <= se).argmax(axis=0).astype(np.int64)
-    return selected
+            found = ordinal_regression.negative_log_likelihoods(test, parameters, fold.size)
+            loss[j] += (found * weights).sum(axis=1)
+    share = np.exp((loss.min(axis=0) - loss) / _TEMPERATURE)
+    out: Floats = share / share.sum(axis=0)
+    return out

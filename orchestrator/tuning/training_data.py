@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
 from orchestrator.engine.types import Rubric
@@ -12,7 +13,7 @@ from orchestrator.tuning.item_files import Item, unique_items
 from orchestrator.tuning.labels import Label, Scale, require_known_criteria
 from orchestrator.tuning.ordinal_regression import Floats, Ints
 from orchestrator.tuning.rule_fitting import Sample
-from orchestrator.tuning.weight_tree import build_tree, find_free_nodes
+from orchestrator.tuning.weight_tree import build_tree, find_free_nodes, restore_zeroed
 
 MIN_LABELS = 30
 """Labeled items below which not even a threshold is fitted."""
@@ -28,6 +29,7 @@ class TrainingData(Struct, frozen=True):
     Attributes:
         free_nodes: ids of the nodes whose weights are tuned, see
             :func:`orchestrator.tuning.weight_tree.find_free_nodes`.
+        full_rubric: the rubric with the weights that tuning set to 0 as they were before.
         items: labeled items, in the order of their files.
         raters: names; ``rater`` (n,) holds indices into it.
         ratings: (raters, items) categories on the full scale, NaN for a missing rating.
@@ -36,6 +38,7 @@ class TrainingData(Struct, frozen=True):
 
     sample: Sample
     free_nodes: tuple[str, ...]
+    full_rubric: Rubric
     items: tuple[Item, ...]
     raters: tuple[str, ...]
     rater: Ints
@@ -93,8 +96,10 @@ def build_training_data(
     rated = {x.item for x in labels}
     used = [item for item in first.values() if item.id in rated]
     require_scores(rubric, used)
-    free = find_free_nodes(rubric)
-    tree, w0 = build_tree(rubric, free)
+    full = _restore_scored(rubric, used)
+    free = find_free_nodes(full)
+    tree, unit = build_tree(full, free)
+    _, w0 = build_tree(rubric, free)
     if not (w0 > 0.0).any():
         raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
     raters = tuple(sorted({x.rater for x in labels}))
@@ -122,10 +127,12 @@ def build_training_data(
         blocked=blocked[item],
         item=item,
         nodes=tree,
+        unit=unit,
     )
     return TrainingData(
         sample=sample,
         free_nodes=free,
+        full_rubric=full,
         items=tuple(used),
         raters=raters,
         rater=rater,
@@ -133,6 +140,17 @@ def build_training_data(
         scale=scale,
         not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
     )
+
+
+def _restore_scored(rubric: Rubric, used: list[Item]) -> Rubric:
+    """The rubric with the weights that tuning set to 0 as before, where all items have scores."""
+    full = restore_zeroed(rubric)
+    unscored = {c.id for c in full.criteria if any(c.id not in item.scores for item in used)}
+    kept = tuple(
+        old if new.id in unscored else new
+        for old, new in zip(rubric.criteria, full.criteria, strict=True)
+    )
+    return replace(full, criteria=kept)
 
 
 def _require_usable_scores(rubric: Rubric, used: list[Item]) -> None:

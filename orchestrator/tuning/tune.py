@@ -32,6 +32,7 @@ from orchestrator.tuning.generalization import (
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.penalty_advice import PenaltyAdvice, advise_penalties
 from orchestrator.tuning.power import estimate_labels_needed
 from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
@@ -75,6 +76,7 @@ class TuningResult(Struct, frozen=True):
         notes: what else a person should know of the result.
         checks: whether the gain generalizes, and which checks could not be made.
         raters: each rater against the scores and the other raters; empty for one rater.
+        penalties: criteria that would help as penalties; None where that is not proven.
         flips: decisions that change, over all items, labeled or not.
         histograms: totals by label, before and after.
         confusion: before and after; rows are people's decisions, columns the rubric's, reject
@@ -105,6 +107,7 @@ class TuningResult(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     checks: tuple[GeneralizationCheck, ...] = ()
     raters: tuple[RaterStatistics, ...] = ()
+    penalties: PenaltyAdvice | None = None
 
 
 def tune_rubric(
@@ -112,17 +115,22 @@ def tune_rubric(
     data: TrainingData,
     items: list[Item],
     objective: Objective,
+    *,
     seed: int = SEED,
     refits: int = cross_validation.BOOTSTRAP_REFITS,
+    free_signs: bool = False,
 ) -> TuningResult:
     """Tune a rubric.
+
+    Args:
+        free_signs: a criterion that acts against the labels may become a penalty.
 
     Raises:
         InputError: nothing can be fitted on these labels.
     """
     require_trainable(data, rubric)
     assessment = assess_labels(data)
-    plan = plan_fit(data.sample, objective)
+    plan = replace(plan_fit(data.sample, objective), free_signs=free_signs)
     result = TuningResult(
         proven=False,
         reasons=assessment.refusals,
@@ -143,20 +151,22 @@ def _fit_and_validate(
     sample, plan, objective = data.sample, result.plan, result.plan.objective
     rng = np.random.default_rng(result.seed)
     rules = fit_rules(sample, plan, sample.weight[None, :], rng)
-    held_out = cross_validation.cross_validate(sample, plan, rng)
+    held_out = cross_validation.cross_validate(sample, plan, np.random.default_rng(result.seed))
     before = decide_rows(sample, sample.w0, rubric.threshold)
     comparison = _compare(sample, objective, before, held_out.accept)
     by_kappa = _compare(sample, Objective(), before, held_out.accept)
     trivial_policies = _score_trivial_policies(sample, plan, rng)
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
-    tuned = _apply_rule(rubric, data, rules)
+    tuned = _apply_rule(rubric, data, rules, plan.fit_weights)
     totals = sample.totals(rules.weights)[0]
     curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
     checks = check_generalization(data, plan, rubric.threshold, held_out.accept, rng)
     raters = measure_raters(data, held_out.probability)
+    advice = advise_penalties(sample, data.free_nodes, plan, held_out.accept, result.seed)
     reasons, notes = _find_objections(sample, objective, comparison, held_out.accept)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
-    notes = [*_name_raters_at_chance(raters), *notes, *_find_seen_groups(rubric, data)]
+    notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
+    notes += [] if advice is None else [_describe_advice(advice, objective)]
     return replace(
         result,
         proven=not reasons,
@@ -183,6 +193,7 @@ def _fit_and_validate(
         notes=tuple(notes),
         checks=checks,
         raters=raters,
+        penalties=advice,
     )
 
 
@@ -217,8 +228,9 @@ def _score_trivial_policies(
 ) -> dict[str, float]:
     """Held-out value of policies that need no tuning of weights."""
     y, w = sample.accept, sample.weight
-    equal = replace(sample, w0=np.sign(sample.w0))
-    tuned = cross_validation.cross_validate(equal, replace(plan, fit_weights=False), rng)
+    tuned = cross_validation.cross_validate(
+        sample.equal_weights, replace(plan, fit_weights=False), rng
+    )
     everything = np.ones(y.size, dtype=bool)
     score = plan.objective.score
     return {
@@ -313,6 +325,19 @@ def describe_check(check: GeneralizationCheck, objective: Objective) -> str:
     )
 
 
+def _describe_advice(advice: PenaltyAdvice, objective: Objective) -> str:
+    found, names = advice.comparison, ", ".join(repr(name) for name in advice.names)
+    sign, what = (-1, "cost") if objective.uses_costs else (1, "kappa")
+    low, high = sorted((sign * found.change.low, sign * found.change.high))
+    return (
+        f"as a penalty, {names} would help: with free signs held-out {what} is "
+        f"{format_statistic(sign * found.after.value)} instead of "
+        f"{format_statistic(sign * found.before.value)} (95% CI of the change "
+        f"{format_change(low)} to {format_change(high)}); tune with --penalties, or give a "
+        "negative weight"
+    )
+
+
 def _name_raters_at_chance(raters: tuple[RaterStatistics, ...]) -> list[str]:
     out = []
     for rater in raters:
@@ -363,10 +388,9 @@ def _estimate_labels_needed(sample: Sample, comparison: PairedComparison) -> int
     return found if found <= _MAX_EXTRAPOLATION * items else None
 
 
-def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules) -> Rubric:
+def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules, fitted: bool) -> Rubric:
     """The rubric with the fitted weights and threshold."""
-    fitted = not math.isinf(rules.penalties[0])
-    weights = apply_weights(rubric, data.free_nodes, rules.weights[0]) if fitted else {}
+    weights = apply_weights(data.full_rubric, data.free_nodes, rules.weights[0]) if fitted else {}
     threshold = round(min(max(float(rules.thresholds[0]), 0.0), 1.0), 6)
     return replace(
         rubric,

@@ -6,8 +6,11 @@ penalties, and the weights within a group are its children's, so that the rubric
 gives the totals that were fitted.
 """
 
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.tuning.ordinal_regression import Bools, Floats
@@ -47,6 +50,27 @@ class WeightTree(Struct, frozen=True):
 def flat_tree(w: Floats) -> WeightTree:
     """The tree of (p,) weights without groups."""
     return WeightTree((None,), (TreeGroup(tuple(range(w.size)), ()),))
+
+
+def restore_zeroed(rubric: Rubric) -> Rubric:
+    """The rubric with the weights that tuning set to 0 as they were, so that they can come back."""
+    tuned: Any = rubric.provenance.get("tuned")
+    known: dict[str, float] = tuned.get("zeroed", {}) if isinstance(tuned, dict) else {}
+    return replace(
+        rubric,
+        criteria=tuple(
+            replace(c, weight=c.weight or known.get(c.id, 0.0)) for c in rubric.criteria
+        ),
+        groups=tuple(replace(g, weight=g.weight or known.get(g.id, 0.0)) for g in rubric.groups),
+    )
+
+
+def find_zeroed(old: Rubric, new: Rubric) -> dict[str, float]:
+    """Node id → the weight that it had before tuning set it to 0, now or in an earlier version."""
+    nodes: tuple[Criterion | Group, ...] = (*old.criteria, *old.groups)
+    before = {node.id: node.weight for node in nodes}
+    now: tuple[Criterion | Group, ...] = (*new.criteria, *new.groups)
+    return {n.id: before[n.id] for n in now if n.weight == 0.0 and before.get(n.id)}
 
 
 def find_free_nodes(rubric: Rubric) -> tuple[str, ...]:
@@ -111,19 +135,26 @@ def build_tree(rubric: Rubric, free: tuple[str, ...]) -> tuple[WeightTree, Float
     return WeightTree(tuple(names), tuple(groups)), w0
 
 
-def shrinkage(tree: WeightTree, width: int) -> Floats:
+def shrinkage(tree: WeightTree, prior: Floats) -> Floats:
     """(p, p) matrix of the penalty: the squared distance of each child from its group's mean.
 
-    So a criterion is shrunk to its group, and a group to the whole.
+    So a criterion is shrunk to its group, and a group to the whole; a criterion or group that has
+    no weight now (``prior`` 0) is shrunk to 0.
     """
-    unit = np.eye(width)
+    unit = np.eye(prior.size)
     means: list[Floats] = []
-    out = np.zeros((width, width))
+    weighted: list[bool] = []
+    out = np.zeros((prior.size, prior.size))
     for group in tree.groups:
         children = np.array([*unit[list(group.leaves)], *(means[i] for i in group.groups)])
-        mean = children.mean(axis=0)
-        out += (children - mean).T @ (children - mean)
-        means.append(mean)
+        present = np.array(
+            [*(prior[list(group.leaves)] > 0), *(weighted[i] for i in group.groups)], dtype=bool
+        )
+        mean = children[present].mean(axis=0) if present.any() else np.zeros(prior.size)
+        distance = children - present[:, None] * mean
+        out += distance.T @ distance
+        means.append(mean if present.any() else children.mean(axis=0))
+        weighted.append(bool(present.any()))
     return out
 
 

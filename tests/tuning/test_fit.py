@@ -102,7 +102,7 @@ def test_a_weight_never_changes_its_sign() -> None:
     assert w[2] <= 0.0
 
 
-def test_few_or_weak_labels_leave_the_weights_alone() -> None:
+def test_weak_labels_move_the_weights_little_and_few_not_at_all() -> None:
     rng = np.random.default_rng(6)
     x, one = rng.random((150, 4)), np.ones(150)
     y = (rng.random(150) < 1 / (1 + np.exp(-6 * (x.mean(axis=1) - 0.5)))).astype(int)
@@ -111,7 +111,7 @@ def test_few_or_weak_labels_leave_the_weights_alone() -> None:
         s, plan_fit(s, rubric_decisions.Objective()), one[None, :], np.random.default_rng(1)
     )
     assert found.penalties[0] == np.inf
-    assert found.weights[0] == pytest.approx(np.ones(4))
+    assert found.weights[0] == pytest.approx(np.ones(4), abs=0.2)
     assert plan_fit(_first(s, 59), rubric_decisions.Objective()).fit_weights is False
     assert plan_fit(s, rubric_decisions.Objective()).fit_weights is True
 
@@ -179,7 +179,7 @@ def test_a_criterion_is_shrunk_to_its_group_and_a_group_to_the_whole() -> None:
         theta[group or ""] = float(np.mean(values))
         expected += float(np.var(values) * len(values))
     v = np.array([theta[n] for n in free])
-    pull = shrinkage(build_tree(rubric, free)[0], len(free))
+    pull = shrinkage(build_tree(rubric, free)[0], np.ones(len(free)))
     assert v @ pull @ v == pytest.approx(expected)
 
 

@@ -312,15 +312,71 @@ def test_fresh_labels_are_a_test_set_and_seen_ones_make_before_in_sample(
     assert "was tuned on 100 of these 100 groups, so 'before' is in-sample" in out
 
 
-@pytest.mark.parametrize(("slope", "refused"), [(0.05, True), (0.6, False)])
-def test_a_policy_that_may_be_cheaper_is_a_note_and_one_that_surely_is_a_refusal(
-    slope: float, refused: bool, save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+def test_a_policy_that_may_be_as_cheap_is_a_note_and_no_refusal(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    items = save(rows(200, (slope, 0.0, 0.0, 0.0), seed=6))
+    items = save(rows(200, (0.05, 0.0, 0.0, 0.0), seed=6))
     run("tune", house, items, "--refits", 30, "--cost-false-merge", 2, "--cost-false-block", 1)
     out = " ".join(capsys.readouterr().out.split())
-    assert ("rejecting everything is cheaper" in out) is refused
-    assert ("rejecting everything may be cheaper" in out) is not refused
+    assert "GAIN PROVEN" in out
+    assert re.search(r"rejecting everything may be cheaper: 0\.4\d\d per decision, tuned", out)
+
+
+def test_a_criterion_that_acts_against_the_labels_is_advised_as_a_penalty(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, page = save(rows(400, (3.0, 3.0, 1.0, -2.0))), tmp_path / "page.html"
+    run("tune", house, items, "--refits", 30, "--report", page, "--out", tmp_path / "kept.yaml")
+    out = " ".join(capsys.readouterr().out.split())
+    found = re.search(r"as a penalty, 'd' would help: .*? kappa is (\.\d+) instead of (\.\d+)", out)
+    assert found is not None
+    assert float(found[1]) > float(found[2]) + 0.03
+    assert "&#x27;d&#x27; would help" in page.read_text()
+    assert run("tune", house, items, "--refits", 30, "--penalties", "--report", page) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "its sign is reversed" in out
+    assert "would help" not in out
+    new = read_rubric(tmp_path / "house-v2.yaml")
+    assert [c.weight > 0 for c in new.criteria] == [True, True, True, False]
+    assert new.provenance["tuned"]["signs"] == "free"
+    kappa = read_rubric(tmp_path / "house-v2.yaml").provenance["tuned"]["held_out"]["after"][0]
+    assert kappa == pytest.approx(float(found[1]), abs=0.02)
+
+
+def test_no_penalty_is_advised_where_none_acts_against_the_labels(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(3):
+        items = save(rows(150, (1.0, 1.0, 0.0, 0.0), seed=seed))
+        run("tune", house, items, "--refits", 30, "--json", "-")
+        assert json.loads(capsys.readouterr().out)["penalties"] is None
+        (house.parent / "house-v2.yaml").unlink(missing_ok=True)
+
+
+def test_a_weight_that_reached_zero_can_come_back(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And one that a person set to 0 does not."""
+    first, other = (
+        save(rows(300, (4.0, 3.0, 0.0, -1.0))),
+        save(
+            [r | {"group": f"o{r['group']}"} for r in rows(400, (1.0, 1.0, 0.0, 4.0), seed=5)],
+            "other.jsonl",
+        ),
+    )
+    assert run("tune", house, first, "--refits", 30) == 0
+    second, third = tmp_path / "house-v2.yaml", tmp_path / "house-v3.yaml"
+    tuned = read_rubric(second)
+    zeroed = {c.id: 1.0 for c in tuned.criteria if c.weight == 0}
+    assert "d" in zeroed
+    assert tuned.provenance["tuned"]["zeroed"] == zeroed
+    assert run("tune", second, other, "--refits", 30) == 0
+    share = {c.id: c.weight for c in read_rubric(third).criteria}
+    assert share["d"] == max(share.values())
+    off = replace(tuned, name="off", provenance={})
+    write_rubric(tmp_path / "off.yaml", off)
+    run("tune", tmp_path / "off.yaml", other, "--refits", 30, "--out", tmp_path / "off-v3.yaml")
+    assert "\n  d  " not in capsys.readouterr().out.split("Criteria")[-1].split("Learning")[0]
 
 
 def _renamed(tmp_path: Path, house: Path, items: Path) -> Rubric:

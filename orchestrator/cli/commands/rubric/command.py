@@ -144,6 +144,11 @@ def _add_tune_options(p: argparse.ArgumentParser) -> None:
         "--cost-false-block", type=amount, metavar="X", help="cost of rejecting what they accept"
     )
     p.add_argument(
+        "--penalties",
+        action="store_true",
+        help="criteria that act against the labels may become penalties",
+    )
+    p.add_argument(
         "--out",
         type=Path,
         metavar="FILE",

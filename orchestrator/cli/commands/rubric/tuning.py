@@ -62,7 +62,13 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     if seed < 0:
         raise InputError(f"--seed must not be negative: {seed}")
     found = tuning.tune_rubric(
-        read.rubric, read.data, read.items, _read_objective(args), seed, args.refits
+        read.rubric,
+        read.data,
+        read.items,
+        _read_objective(args),
+        seed=seed,
+        refits=args.refits,
+        free_signs=args.penalties,
     )
     if target is None or not target.to_stdout:
         emit(render_tuning(found, width_of(out), use_color(out)), out)

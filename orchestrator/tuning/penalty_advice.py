@@ -1,0 +1,61 @@
+"""Criteria that act against the labels: whether they would help as penalties, proven held out.
+
+A criterion with a positive weight whose scores, given the other criteria, speak against acceptance
+gets a weight of 0 when signs are kept. Fitted with free signs it becomes a penalty. Signs are
+fitted in the training part of each fold, so the gain is held out like any other.
+"""
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions
+from orchestrator.tuning.cross_validation import cross_validate, refit_bootstrap
+from orchestrator.tuning.ordinal_regression import Bools
+from orchestrator.tuning.rule_fitting import FitPlan, Sample, fit_rules
+
+STABLE_SHARE = 0.9
+"""Share of refits with a reversed sign from which a criterion is advised as a penalty."""
+_REFITS = 200
+
+
+class PenaltyAdvice(Struct, frozen=True):
+    """Criteria to declare as penalties, by a negative weight.
+
+    Attributes:
+        names: whose sign the fit reverses, as do 90% of bootstrap refits.
+        comparison: held-out decisions with the present signs and with free signs.
+    """
+
+    names: tuple[str, ...]
+    comparison: PairedComparison
+
+
+def advise_penalties(
+    sample: Sample, names: tuple[str, ...], plan: FitPlan, held_out: Bools, seed: int
+) -> PenaltyAdvice | None:
+    """Compare fits with the present signs and with free signs on held-out groups.
+
+    Args:
+        names: of the free nodes.
+        held_out: (splits, n) decisions with the present signs, from the same seed.
+
+    Returns:
+        None where the gain is not significant, or no sign is reversed in most refits.
+    """
+    if not plan.fit_weights or plan.free_signs:
+        return None
+    free = replace(plan, free_signs=True)
+    accept = cross_validate(sample, free, np.random.default_rng(seed)).accept
+    found = compare_decisions(
+        plan.objective, held_out, accept, sample.accept, sample.weight, sample.group
+    )
+    if not found.change.low > 0.0:
+        return None
+    rng = np.random.default_rng(seed)
+    fitted = fit_rules(sample, free, sample.weight[None, :], rng).weights[0]
+    refits = refit_bootstrap(sample, free, rng, _REFITS).weights
+    share = (refits * np.sign(sample.units) < 0.0).mean(axis=0)
+    reversed_ = (fitted * np.sign(sample.units) < 0.0) & (share >= STABLE_SHARE)
+    advised = tuple(name for name, yes in zip(names, reversed_, strict=True) if yes)
+    return PenaltyAdvice(advised, found) if advised else None
