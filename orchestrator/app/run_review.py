@@ -49,6 +49,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.trace_context import note_parent
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
@@ -223,6 +224,7 @@ async def _review(
     async with state_directory.open_writing(run.store, run.run_id) as journal:
         if not resumed:
             state_directory.ensure_unwritten(journal, run.state_dir)
+        note_parent(journal, os.environ)
         observer = _redacting(observer, journal.redact)
         if answer is not None:
             await verdict_recording.answer_question(journal, answer, current_user())

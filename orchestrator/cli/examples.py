@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--check --prometheus diffcourt.prom",
     ),
     "diffcourt show": ("", "20261122-101500-4f2a --json"),
+    "diffcourt trace": ("--to http://localhost:4318", "latest --to trace.json --with-content"),
     "diffcourt waive": (
         "F3 --why 'Run by hand only.' --by security-team",
         "security.subprocess-shell --path 'tools/**' --why Safe",

@@ -29,6 +29,7 @@ COMMANDS = {
     "runs": ("runs", "list, prune, export or import runs"),
     "stats": ("stats", "print figures over all runs: results, cost, errors, latency"),
     "show": ("show", "print a run's report and timeline"),
+    "trace": ("trace", "export a run as an OpenTelemetry trace"),
     "waive": ("waive", "accept a finding, or a rule in some files"),
     "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),
     "remember": ("remember", "propose what to remember of past reviews, as a patch"),

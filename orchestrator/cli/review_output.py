@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.output import emit, use_color, width_of
 from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_all, write_job_files
+from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -56,6 +58,13 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         "--verbose",
         action="store_true",
         help="print also agents, criteria, guards, passed checks and usage, as diffcourt show does",
+    )
+    group.add_argument(
+        "--otel",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="export the run as a trace while it goes on; default: OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     group.add_argument(
         "--quiet",
@@ -103,8 +112,8 @@ def deliver(
         from orchestrator.app import run_review  # noqa: F401 - imports, while workers start
         from orchestrator.report.run_progress import choose_progress_view
 
-        with choose_progress_view(sys.stderr, args.quiet) as view:
-            verdict = work(view, pool)
+        with choose_progress_view(sys.stderr, args.quiet) as view, _traced(args) as follow:
+            verdict = work(follow(view), pool)
     from orchestrator.code_review.verdict.decision import exit_code
 
     fail_on = args.fail_on or verdict.fail_on
@@ -118,6 +127,22 @@ def deliver(
         partial(write_job_files, verdict, os.environ),
     )
     return code
+
+
+@contextmanager
+def _traced(args: argparse.Namespace) -> Iterator[Callable[[Observer], Observer]]:
+    """Export the run beside it, where the options or the environment ask for that."""
+    if args.otel is None and not os.environ.get("DIFFCOURT_OTEL"):
+        yield lambda observer: observer
+        return
+    from orchestrator.app.tracing.export import live_trace
+
+    live = live_trace(args.repo, args.otel, os.environ)
+    try:
+        yield live.follow if live is not None else lambda observer: observer
+    finally:
+        if live is not None and (failed := live.finish()):
+            emit(f"diffcourt: {escape_unprintable(failed)}\n", sys.stderr)
 
 
 def _print_report(args: argparse.Namespace, outputs: Outputs, verdict: Verdict) -> None:

@@ -165,6 +165,8 @@ def _announce(
     given: Sequence[str], settings: Settings, journal: Journal, observer: Observer
 ) -> tuple[str, ...]:
     """Record and show the notes of a run, and return them; a resumed run shows them again."""
+    if settings.provider != OFFLINE:
+        journal.note("intake/provider", {"provider": settings.provider})
     notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:
         note_once(journal, note)

@@ -36,7 +36,8 @@ GRANT = "grant"
 
 TOPICS = (
     "approval", "asked", "breaker", "calls", "cancelled", "execute", GRANT, "guards", "imported",
-    "intake", "model_call", "rollback", "session", "signed_head", "state", "waiting",
+    "intake", "model_call", "rollback", "session", "signed_head", "state", "traceparent",
+    "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

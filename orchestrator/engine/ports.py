@@ -198,8 +198,8 @@ class JournalStore(Protocol):
             StoreError: the token is no longer the run's, or the rows could not be written.
         """
 
-    async def rows(self, run_id: str) -> list[Row]:
-        """All rows of a run, in order."""
+    async def rows(self, run_id: str, after: int = 0) -> list[Row]:
+        """The rows of a run behind a number, all of them by default, in order."""
 
     async def release(self, run_id: str, fence: int) -> None:
         """Give the lease back."""

@@ -90,9 +90,10 @@ class MemoryStore:
         kept.until = self._clock.now() + ttl
         kept.rows.extend(rows)
 
-    async def rows(self, run_id: str) -> list[Row]:
-        """All rows, in order."""
-        return list(self._kept[run_id].rows) if run_id in self._kept else []
+    async def rows(self, run_id: str, after: int = 0) -> list[Row]:
+        """The rows behind a number, in order."""
+        kept = self._kept[run_id].rows if run_id in self._kept else []
+        return [row for row in kept if row.seq > after]
 
     async def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key."""

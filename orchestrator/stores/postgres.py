@@ -43,7 +43,7 @@ class PostgresStore(SqlStore):
         StoreError: the server cannot be reached, or its tables are a newer version's.
     """
 
-    ROWS = f"{_ROWS} ORDER BY seq"
+    ROWS = f"{_ROWS} AND seq > %s ORDER BY seq"
     FIND = f"{_ROWS} AND key = %s ORDER BY seq DESC LIMIT 1"
     RELEASE = "UPDATE diffcourt_runs SET lease_until = 'epoch' WHERE run = %s AND fence = %s"
     CANCELLATION = (

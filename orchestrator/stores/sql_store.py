@@ -37,7 +37,7 @@ class SqlStore(ABC):
     transaction.
 
     Attributes:
-        ROWS: all rows of a run, in order; its parameter is the run's id.
+        ROWS: rows of a run, in order; its parameters are the run's id and the number behind which.
         FIND: the newest row under a key; its parameters are the run's id and the key.
         RELEASE: ends a lease; its parameters are the run's id and the fencing token.
         CANCELLATION: who, why and when of the request to the present writer; its parameter is the
@@ -135,11 +135,11 @@ class SqlStore(ABC):
 
         await self._in_thread(work)
 
-    async def rows(self, run_id: str) -> list[Row]:
-        """All rows of a run, in order."""
+    async def rows(self, run_id: str, after: int = 0) -> list[Row]:
+        """The rows of a run behind a number, in order."""
 
         def work() -> list[Row]:
-            return [Row(*row) for row in self._db.execute(self.ROWS, (run_id,))]
+            return [Row(*row) for row in self._db.execute(self.ROWS, (run_id, after))]
 
         return await self._in_thread(work)
 

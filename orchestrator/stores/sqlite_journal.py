@@ -71,7 +71,7 @@ class SqliteStore(SqlStore):
         StoreError: it cannot be opened, is not such a database, or its log is damaged.
     """
 
-    ROWS = f"{_ROWS} ORDER BY place"
+    ROWS = f"{_ROWS} AND place > (number << 32 | ?) ORDER BY place"
     FIND = f"{_ROWS} AND key = ? ORDER BY place DESC LIMIT 1"
     RELEASE = "UPDATE runs SET lease_until = 0 WHERE run = ? AND fence = ?"
     CANCELLATION = (

@@ -10,7 +10,7 @@ from orchestrator.optional_dependencies import install_command, minimum_version
 
 EXTRAS = [
     *("agents", "cryptography", "langgraph", "mcp", "numpy", "phonenumbers", "presidio_analyzer"),
-    *("psycopg", "stdnum"),
+    *("opentelemetry", "psycopg", "stdnum"),
 ]
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
 COMMAND = f"{WITHOUT}from orchestrator.cli.main import main; sys.exit(main(sys.argv[1:]))"

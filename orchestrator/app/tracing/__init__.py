@@ -1,0 +1,1 @@
+"""Traces of runs: spans made from a journal, and their export over OTLP."""

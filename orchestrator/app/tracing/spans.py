@@ -1,0 +1,319 @@
+"""Spans from the rows of a journal: a run is one trace.
+
+Rows are fed one by one, and each span comes out when the row that ends it is there; so a run can be
+followed while it goes on. Nothing is asked of the run itself.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from orchestrator.app.cancellation import CANCELLED
+from orchestrator.app.tracing import conventions as names
+from orchestrator.app.verdict_recording import VERDICT
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.engine.journal_keys import GRANT, Key
+from orchestrator.engine.ports import Row
+from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, trace_of
+
+Value = str | int | float | bool | tuple[str, ...]
+PROVIDER_NOTE = "intake/provider"
+LONGEST_CONTENT = 32_000
+"""Characters of an attribute that holds content; the rest is cut, and the cut is said."""
+
+NOTES = {
+    "state": "checkpoint",
+    "guards": "guard",
+    "asked": "approval.requested",
+    "approval": "approval.decided",
+    "breaker": "breaker",
+    "waiting": "waiting",
+    CANCELLED: "cancelled",
+}
+"""Topic of notes → the event, behind ``diffcourt.``."""
+
+SHOWN = frozenset(
+    {"action", "agent", "approved", "from_stage", "guard", "layer", "level", "place", "state",
+     "to_stage", "tool"}
+)  # fmt: skip
+"""Fields of a note that every trace has: words of ours and names. All others are content."""
+
+
+TOLD = frozenset({"answer", "arguments", "question", "reason", "who", "why"})
+"""Fields of a note that are content."""
+
+
+class SpanEvent(Struct, frozen=True):
+    """Something that happened within a span."""
+
+    name: str
+    at: float
+    attributes: Mapping[str, Value]
+
+
+class Span(Struct):
+    """A span; ids are in hexadecimal, times in seconds since the epoch.
+
+    Attributes:
+        parent: empty for a run that is in no other trace.
+        error: its ``error.type``, empty where it ended well.
+    """
+
+    name: str
+    kind: Literal["internal", "client"]
+    span_id: str
+    parent: str
+    start: float
+    end: float
+    attributes: dict[str, Value]
+    events: list[SpanEvent] = field(default_factory=list)
+    error: str = ""
+
+
+class SpanBuilder:
+    """Makes the spans of one run.
+
+    Args:
+        content: with prompts, answers, arguments, results and reasons.
+        redact: takes our own secrets out of content once more.
+    """
+
+    def __init__(
+        self, run_id: str, *, content: bool = False, redact: Callable[[Any], Any] = lambda it: it
+    ) -> None:
+        self.trace: TraceContext = trace_of(run_id, None)
+        self._run_id, self._content, self._redact = run_id, content, redact
+        self._open: dict[str, Span] = {}
+        self._data: dict[str, Any] = {}
+        self._provider = ""
+        self._root: Span | None = None
+        self._last = 0.0
+
+    def feed(self, row: Row) -> Iterator[Span]:
+        """Take the next row; yields what has ended with it."""
+        body = json.loads(row.body)
+        if row.key == TRACEPARENT and row.kind == "note":
+            self.trace = trace_of(self._run_id, body)
+        root = self._begin_root(row)
+        self._last = max(self._last, row.at)
+        match row.kind:
+            case "data":
+                if self._content:
+                    self._data[row.key] = body["value"]
+            case "note":
+                self._note(root, row, body)
+            case "intent":
+                self._begin(row, body)
+            case "outcome" | "refusal":
+                yield from self._end(root, row, body)
+
+    def close(self) -> Iterator[Span]:
+        """What is left when no more rows come: spans that nothing ended, and the run's own."""
+        for span in self._open.values():
+            span.end, span.error = self._last, span.error or "interrupted"
+            yield span
+        self._open.clear()
+        if self._root is not None:
+            self._root.end = self._last
+            yield self._root
+
+    # --- the run -------------------------------------------------------------------------------
+
+    def _begin_root(self, row: Row) -> Span:
+        if self._root is None:
+            attributes: dict[str, Value] = {
+                names.OPERATION: names.WORKFLOW,
+                names.AGENT: "review",
+                names.CONVERSATION: self._run_id,
+            }
+            span = self.trace.span_id()
+            name = f"{names.WORKFLOW} review"
+            self._root = Span(name, "internal", span, "", row.at, row.at, attributes)
+        self._root.parent = self.trace.parent
+        return self._root
+
+    def _note(self, root: Span, row: Row, body: Mapping[str, Any]) -> None:
+        key = Key.parse(row.key)
+        if row.key == VERDICT:
+            self._verdict(root, row.at, body)
+        elif row.key == PROVIDER_NOTE:
+            self._provider = body["provider"]
+        elif key.part in NOTES:
+            self._event(root, NOTES[key.part], row, body)
+        elif key.is_escalation:
+            self._event(self._above(key, root), "escalation", row, body)
+        elif key.step in {"loop", "left_out", "last_turn"}:
+            name = {"left_out": "compaction"}.get(key.step, key.step)
+            self._event(self._above(key, root), name, row, body)
+
+    def _event(self, span: Span, name: str, row: Row, body: Mapping[str, Any]) -> None:
+        found: dict[str, Value] = {"diffcourt.journal.key": row.key}
+        if name == "checkpoint":
+            found["diffcourt.journal.row"], found["diffcourt.journal.hash"] = row.seq, row.hash
+        for field_name, value in body.items():
+            if field_name in SHOWN and isinstance(value, str | bool):
+                found[f"diffcourt.{field_name}"] = value
+            elif self._content and field_name in TOLD:
+                found[f"diffcourt.{field_name}"] = self._text(value)
+        span.events.append(SpanEvent(f"diffcourt.{name}", row.at, found))
+
+    def _verdict(self, root: Span, at: float, body: Mapping[str, Any]) -> None:
+        change, stop = body["change"], body["stop"]
+        root.attributes |= {
+            names.HEAD_REVISION: change["head"],
+            names.BASE_REVISION: change["base"],
+            "diffcourt.verdict": body["verdict"],
+            "diffcourt.status": body["status"],
+            "diffcourt.stop.reason": stop["reason"],
+            "diffcourt.findings": sum(one["state"] == "open" for one in body["findings"]),
+            "diffcourt.cost.usd": float(body["usage"]["usd"]),
+        }
+        root.error = "" if body["status"] == "complete" else f"incomplete_{stop['reason']}"
+        root.events = [event for event in root.events if event.name != names.EVALUATION]
+        for criterion in body["score"]["criteria"]:
+            if criterion["kind"] != "judged" or criterion["score"] is None:
+                continue
+            result: dict[str, Value] = {
+                names.EVALUATION_NAME: criterion["id"],
+                names.EVALUATION_SCORE: float(criterion["score"]),
+            }
+            if self._content:
+                result[names.EVALUATION_WHY] = self._text(criterion["why"])
+            root.events.append(SpanEvent(names.EVALUATION, at, result))
+
+    # --- agents, models, tools -----------------------------------------------------------------
+
+    def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
+        asked, key = body.get("asked"), Key.parse(row.key)
+        before = self._open.pop(row.key, None)  # it was cut off, and is done again
+        if key.step == "answer":
+            assert self._root is not None
+            self._event(self._root, "question", row, asked or {})
+            return
+        if not isinstance(asked, dict) or "agent" not in asked:
+            return
+        attributes: dict[str, Value] = {
+            names.CONVERSATION: self._run_id,
+            names.AGENT: asked["agent"],
+            "diffcourt.journal.key": row.key,
+        }
+        if key.iteration:
+            attributes["diffcourt.iteration"] = key.iteration
+        if before is not None:
+            attributes["diffcourt.repeated"] = True
+        if "tool" in asked:
+            self._open[row.key] = self._tool(row, asked, attributes)
+        elif key.is_model_call:
+            self._open[row.key] = self._chat(row, key, asked, attributes)
+        elif "brief" in asked:
+            self._open[row.key] = self._agent(row, key, asked, attributes)
+
+    def _span(self, row: Row, operation: str, of: str, attributes: dict[str, Value]) -> Span:
+        above = self._open.get(str(Key.parse(row.key).task))
+        parent = above.span_id if above is not None else self.trace.span_id()
+        kind: Literal["internal", "client"] = "client" if operation == names.CHAT else "internal"
+        attributes = {names.OPERATION: operation, **attributes}
+        span_id = self.trace.span_id(row.key)
+        return Span(f"{operation} {of}", kind, span_id, parent, row.at, row.at, attributes)
+
+    def _tool(self, row: Row, asked: Mapping[str, Any], attributes: dict[str, Value]) -> Span:
+        tool = {names.TOOL: asked["tool"], names.TOOL_TYPE: "function", names.TOOL_CALL: row.key}
+        if self._content:
+            tool[names.ARGUMENTS] = self._text(asked.get("arguments"))
+        return self._span(row, names.EXECUTE, asked["tool"], {**attributes, **tool})
+
+    def _chat(
+        self, row: Row, key: Key, asked: Mapping[str, Any], attributes: dict[str, Value]
+    ) -> Span:
+        chat: dict[str, Value] = {
+            names.PROVIDER: names.PROVIDERS.get(self._provider, self._provider or OFFLINE),
+            names.REQUEST_MODEL: asked.get("model", ""),
+            "diffcourt.turn": key.turn,
+        }
+        if self._content and (system := self._data.get(asked.get("system", ""))):
+            parts = [{"type": "text", "content": section["text"]} for section in system]
+            chat[names.SYSTEM] = self._text(parts)
+        return self._span(row, names.CHAT, asked.get("model", ""), {**attributes, **chat})
+
+    def _agent(
+        self, row: Row, key: Key, asked: Mapping[str, Any], attributes: dict[str, Value]
+    ) -> Span:
+        operation = names.PLAN if key.part == "plan" else names.INVOKE
+        if self._content:
+            brief = self._data.get(asked["brief"], "")
+            message = {"role": "user", "parts": [{"type": "text", "content": brief}]}
+            attributes[names.INPUT] = self._text([message])
+        return self._span(row, operation, asked["agent"], attributes)
+
+    def _end(self, root: Span, row: Row, body: Mapping[str, Any]) -> Iterator[Span]:
+        key, value = Key.parse(row.key), body.get("value")
+        if key.step == "answer" or key.part == GRANT:
+            name = "answer" if key.step == "answer" else "limit_raised"
+            self._event(root, name, row, value if isinstance(value, dict) else {})
+        if row.kind == "refusal" and row.key not in self._open:
+            self._begin(row, body)
+        span = self._open.pop(row.key, None)
+        if span is None:
+            return
+        span.end = row.at
+        span.error = str(body.get("code") or body.get("error") or "")
+        if isinstance(value, dict):
+            self._ended(span, row, value)
+        if body.get("guard"):
+            self._event(span, "guard", row, {**body, "action": "block", "layer": "tool"})
+        yield span
+
+    def _ended(self, span: Span, row: Row, value: Mapping[str, Any]) -> None:
+        if "blocks" in value:
+            self._answered(span, value)
+        elif "status" in value:
+            span.error = "" if value["status"] == "ok" else str(value["status"])
+            if self._content:
+                text = json.dumps(value.get("report"), ensure_ascii=False)
+                span.attributes[names.OUTPUT] = self._message(text, "stop")
+        else:
+            span.error = "" if value.get("ok") else str(value.get("code") or "failed")
+            for warning in value.get("warnings", ()):
+                self._event(span, "guard", row, {**warning, "action": "warn", "layer": "tool"})
+            if self._content:
+                span.attributes[names.RESULT] = self._text(value.get("content", ""))
+
+    def _answered(self, span: Span, value: Mapping[str, Any]) -> None:
+        usage, finish = value["usage"], names.FINISHES.get(value["stop"], value["stop"])
+        span.attributes |= {
+            names.RESPONSE_MODEL: value["model"] or str(span.attributes[names.REQUEST_MODEL]),
+            names.FINISH_REASONS: (finish,),
+            names.INPUT_TOKENS: usage["input_tokens"],
+            names.OUTPUT_TOKENS: usage["output_tokens"],
+            names.CACHE_READ_TOKENS: usage["cached_tokens"],
+            names.REASONING_TOKENS: usage["reasoning_tokens"],
+            "diffcourt.cost.usd": float(usage["usd"]),
+        }
+        if value["model"] == OFFLINE:
+            span.attributes[names.PROVIDER] = OFFLINE
+        if self._content:
+            text = "".join(block.get("text", "") for block in value["blocks"])
+            calls = [
+                {"type": "tool_call", "id": one["id"], "name": one["name"],
+                 "arguments": one["arguments"]}
+                for one in value["blocks"] if one["type"] == "tool_call"
+            ]  # fmt: skip
+            span.attributes[names.OUTPUT] = self._message(text, finish, calls)
+
+    # --- helpers -------------------------------------------------------------------------------
+
+    def _above(self, key: Key, root: Span) -> Span:
+        return self._open.get(str(key.task), root)
+
+    def _message(self, text: str, finish: str, calls: list[dict[str, Any]] | None = None) -> str:
+        parts = ([{"type": "text", "content": text}] if text else []) + (calls or [])
+        return self._text([{"role": "assistant", "parts": parts, "finish_reason": finish}])
+
+    def _text(self, value: Any) -> str:
+        """Content as an attribute: redacted, as JSON unless it is text, and not too long."""
+        clean = self._redact(value)
+        text = clean if isinstance(clean, str) else json.dumps(clean, ensure_ascii=False)
+        cut = len(text) - LONGEST_CONTENT
+        return f"{text[:LONGEST_CONTENT]} [{cut} characters cut]" if cut > 0 else text

@@ -1,0 +1,67 @@
+"""Trace context (W3C): which trace a run is, and which span an effect of it is.
+
+The ids follow from the run's id and the effect's key, so that a run is the same trace however often
+and from wherever it is exported, and so that others can be told of a span before it exists.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from orchestrator.engine.journal import Journal
+
+TRACEPARENT = "traceparent"
+"""Key of the note of the trace that a run belongs to, where the environment named one."""
+
+VARIABLE = "TRACEPARENT"
+
+_FORM = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+
+
+class TraceContext(Struct, frozen=True):
+    """The trace of a run; ids are in hexadecimal.
+
+    Attributes:
+        parent: the span that the run is in, empty where it is in none.
+    """
+
+    run_id: str
+    trace_id: str
+    parent: str = ""
+
+    def span_id(self, key: str = "") -> str:
+        """The span of an effect, by its key; the run's own without one."""
+        return hashlib.sha256(f"span\0{self.run_id}\0{key}".encode()).hexdigest()[:16]
+
+    def header(self, key: str = "") -> str:
+        """The value of the header ``traceparent`` for what an effect calls."""
+        return f"00-{self.trace_id}-{self.span_id(key)}-01"
+
+
+def parse_traceparent(text: str) -> tuple[str, str] | None:
+    """Trace and span of a header ``traceparent``; None where it is not valid."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None or not (found[1].strip("0") and found[2].strip("0")):
+        return None
+    return found[1], found[2]
+
+
+def note_parent(journal: Journal, environment: Mapping[str, str]) -> None:
+    """Record the trace that a run begins in; a resumed run stays in that of its beginning."""
+    known = journal.noted(TRACEPARENT)
+    found = parse_traceparent(environment.get(VARIABLE, ""))
+    if known is None and found is not None and journal.log.length <= 1:
+        journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
+
+
+def trace_of(run_id: str, note: Mapping[str, str] | None) -> TraceContext:
+    """The trace of a run.
+
+    Args:
+        note: what is recorded under ``TRACEPARENT``.
+    """
+    if note is not None:
+        return TraceContext(run_id, note["trace"], note["span"])
+    return TraceContext(run_id, hashlib.sha256(f"trace\0{run_id}".encode()).hexdigest()[:32])
