@@ -115,11 +115,13 @@ class ItemMarks(Struct, frozen=True):
     Attributes:
         usd: what they cost when they were asked for.
         why: why a criterion has no score because its call failed; empty where none did.
+        out_of_budget: that the budget had ended is why.
     """
 
     marks: Mapping[str, Mark]
     usd: float = 0.0
     why: str = ""
+    out_of_budget: bool = False
 
 
 class Progress(Struct):
@@ -261,15 +263,16 @@ class ItemJudge:
         if not missing:
             return known
         if progress.stopped:
-            return replace(known, why=progress.stopped)
+            return replace(known, why=progress.stopped, out_of_budget=True)
         progress.asked += 1
         result, usd = await self._ask(missing, item, number, account)
         if result.status != "ok":
             progress.failed += 1
             why = f"the judge {result.status}: {result.detail}"
-            if result.status == "budget" and result.detail.startswith(f"{account.name}:"):
-                progress.stopped = why
-            return replace(known, usd=known.usd + usd, why=why)
+            names = tuple(f"{one.name}:" for one in (account, self.budget))
+            stopped = result.status == "budget" and result.detail.startswith(names)
+            progress.stopped = progress.stopped or (why if stopped else "")
+            return replace(known, usd=known.usd + usd, why=why, out_of_budget=stopped)
         marks = read_item_marks(missing, item, result.report)
         for criterion in missing:
             body = {"mark": to_builtins(marks[criterion.id]), "usd": usd / len(missing)}

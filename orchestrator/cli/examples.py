@@ -70,6 +70,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "a.yaml b.yaml --items items.jsonl",
         "a.jsonl b.jsonl --rubric a.yaml --json -",
     ),
+    "diffcourt rubric rewrite": (
+        "my-rubric.yaml clarity items.jsonl --provider anthropic --estimate",
+        "my-rubric.yaml clarity items.jsonl --provider anthropic --max-usd 5",
+    ),
     "diffcourt rubric eval": (
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --json result.json",

@@ -42,16 +42,13 @@ class ScoringProgress:
     """Writes how far a scoring is: one line that changes on a terminal, ten lines elsewhere.
 
     Args:
-        spent: US dollars so far.
+        name: what every line begins with.
     """
 
     def __init__(
-        self,
-        stream: TextIO | None,
-        spent: Callable[[], float] = lambda: 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, stream: TextIO | None, name: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._stream, self._spent, self._clock = stream, spent, clock
+        self._stream, self._name, self._clock = stream, name, clock
         self._began, self._tenth = clock(), 0
         self._live = stream is not None and stream.isatty()
 
@@ -70,7 +67,7 @@ class ScoringProgress:
 
     def describe(self, progress: Progress) -> str:
         """``120 of 1,994 scored, 2 failed, about 11m 03s left``."""
-        parts = [f"{progress.done:,} of {progress.total:,} scored"]
+        parts = [f"{self._name}{progress.done:,} of {progress.total:,} scored"]
         if progress.failed:
             parts.append(f"{progress.failed:,} failed")
         left = progress.total - progress.done

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.cli.arguments import add_part, add_repo, amount, count
-from orchestrator.cli.commands.rubric import comparing, file_commands, scoring, tuning
+from orchestrator.cli.commands.rubric import comparing, file_commands, rewriting, scoring, tuning
 from orchestrator.cli.commands.rubric.exchange_commands import add_exchange_commands
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
@@ -16,15 +16,15 @@ from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
 exit codes:
-  0    success; tune: the gain is proven and a rubric was written;
+  0    success; tune, rewrite: the gain is proven and a rubric was written;
        compare: B is proven better, or no worse by the margin;
        disagree, rate, drift: trusted
-  1    tune: no rubric was written; gate: agreement dropped; diff: differences;
-       lint: findings; compare: B is proven worse;
+  1    tune, rewrite: no rubric was written; gate: agreement dropped;
+       diff: differences; lint: findings; compare: B is proven worse;
        disagree, rate, drift: not trusted
   2    invalid usage, rubric, items or labels
-  3    score: a run could not be scored; gate, compare, disagree, rate, drift:
-       these labels cannot tell\
+  3    score: an item or a run could not be scored; rewrite: the limit ended it;
+       gate, compare, disagree, rate, drift: these labels cannot tell\
 """
 
 
@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_score_options(part("score", "score items, or recorded runs by replay; a model can judge"))
     comparing.add_arguments(
         part("compare", "compare two rubrics, wordings, prompts or models on the same labels")
+    )
+    rewriting.add_arguments(
+        part("rewrite", "reword a judged criterion by a model; write only what is proven")
     )
     p = part("eval", "measure the agreement of a rubric with labels")
     add_items(p)

@@ -55,7 +55,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning.provenance import add_provenance
     from orchestrator.tuning.rubric_file import write_rubric
 
-    path = args.out or _next_version_path(find_rubric(args.rubric), read.rubric.version + 1)
+    path = args.out or next_version_path(find_rubric(args.rubric), read.rubric.version + 1)
     if not args.out and path.exists():
         raise InputError(f"{path}: already exists; choose another file with --out")
     seed = tuning.SEED if args.seed is None else args.seed
@@ -87,7 +87,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK
 
 
-def _next_version_path(path: Path, version: int) -> Path:
+def next_version_path(path: Path, version: int) -> Path:
     """``NAME-vN.yaml`` next to the old rubric, replacing its version number if it has one."""
     stem, _, tail = path.stem.rpartition("-v")
     base = stem if stem and tail.isdigit() else path.stem

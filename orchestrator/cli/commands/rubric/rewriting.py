@@ -1,0 +1,136 @@
+"""``diffcourt rubric rewrite``: reword a criterion by a model, and keep what is proven."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.cli.arguments import add_repo, count
+from orchestrator.cli.commands.rubric.model_scoring import (
+    INTERRUPTED,
+    add_judging_options,
+    add_provider,
+    read_judging_options,
+)
+from orchestrator.cli.commands.rubric.shared_inputs import (
+    find_rubric,
+    parse_scale,
+    require_numpy,
+    to_json_data,
+)
+from orchestrator.cli.commands.rubric.tuning import next_version_path
+from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import as_json
+
+if TYPE_CHECKING:
+    from orchestrator.app.item_judging import Progress
+    from orchestrator.app.rewrite_criterion import Rewrite, RewritePlan
+    from orchestrator.engine.types import Rubric
+    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.labels import Label
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``rubric rewrite``."""
+    p.add_argument("rubric", metavar="RUBRIC", help="a rubric file")
+    p.add_argument("criterion", metavar="CRITERION", help="id of the judged criterion to reword")
+    p.add_argument("items", metavar="ITEMS", nargs="+", type=Path, help="items with texts")
+    p.add_argument(
+        "--labels", type=Path, action="append", default=[], metavar="FILE",
+        help="label file of diffcourt label (repeatable); default: labels in ITEMS",
+    )  # fmt: skip
+    p.add_argument("--label", metavar="NAME", help="which of several labels in ITEMS")
+    p.add_argument(
+        "--accept-at", type=float, metavar="NUMBER", help="lowest label that means accept"
+    )
+    p.add_argument(
+        "--scale", type=parse_scale, default=(0.0, 1.0), metavar="LOW:HIGH",
+        help="range of the scores in ITEMS; default 0:1",
+    )  # fmt: skip
+    add_repo(p)
+    add_provider(p, "the provider of the model that judges and rewords")
+    p.add_argument(
+        "--rounds", type=count, default=3, metavar="N", help="times it rewords; default 3"
+    )
+    p.add_argument(
+        "--proposals", type=count, default=2, metavar="N", help="wordings per round; default 2"
+    )
+    add_judging_options(p)
+    p.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="rubric file to write; default: NAME-vN.yaml next to RUBRIC",
+    )  # fmt: skip
+    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    p.set_defaults(do=rewrite)
+
+
+def rewrite(args: argparse.Namespace, out: TextIO) -> int:
+    """Reword a criterion; exit code 0: proven and written, 1: not proven, 3: the limit ended it."""
+    if args.provider == OFFLINE:
+        raise InputError("rewording needs a model; name its provider with --provider NAME")
+    target = OutputTarget(args.json) if args.json else None
+    require_numpy()
+    from orchestrator.report.tuning.rewrite_text import render_rewrite
+    from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+
+    rubric = read_rubric(find_rubric(args.rubric))
+    path = args.out or next_version_path(find_rubric(args.rubric), rubric.version + 1)
+    if not args.out and path.exists():
+        raise InputError(f"{path}: already exists; choose another file with --out")
+    try:
+        done = _rewrite(args, rubric, out)
+    except KeyboardInterrupt:
+        emit(f"\n{INTERRUPTED}", sys.stderr)
+        return EXIT_INTERRUPTED
+    if done is None:
+        return EXIT_OK
+    if done.rubric is not None:
+        done = replace(done, rubric=replace(done.rubric, name=path.stem))
+    if target is None or not target.to_stdout:
+        emit(render_rewrite(rubric, done, width_of(out), use_color(out)), out)
+    if target is not None:
+        target.write(as_json(to_json_data(done)))
+    if done.rubric is not None:
+        write_rubric(path, done.rubric)
+        if target is None or not target.to_stdout:
+            emit(f"\nwrote {path}\n", out)
+        return EXIT_OK
+    return EXIT_INCOMPLETE if done.found.stopped and done.found.proof is None else EXIT_GATED
+
+
+def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite | None:
+    from orchestrator.app.rewrite_criterion import RewriteOptions, rewrite_criterion
+    from orchestrator.report.tuning.rewrite_text import render_plan
+    from orchestrator.report.tuning.scoring_text import ScoringProgress
+
+    items, labels = _read(args)
+    views: dict[str, ScoringProgress] = {}
+
+    def agree(plan: RewritePlan) -> bool:
+        stream = out if args.estimate else sys.stderr
+        emit(render_plan(plan, width_of(stream)), stream)
+        return not args.estimate
+
+    def observe(what: str, progress: Progress) -> None:
+        views.setdefault(what, ScoringProgress(sys.stderr, f"{what}: "))(progress)
+
+    options = RewriteOptions(args.criterion, args.rounds, args.proposals, args.accept_at)
+    judging = read_judging_options(args)
+    return rewrite_criterion(rubric, items, labels, options, judging, agree, observe)
+
+
+def _read(args: argparse.Namespace) -> tuple[list[Item], list[Label]]:
+    from orchestrator.tuning.item_files import read_items
+    from orchestrator.tuning.labels import extract_labels, read_labels
+
+    items = read_items(args.items, args.scale)
+    labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
+    if not labels:
+        raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
+    return items, labels

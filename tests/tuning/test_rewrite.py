@@ -1,0 +1,193 @@
+"""``rubric rewrite``: wordings from the training half, proven on the held-out half, or nothing."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.engine.rubric_scoring import Given
+from orchestrator.engine.types import Criterion, Json, Response, Rubric
+from orchestrator.errors import InputError
+from orchestrator.tuning.item_files import Item, read_items
+from orchestrator.tuning.labels import Label, extract_labels
+from orchestrator.tuning.rewrite_search import Candidate, SearchResult, search, split_halves
+from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+from tests.tuning.item_models import PROVIDER, facts, judge_line, serving
+from tests.tuning.recorded_runs import says
+from tests.tuning.test_rubric_cli import run
+from tests.tuning.test_score_items import judged
+
+Save = Callable[..., Path]
+PRESENT = judged("useful", "Is the comment useful?")
+HOUSE = Rubric("house", 1, "Comments of a code review.", 0.6, (PRESENT,))
+
+
+def comments(n: int, seed: int = 3, noise: bool = False) -> list[dict[str, Any]]:
+    """Comments of which people accept those that give a reason; 2 of each group."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        reason, long = rng.random(2) < 0.5
+        text = f"Comment {i}: close the file" + (", because it leaks" if reason else "")
+        accept = rng.random() < 0.5 if noise else reason
+        label = "accept" if accept else "reject"
+        text += " at the very end of the function." if long else "."
+        rows.append(
+            {"id": f"i{i}", "group": f"g{i // 2}", "text": text, "rater": "ana", "label": label}
+        )
+    return rows
+
+
+def by_wording(text: str, criterion: dict[str, Any]) -> float:
+    """A judge that goes by length, until the wording asks for a reason."""
+    sought = "because" if "reason" in criterion["description"] else "very end"
+    return float(sought in text)
+
+
+def wording(description: str, *examples: dict[str, Any]) -> dict[str, Any]:
+    levels = [{"score": 0, "description": "No."}, {"score": 1, "description": "Yes."}]
+    shown = list(examples)
+    return {"reason": "r", "description": description, "levels": levels, "examples": shown}
+
+
+def writing(body: dict[str, Json]) -> Response:
+    """One wording that is worse, and one that says what people go by, with an example."""
+    found = facts(body)["items"]
+    good = next(i for i in found if i["people"] == "accept")
+    example = {"item": good["item"], "score": 1, "why": "it says why"}
+    return says(
+        {"proposals": [wording("Is it polite?"), wording("Does it give a reason?", example)]}
+    )
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_rubric(tmp_path / "house.yaml", HOUSE)
+    return tmp_path
+
+
+def rewrite(items: Path, *more: object) -> int:
+    return run("rewrite", "house.yaml", "useful", items, "--provider", PROVIDER, *more)
+
+
+def test_a_better_wording_is_proven_and_written_and_no_held_out_text_is_shown(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(comments(80))
+    script: dict[str, Any] = {
+        "rubric-writer": [writing] * 2,
+        "item-judge": [judge_line(by_wording)] * 400,
+    }
+    with serving(monkeypatch, script) as server:
+        assert rewrite(items, "--rounds", 2, "--max-tokens", 9_000_000) == 0
+        asked = [json.dumps(r.body) for r in server.requests if r.agent == "rubric-writer"]
+    out = capsys.readouterr()
+    assert out.out.startswith("NEW WORDING PROVEN")
+    assert (
+        "-  description: Is the comment useful?\n+  description: Does it give a reason?" in out.out
+    )
+    assert "estimate: " in out.err
+    assert "wording 2: " in out.err
+    new = read_rubric(Path("house-v2.yaml"))
+    (criterion,) = new.criteria
+    assert criterion.description == "Does it give a reason?"
+    assert "because" in criterion.examples[0].text
+    proof: Any = new.provenance["rewritten"]
+    assert proof["held_out"]["change"][1] > 0
+    assert proof["held_out"]["items"] == 40
+
+    found = read_items([items])
+    halves = split_halves(HOUSE, PRESENT, found, extract_labels(found, None), None, 20260101)
+    assert {i.group for i in halves.held_out}.isdisjoint({i.group for i in halves.training})
+    assert len(asked) == 2
+    for body in asked:
+        shown = [i.id for i in found if f"{i.text.partition(':')[0]}:" in body]
+        assert shown
+        assert not set(shown) & {i.id for i in halves.held_out}
+
+
+def test_on_labels_that_are_noise_nothing_is_written(
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script: dict[str, Any] = {
+        "rubric-writer": [writing],
+        "item-judge": [judge_line(by_wording)] * 400,
+    }
+    with serving(monkeypatch, script):
+        assert rewrite(save(comments(80, noise=True)), "--rounds", 1, "--max-tokens", 10**7) == 1
+    assert capsys.readouterr().out.startswith("NO NEW WORDING")
+    assert not list(here.glob("house-v*"))
+
+
+def hashed(criterion: Criterion, item: Item) -> float:
+    seed = f"{criterion.description}/{item.id}".encode()
+    return float(hashlib.sha256(seed).digest()[0] % 2)
+
+
+async def _search(seed: int) -> SearchResult:
+    """A search in which wordings and labels have nothing to do with each other."""
+    rng = np.random.default_rng(seed)
+    items = [Item(f"{seed}/{i}", f"g{i}", {}, f"text {i}") for i in range(120)]
+    labels = [Label(i.id, "ana", "accept" if rng.random() < 0.5 else "reject") for i in items]
+    halves = split_halves(HOUSE, PRESENT, items, labels, None, seed)
+
+    async def score(criterion: Criterion, some: Sequence[Item]) -> Mapping[str, Given]:
+        return {i.id: hashed(criterion, i) for i in some}
+
+    async def propose(
+        parent: Candidate, shown: object, pool: Sequence[Candidate]
+    ) -> list[Criterion]:
+        return [replace(PRESENT, description=f"{seed}/{len(pool)}/{n}") for n in range(2)]
+
+    return await search(PRESENT, halves, score, propose, rounds=3, seed=seed)
+
+
+def test_noise_is_rarely_proven_however_many_wordings_are_tried() -> None:
+    found = [anyio.run(_search, seed) for seed in range(200)]
+    gains = [f.training[1] - f.training[0] for f in found]
+    assert np.mean(gains) > 0.15  # on the training half the best of six looks much better
+    assert sum(f.proven for f in found) / 200 <= 0.025
+
+
+def test_it_stops_at_its_limit_and_writes_nothing(
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script: dict[str, Any] = {
+        "rubric-writer": [writing] * 3,
+        "item-judge": [judge_line(by_wording)] * 400,
+    }
+    with serving(monkeypatch, script) as server:
+        assert rewrite(save(comments(80)), "--estimate") == 0
+        assert "80% power" in " ".join(capsys.readouterr().out.split())
+        assert not server.requests
+        assert rewrite(save(comments(80)), "--max-tokens", 110_000) == 3
+    assert "The limit ended the search" in " ".join(capsys.readouterr().out.split())
+    assert not list(here.glob("house-v*"))
+
+
+def test_too_few_labels_and_unknown_criteria_are_refused(save: Save) -> None:
+    with pytest.raises(InputError, match="30 labeled items are too few to prove a rewording"):
+        rewrite(save(comments(30)))
+    with pytest.raises(InputError, match="'house' has no judged criterion 'nice'; it has: useful"):
+        run("rewrite", "house.yaml", "nice", save(comments(80)), "--provider", PROVIDER)
+    with pytest.raises(InputError, match="name its provider with --provider NAME"):
+        run("rewrite", "house.yaml", "useful", save(comments(80)))
+
+
+def test_labels_of_the_criterion_itself_are_used_where_there_are_enough() -> None:
+    items = [Item(f"i{n}", f"g{n}", {}, f"text {n}") for n in range(80)]
+    own = [
+        Label(i.id, "ana", "accept", {"useful": "accept" if n % 2 else "reject"})
+        for n, i in enumerate(items)
+    ]
+    halves = split_halves(HOUSE, PRESENT, items, own, None, 1)
+    assert halves.by_criterion
+    assert {label.label for label in halves.labels} == {"accept", "reject"}
+    assert halves.rubric.threshold == 0.5
