@@ -34,6 +34,7 @@ MAY_OPEN_PATHS = {
     "app/policy_sources.py": "lists `.diffcourt/`",
     "app/run_archive.py": "the directory that a person exports to",
     "app/tracing/otlp.py": "the file that a person exports to",
+    "app/run_index.py": "the date and size of the journal in the state directory",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",
     "catalog/data_file_layers.py": "our own data",
     "checks/dependencies/advisories.py": "copies under our own names",

@@ -4,8 +4,9 @@ import os
 import pwd
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,37 @@ class Decided(Struct, frozen=True):
     decision: Decision
 
 
+ACTING_FOR = "DIFFCOURT_ACTING_FOR"
+"""The variable that names the person for whom a page started this process."""
+
+_person: ContextVar[str] = ContextVar("person", default="")
+
+
+@contextmanager
+def acting_for(person: str) -> Iterator[None]:
+    """Record decisions within under a person's name, beside the user of this process.
+
+    Args:
+        person: as whoever signed them in named them; empty: the user of this process.
+    """
+    token = _person.set(person)
+    try:
+        yield
+    finally:
+        _person.reset(token)
+
+
 def current_user() -> str:
-    """The operating system's user of this process and the machine, and what CI calls the user."""
+    """The operating system's user of this process and the machine, and what CI calls the user.
+
+    Before it stands for whom the process acts, if for somebody else.
+    """
+    own = _own_user()
+    person = _person.get() or os.environ.get(ACTING_FOR, "").strip()
+    return f"{person} (through {own})" if person else own
+
+
+def _own_user() -> str:
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name
@@ -127,6 +157,7 @@ def decide_call(
     shown: Callable[[PendingCall], str],
     seconds: float = DEFAULT_VALID_SECONDS,
     who: str = "",
+    reason: str = "",
 ) -> Decided:
     """Record a person's decision on a pending call.
 
@@ -135,6 +166,7 @@ def decide_call(
         shown: describes a call in one line, for an error.
         seconds: how long the decision is valid.
         who: decides; empty for the operating system's user.
+        reason: why, for the journal; an agent is told of it where its call is denied.
 
     Raises:
         RunNotFound: no run has that name.
@@ -159,7 +191,13 @@ def decide_call(
             name, at = who or current_user(), SystemClock().now()
             _require_first(journal, found, name, at)
             decision = record_decision(
-                journal, found.call, approved=approved, who=name, now=at, seconds=seconds
+                journal,
+                found.call,
+                approved=approved,
+                who=name,
+                now=at,
+                seconds=seconds,
+                reason=reason,
             )
             await journal.flush()
             return Decided(found, decision)

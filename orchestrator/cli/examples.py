@@ -6,7 +6,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt resume": ("", "latest --answer 'The old format is still read'"),
     "diffcourt cancel": ("latest", "20261122-101500-4f2a --why 'Wrong branch'"),
     "diffcourt approve": ("", "latest 3fa9c1d2 --hours 2"),
-    "diffcourt deny": ("", "latest 3fa9c1d2"),
+    "diffcourt deny": ("", "latest 3fa9c1d2 --reason 'Not on a Friday.'"),
     "diffcourt fix": ("", "latest F1 F3 --check"),
     "diffcourt rollback": ("latest", "latest 1/act/qa/turn1/tool1/fix --force src/app.py"),
     "diffcourt runs": ("--limit 5", "prune --keep 50"),
@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--by rule --since 7d --csv rules.csv",
         "--check --prometheus diffcourt.prom",
     ),
+    "diffcourt view": ("--open", "--port 8400 --read-only"),
     "diffcourt show": ("", "20261122-101500-4f2a --json"),
     "diffcourt trace": ("--to http://localhost:4318", "latest --to trace.json --with-content"),
     "diffcourt waive": (

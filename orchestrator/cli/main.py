@@ -28,6 +28,7 @@ COMMANDS = {
     "rollback": ("rollback", "restore the files that a run's tools changed"),
     "runs": ("runs", "list, prune, export or import runs"),
     "stats": ("stats", "print figures over all runs: results, cost, errors, latency"),
+    "view": ("view", "show runs in the browser, and decide what waits there"),
     "show": ("show", "print a run's report and timeline"),
     "trace": ("trace", "export a run as an OpenTelemetry trace"),
     "waive": ("waive", "accept a finding, or a rule in some files"),

@@ -31,6 +31,7 @@ class Decision(Struct, frozen=True):
         request: digest of what it is for.
         who: by which name the person is known here.
         at, until: seconds since the epoch; it is not valid later than ``until``.
+        reason: why, as the agent is told of a denied call; may be empty.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Decision(Struct, frozen=True):
     who: str
     at: float
     until: float
+    reason: str = ""
 
 
 def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
@@ -58,7 +60,14 @@ def pending_approvals(journal: Journal) -> dict[str, Mapping[str, Json]]:
 
 
 def record_decision(
-    journal: Journal, call: str, *, approved: bool, who: str, now: float, seconds: float
+    journal: Journal,
+    call: str,
+    *,
+    approved: bool,
+    who: str,
+    now: float,
+    seconds: float,
+    reason: str = "",
 ) -> Decision:
     """Record a person's decision about a call that waits.
 
@@ -73,7 +82,7 @@ def record_decision(
         known = ", ".join(pending_approvals(journal)) or "none"
         raise InputError(f"no call {call} waits for a person here; waiting: {known}")
     until, request = now + seconds, str(pending["request"])
-    decision = Decision(secrets.token_hex(16), approved, request, who, now, until)
+    decision = Decision(secrets.token_hex(16), approved, request, who, now, until, reason)
     journal.add_note(APPROVAL, to_builtins(decision), call)
     return decision
 
@@ -131,7 +140,8 @@ class RecordedApprovals:
         if decided["request"] != request:
             return "the decision is no longer valid: it was about another request"
         if not decided["approved"]:
-            raise Denied(f"{decided['who']} has denied {call.tool.name}")
+            why = f": {reason}" if (reason := decided.get("reason")) else ""
+            raise Denied(f"{decided['who']} has denied {call.tool.name}{why}")
         if self._clock.now() > decided["until"]:
             return "the approval is no longer valid: it has expired"
         if self._used is not None and not await self._used.claim(decided["id"]):

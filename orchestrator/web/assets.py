@@ -11,10 +11,11 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from msgspec import Struct
 
-from orchestrator.report.formats.html_page import shared_style
+from orchestrator.report.formats.html_page import findings_script, shared_style
 from orchestrator.report.terminal_escaping import escape_unprintable
 
 STYLE = "style.css"
+FINDINGS_SCRIPT = "findings.js"
 
 
 class StaticFile(Struct, frozen=True):
@@ -27,15 +28,16 @@ class StaticFile(Struct, frozen=True):
 
 @cache
 def load_static() -> dict[str, StaticFile]:
-    """The files of ``web/static`` by name; before the style stands that of all our pages."""
+    """The files of ``web/static`` by name, with style and script of the page of a verdict."""
     found = {}
+    contents = {FINDINGS_SCRIPT: findings_script()}
     for path in sorted((Path(__file__).parent / "static").iterdir()):
-        content = path.read_text(encoding="utf-8")
-        if path.name == STYLE:
-            content = shared_style() + content
-        kind = mimetypes.guess_type(path.name, strict=True)[0] or "text/plain"
+        contents[path.name] = path.read_text(encoding="utf-8")
+    contents[STYLE] = shared_style() + contents[STYLE]
+    for name, content in contents.items():
+        kind = mimetypes.guess_type(name, strict=True)[0] or "text/plain"
         digest = hashlib.sha256(content.encode()).hexdigest()[:12]
-        found[path.name] = StaticFile(content, kind, digest)
+        found[name] = StaticFile(content, kind, digest)
     return found
 
 

@@ -7,7 +7,7 @@ from hmac import compare_digest
 from typing import Any
 from urllib.parse import parse_qsl
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import ImmutableMultiDict
@@ -111,11 +111,13 @@ class Part(Struct, frozen=True):
     Attributes:
         entries: its pages, actions and streams.
         title, path: of its link in the navigation; empty for none.
+        filters: what its templates can call.
     """
 
     entries: Sequence[Page | Action | Stream]
     title: str = ""
     path: str = "/"
+    filters: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 class Site:
@@ -125,6 +127,8 @@ class Site:
         self.access, self.parts, self.name = access, parts, name
         self._static = load_static()
         self._templates = new_templates(url=self.url, static=self.static, site=self)
+        for part in parts:
+            self._templates.filters.update(part.filters)
         routes = [
             Route("/static/{name}", self._send_static, methods=["GET"]),
             *(self._route(entry) for part in parts for entry in part.entries),
@@ -146,6 +150,10 @@ class Site:
     def render(self, template: str, status: int = 200, **context: Any) -> Response:
         """A page from a template."""
         return HTMLResponse(self._templates.get_template(template).render(context), status)
+
+    def render_part(self, template: str, **context: Any) -> str:
+        """A part of a page from a template, as HTML."""
+        return self._templates.get_template(template).render(context)
 
     def render_error(self, status: int, why: str, visit: Visit | None = None) -> Response:
         """A page that says what is wrong."""

@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="hours that the decision is valid; default: 24",
     )
+    parser.add_argument(
+        "--reason", metavar="TEXT", default="", help="why; an agent is told why its call is denied"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         approved=args.command == "approve",
         shown=_describe,
         seconds=args.hours * 3600,
+        reason=args.reason,
     )
     outcome = "approved" if decided.decision.approved else "denied"
     who, call = escape_unprintable(decided.decision.who), decided.pending

@@ -46,6 +46,11 @@ def shared_style() -> str:
     return _asset("shared.css")
 
 
+def findings_script() -> str:
+    """Filters findings and moves between them."""
+    return _asset("page.js")
+
+
 @cache
 def _asset(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")

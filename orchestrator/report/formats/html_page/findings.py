@@ -1,7 +1,7 @@
 """Findings as articles of the page: words, code, the way of a value, and who stands behind it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from orchestrator.app.finding_excerpts import ExcerptLine
@@ -25,15 +25,30 @@ def text(raw: str) -> str:
     return escape("\n".join(escape_unprintable(line.expandtabs(4)) for line in raw.split("\n")))
 
 
-def render_findings(verdict: Verdict, excerpts: Mapping[str, Sequence[ExcerptLine]]) -> str:
-    """All open findings, gravest first, then waived and rejected ones folded away."""
+def no_actions(finding: Finding) -> str:
+    """Nothing below a finding."""
+    return ""
+
+
+def render_findings(
+    verdict: Verdict,
+    excerpts: Mapping[str, Sequence[ExcerptLine]],
+    actions: Callable[[Finding], str] = no_actions,
+) -> str:
+    """All open findings, gravest first, then waived and rejected ones folded away.
+
+    Args:
+        actions: HTML that stands at the end of a finding.
+    """
     findings = counted_findings(verdict)
     parts = ['<section aria-labelledby="findings"><h2 id="findings">Findings</h2>']
     if not findings:
         parts.append("<p>No open findings.</p>")
     else:
         parts += [_render_filters(findings), _render_index(findings[:MOST])]
-        parts += [_render_article(one, excerpts.get(one.id, ())) for one in findings[:MOST]]
+        parts += [
+            _render_article(one, excerpts.get(one.id, ()), actions(one)) for one in findings[:MOST]
+        ]
         if len(findings) > MOST:
             parts.append(f"<p>{len(findings) - MOST:,} more are in the verdict.</p>")
     waived = [(one, one.waiver) for one in verdict.findings if one.state == "waived"]
@@ -82,7 +97,7 @@ def _render_index(findings: Sequence[Finding]) -> str:
     )
 
 
-def _render_article(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
+def _render_article(finding: Finding, lines: Sequence[ExcerptLine], actions: str) -> str:
     name = text(finding.id)
     since = finding.since_previous if finding.since_previous in {"new", "reopened"} else ""
     marks = f'<span class="pill">{finding.severity}</span>'
@@ -105,7 +120,7 @@ def _render_article(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
         f'<p class="place">{text(format_location(finding))}</p>'
         f"{_render_words(finding)}{render_excerpt(finding, lines)}{_render_steps(finding)}"
         f"{_render_fix(finding)}"
-        f'<p class="meta small soft">{"".join(meta)}</p></article>'
+        f'<p class="meta small soft">{"".join(meta)}</p>{actions}</article>'
     )
 
 

@@ -3,6 +3,7 @@
   document.documentElement.classList.add("script");
   const all = [...document.querySelectorAll("article")];
   const text = document.getElementById("search");
+  if (!text) return;
   const category = document.getElementById("category");
   const count = document.getElementById("shown");
   const toggles = [...document.querySelectorAll(".bar button[data-severity]")];

@@ -1,0 +1,108 @@
+"""Two runs side by side: outcome, scores, cost, and the findings that only one of them has."""
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from orchestrator.app.run_details import RunDetails
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.errors import InputError
+from orchestrator.report.formats.open_findings import counted_findings
+from orchestrator.web.runs.run_pages import meters_of
+from orchestrator.web.site import Visit
+
+FORMS = {"Cost": "${:,.4f}", "Tokens": "{:,.0f}", "Tool calls": "{:,.0f}", "Minutes": "{:,.2f}"}
+_DIGEST = re.compile(r"[0-9a-f]{40,}")
+
+
+class Pair(Struct, frozen=True):
+    """One value of two runs; None where one has none. ``form`` writes it."""
+
+    name: str
+    left: float | None
+    right: float | None
+    form: str = "{:.2f}"
+
+    @property
+    def change(self) -> float | None:
+        """By how much the right one is more."""
+        return None if self.left is None or self.right is None else self.right - self.left
+
+
+class Comparison:
+    """Compares two runs of an index."""
+
+    def __init__(self, load: Callable[[str], RunDetails]) -> None:
+        self._load = load
+
+    def show(self, visit: Visit) -> Response:
+        """The two runs that the URL names."""
+        names = visit.query.getlist("run")
+        if len(names) != 2:
+            raise InputError(f"choose two runs to compare, not {len(names)}")
+        left, right = (self._load(name) for name in names)
+        if left.summary.started > right.summary.started:
+            left, right = right, left
+        for one in (left, right):
+            if one.verdict is None:
+                raise InputError(f"{one.summary.run_id} has no verdict yet")
+        before, after = left.verdict, right.verdict
+        assert before is not None
+        assert after is not None
+        meters = zip(meters_of(left), meters_of(right), strict=True)
+        return visit.render(
+            "runs/compare.html",
+            title="Two runs",
+            left=left,
+            right=right,
+            only_left=_only(before, after),
+            only_right=_only(after, before),
+            both=_moved(before, after),
+            same_change=before.change == after.change,
+            scores=_scores(before, after),
+            costs=[Pair(one.name, one.used, two.used, FORMS[one.name]) for one, two in meters],
+            provenance=_provenance(before, after),
+        )
+
+
+def _only(one: Verdict, other: Verdict) -> list[Finding]:
+    """Open findings that the other verdict does not have."""
+    known = {finding.identity for finding in counted_findings(other)}
+    return [finding for finding in counted_findings(one) if finding.identity not in known]
+
+
+def _moved(before: Verdict, after: Verdict) -> list[tuple[Finding, Finding]]:
+    """Findings of both."""
+    known = {finding.identity: finding for finding in counted_findings(after)}
+    return [
+        (finding, known[finding.identity])
+        for finding in counted_findings(before)
+        if finding.identity in known
+    ]
+
+
+def _scores(before: Verdict, after: Verdict) -> list[Pair]:
+    old = {one.id: one.score for one in before.score.criteria}
+    new = {one.id: one.score for one in after.score.criteria}
+    total = Pair("total", before.score.total, after.score.total)
+    return [total, *(Pair(name, old.get(name), new.get(name)) for name in {**old, **new})]
+
+
+def _provenance(before: Verdict, after: Verdict) -> list[tuple[str, str, str]]:
+    """What decided in the two and differs: models, rubric, agents, configuration."""
+    one, two = before.provenance, after.provenance
+    rows = [
+        ("version", one.version, two.version),
+        ("models", ", ".join(one.models) or one.provider, ", ".join(two.models) or two.provider),
+        ("policy", one.policy_commit or "", two.policy_commit or ""),
+    ]
+    for old, new in ((one.digests, two.digests), (one.analyzers, two.analyzers)):
+        rows += [(name, old.get(name, ""), new.get(name, "")) for name in sorted({**old, **new})]
+    return [(name, _shorten(left), _shorten(right)) for name, left, right in rows if left != right]
+
+
+def _shorten(text: str) -> str:
+    """The beginning of a digest; any other text as it is."""
+    return text[:12] if _DIGEST.fullmatch(text) else text

@@ -1,0 +1,190 @@
+"""What people decide in the page: each records the same effect as the command that it names."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from starlette.responses import Response
+
+from orchestrator.app import state_directory
+from orchestrator.app.approvals import acting_for, current_user, decide_call
+from orchestrator.app.cancellation import cancel_run
+from orchestrator.app.limit_grants import GRANTED
+from orchestrator.app.overrides import override_verdict
+from orchestrator.app.run_details import RunDetails, load_details
+from orchestrator.app.run_index import RunIndex
+from orchestrator.app.types import Answer
+from orchestrator.app.verdict_recording import answer_question
+from orchestrator.catalog.shared_literals import OUTCOMES
+from orchestrator.engine.ports import RunMeta
+from orchestrator.errors import InputError, RunLocked
+from orchestrator.stores.base import RunStore
+from orchestrator.web.runs.run_processes import RunProcesses
+from orchestrator.web.site import Visit
+
+T = TypeVar("T")
+
+MAX_TEXT = 10_000
+LOCK_TRIES = 20
+LOCK_WAIT = 0.15
+"""Seconds between tries to write a journal that another process writes for a moment."""
+
+
+class Decisions:
+    """The actions of a run."""
+
+    def __init__(self, index: RunIndex, processes: RunProcesses) -> None:
+        self._index, self._processes = index, processes
+        self._one_at_a_time = threading.Lock()
+
+    def decide(self, visit: Visit) -> Response:
+        """Approve or deny a call, once: whoever comes second is told who was first."""
+        run_id, approval = visit.values["run"], visit.values["approval"]
+        approved = visit.form.get("decision") == "approve"
+        reason = text_of(visit, "reason")
+        if not approved and visit.form.get("decision") != "deny":
+            raise InputError("choose approve or deny")
+        with self._deciding(visit) as repo:
+            decided = _when_free(
+                lambda: decide_call(
+                    repo, run_id, approval, approved=approved, reason=reason,
+                    shown=lambda call: str(call.request["tool"]),
+                )
+            )  # fmt: skip
+        done = "Approved" if approved else "Denied"
+        return self._go_on(visit, repo, f"{done} by {decided.decision.who}.")
+
+    def answer(self, visit: Visit) -> Response:
+        """Answer a question."""
+        name, text = visit.form.get("to", ""), text_of(visit, "text")
+        if not text:
+            raise InputError("the answer is empty; say what is to be done, or known")
+        with self._deciding(visit) as repo:
+            run_id = visit.values["run"]
+            _refuse_answered(load_details(repo, run_id), name)
+            _when_free(lambda: _record_answer(repo, run_id, Answer(text, name)))
+        return self._go_on(visit, repo, "Your answer is recorded.")
+
+    def grant(self, visit: Visit) -> Response:
+        """Raise limits of a run that stopped at one, and continue it."""
+        more: list[str] = []
+        for option in GRANTED:
+            if value := visit.form.get(option, "").strip():
+                more += [f"--{option.replace('_', '-')}", _amount(value)]
+        if not more:
+            raise InputError("name a higher limit")
+        with self._deciding(visit) as repo:
+            return self._resume(visit, repo, more)
+
+    def resume(self, visit: Visit) -> Response:
+        """Continue a run in a process of its own."""
+        with self._deciding(visit) as repo:
+            return self._resume(visit, repo, ())
+
+    def cancel(self, visit: Visit) -> Response:
+        """Ask the process that works on a run to stop."""
+        run_id = visit.values["run"]
+        with self._deciding(visit) as repo:
+            done = cancel_run(repo, run_id, text_of(visit, "reason"), wait=0)
+        asked = "You have" if done.own else f"{done.request.who} has already"
+        return visit.redirect(f"/runs/{run_id}", f"{asked} cancelled it; it stops in a moment.")
+
+    def override(self, visit: Visit) -> Response:
+        """Record a person's decision against the verdict."""
+        outcome, reason = visit.form.get("verdict", ""), text_of(visit, "reason")
+        chosen = next((one for one in OUTCOMES if one == outcome), None)
+        if chosen is None or not reason:
+            raise InputError("an override needs an outcome and a reason")
+        run_id = visit.values["run"]
+        with self._deciding(visit) as repo:
+            _when_free(lambda: override_verdict(repo, run_id, chosen, reason))
+        return visit.redirect(f"/runs/{run_id}", f"Overridden to {chosen.replace('_', ' ')}.")
+
+    @contextmanager
+    def _deciding(self, visit: Visit) -> Iterator[Path]:
+        """The repository of the path's run, with nobody else of this server deciding meanwhile."""
+        repo = self._index.find(visit.values["run"]).repo
+        with self._one_at_a_time, acting_for(person_of(visit)):
+            yield repo
+        self._index.forget(visit.values["run"])
+
+    def _go_on(self, visit: Visit, repo: Path, note: str) -> Response:
+        """Continue the run where the form asks for it and nothing else waits."""
+        run_id = visit.values["run"]
+        waits = load_details(repo, run_id).record.waiting
+        if waits:
+            note += " The run waits for another decision."
+        elif visit.form.get("resume"):
+            self._processes.resume(repo, run_id, person_of(visit))
+            note += " The run goes on."
+        return visit.redirect(f"/runs/{run_id}", note)
+
+    def _resume(self, visit: Visit, repo: Path, more: "list[str] | tuple[str, ...]") -> Response:
+        run_id = visit.values["run"]
+        if not self._processes.resume(repo, run_id, person_of(visit), more):
+            raise InputError(f"{run_id} is being continued already")
+        return visit.redirect(f"/runs/{run_id}", "The run goes on.")
+
+
+def person_of(visit: Visit) -> str:
+    """For whom is acted; empty where it is who runs this program."""
+    return "" if visit.person.name == current_user() else visit.person.name
+
+
+def text_of(visit: Visit, name: str) -> str:
+    """A text of the form, without space around it.
+
+    Raises:
+        InputError: it is too long.
+    """
+    text = visit.form.get(name, "").strip()
+    if len(text) > MAX_TEXT:
+        raise InputError(f"the text has {len(text):,} characters; at most {MAX_TEXT:,} are kept")
+    return text
+
+
+def _amount(value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e12:
+        raise InputError(f"{value[:40]!r} is no limit; give a number above 0")
+    return f"{number:g}" if number % 1 else str(int(number))
+
+
+def _when_free(work: Callable[[], T]) -> T:
+    """Do what writes a journal, again where another process has just taken it."""
+    for left in range(LOCK_TRIES, 0, -1):
+        try:
+            return work()
+        except RunLocked:
+            if left == 1:
+                raise
+            time.sleep(LOCK_WAIT)
+    raise AssertionError
+
+
+def _refuse_answered(found: RunDetails, name: str) -> None:
+    """Say who has answered a question, where somebody has."""
+    if any(one.kind == "question" and one.name == name for one in found.record.waiting):
+        return
+    for one in reversed(found.record.decided):
+        if one.what == "answered":
+            at = datetime.fromtimestamp(one.at).astimezone().isoformat(" ", "seconds")
+            raise InputError(f"{one.who} has answered already, at {at}: {one.about}")
+
+
+def _record_answer(repo: Path, run_id: str, answer: Answer) -> None:
+    async def work(store: RunStore, run: RunMeta) -> None:
+        async with state_directory.open_writing(store, run.run_id) as journal:
+            await answer_question(journal, answer, current_user())
+            await journal.flush()
+
+    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+        anyio.run(work, store, run)

@@ -1,0 +1,53 @@
+"""What people do about a finding: an entry in a file of the work tree, for a person to commit."""
+
+from starlette.responses import Response
+
+from orchestrator.app.approvals import acting_for
+from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, Scope, add_dismissal, dismissal_of
+from orchestrator.app.run_index import RunIndex
+from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.waiver_files import NAME, add_waiver, waiver_of_finding
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.errors import InputError
+from orchestrator.web.runs.decisions import person_of, text_of
+from orchestrator.web.site import Visit
+
+SCOPES: tuple[Scope, ...] = ("finding", "path", "rule")
+
+
+class FindingActions:
+    """Dismissals and waivers of the findings of an index's runs."""
+
+    def __init__(self, index: RunIndex) -> None:
+        self._index = index
+
+    def render(self, visit: Visit, run_id: str, finding: Finding) -> str:
+        """The forms below a finding; nothing for who may only look."""
+        if not visit.person.may_act or finding.state != "open":
+            return ""
+        path = visit.site.url(f"/runs/{run_id}/findings/{finding.id}/decide")
+        return visit.site.render_part(
+            "runs/finding_actions.html", visit=visit, finding=finding, path=path
+        )
+
+    def decide(self, visit: Visit) -> Response:
+        """Write the entry that the form asks for."""
+        run_id, finding_id = visit.values["run"], visit.values["finding"]
+        repo = self._index.find(run_id).repo
+        why, until = text_of(visit, "reason"), visit.form.get("until", "").strip()
+        if not why:
+            raise InputError("say why; whoever reads the file later wants to know")
+        by, person = visit.person.name.partition(" on ")[0], person_of(visit)
+        verdict = load_verdict(repo, run_id)
+        with acting_for(person):
+            if visit.form.get("decision") == "waive":
+                name = NAME
+                add_waiver(repo, waiver_of_finding(verdict, finding_id, why, by, until))
+            else:
+                name = DISMISSAL_FILE.name
+                chosen = visit.form.get("scope", "finding")
+                scope: Scope = next((one for one in SCOPES if one == chosen), "finding")
+                reason = Reason(why=why, by=by, until=until, scope=scope)
+                add_dismissal(repo, *dismissal_of(verdict, finding_id, reason, repo))
+        note = f"{finding_id} is entered in {name}. Commit it; it counts once it is in base."
+        return visit.redirect(f"/runs/{run_id}/findings#{finding_id}", note)

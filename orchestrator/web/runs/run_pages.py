@@ -1,0 +1,274 @@
+"""One run: what it came to, its findings, its time, each call, and its journal."""
+
+import json
+import os
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+from msgspec import Struct
+from starlette.responses import Response
+
+from orchestrator.app.finding_excerpts import read_excerpts
+from orchestrator.app.limit_grants import GRANTED
+from orchestrator.app.run_details import (
+    RunDetails,
+    describe_call,
+    granted_options,
+    load_details,
+    verify_rows,
+)
+from orchestrator.app.run_index import RunIndex
+from orchestrator.app.run_record import Span
+from orchestrator.app.state_directory import STORE
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.errors import RunNotFound
+from orchestrator.report.formats.html_page.findings import render_findings
+from orchestrator.report.formats.html_page.overview import render_checks, render_coverage
+from orchestrator.report.formats.html_page.timeline import (
+    Window,
+    in_window,
+    render_timeline,
+    whole_window,
+)
+from orchestrator.report.formats.open_findings import counted_findings
+from orchestrator.web.runs.run_list import page_number
+from orchestrator.web.runs.run_processes import RunProcesses
+from orchestrator.web.site import Visit
+
+ROWS_PER_PAGE = 200
+CALLS_PER_PAGE = 100
+MOST_KEPT = 8
+"""Runs that are kept, for the next page of one."""
+MOST_BODY = 300
+"""Characters of a row that the journal's page shows."""
+MOST_TOP = 6
+"""Findings that the overview lists."""
+LIMITS = {"usd": "US dollars", "tokens": "Tokens", "tool_calls": "Tool calls", "minutes": "Minutes"}
+
+
+class Meter(Struct, frozen=True):
+    """A part of the budget: what is used, and of how much; None: no limit is known."""
+
+    name: str
+    used: float
+    limit: float | None
+    money: bool = False
+
+    @property
+    def percent(self) -> float:
+        """How much of the limit is used, at most 100."""
+        return min(100 * self.used / self.limit, 100.0) if self.limit else 0.0
+
+
+def meters_of(found: RunDetails) -> list[Meter]:
+    """The budget of a run: as its verdict says, or as its journal tells so far."""
+    if found.verdict is not None:
+        used, limits = found.verdict.usage, found.verdict.usage.limits
+        tokens, usd, calls = used.input_tokens + used.output_tokens, used.usd, used.tool_calls
+        seconds = used.seconds
+    else:
+        spent, given = found.record.spent, granted_options(found)
+        limits = {name.removeprefix("max_"): value for name, value in given.items()}
+        tokens, usd, calls = int(spent.tokens), spent.usd, int(spent.tool_calls)
+        seconds = found.record.seconds
+
+    def limit(name: str) -> float | None:
+        value = limits.get(name)
+        return value if value and isfinite(value) else None
+
+    return [
+        Meter("Cost", usd, limit("usd"), money=True),
+        Meter("Tokens", tokens, limit("tokens")),
+        Meter("Tool calls", calls, limit("tool_calls")),
+        Meter("Minutes", seconds / 60, limit("minutes")),
+    ]
+
+
+class RunPages:
+    """The pages of one run of an index."""
+
+    def __init__(
+        self,
+        index: RunIndex,
+        processes: RunProcesses,
+        finding_actions: Callable[[Visit, str, Finding], str],
+    ) -> None:
+        self._index, self._processes = index, processes
+        self._finding_actions = finding_actions
+        self._kept: dict[str, tuple[str, RunDetails]] = {}
+
+    def load(self, run_id: str) -> RunDetails:
+        """A run of any of the repositories, read again when a journal has changed.
+
+        Raises:
+            RunNotFound: there is none.
+        """
+        mark = self._index.mark()
+        known = self._kept.get(run_id)
+        if known is not None and known[0] == mark:
+            return known[1]
+        for repo in self._index.repos:
+            try:
+                found = load_details(repo, run_id)
+            except RunNotFound:
+                continue
+            if not os.environ.get(STORE):  # the mark of a server tells less
+                self._kept = dict([*self._kept.items(), (run_id, (mark, found))][-MOST_KEPT:])
+            return found
+        raise RunNotFound(f"there is no run {run_id} here; it may have been removed")
+
+    def _render(self, visit: Visit, tab: str, found: RunDetails, **context: Any) -> Response:
+        run = found.summary
+        return visit.render(
+            f"runs/{tab}.html",
+            title=f"{run.name}, {run.run_id}",
+            tab=tab,
+            run=run,
+            found=found,
+            verdict=found.verdict,
+            record=found.record,
+            process=self._processes.state_of(run.run_id),
+            **context,
+        )
+
+    def overview(self, visit: Visit) -> Response:
+        """Where the run is, what waits for a person, scores, rulings, decisions, cost."""
+        found = self.load(visit.values["run"])
+        verdict, record = found.verdict, found.record
+        now = record.states[-1].name if record.states else ""
+        targets = FLOW.states[now].targets if now in FLOW.states else ()
+        visited = {step.name for step in record.states}
+        sections = (
+            Markup(render_coverage(verdict) + render_checks(verdict)) if verdict else ""  # noqa: S704
+        )
+        return self._render(
+            visit,
+            "overview",
+            found,
+            meters=meters_of(found),
+            targets=targets,
+            unvisited=[name for name in FLOW.states if name not in visited],
+            grants=_raisable(found),
+            sections=sections,
+            top=counted_findings(verdict)[:MOST_TOP] if verdict else [],
+        )
+
+    def findings(self, visit: Visit) -> Response:
+        """Findings on the lines of the change."""
+        found, html = self.load(visit.values["run"]), ""
+        if found.verdict is not None:
+            excerpts = read_excerpts(found.summary.repo, found.verdict)
+            run_id = found.summary.run_id
+
+            def actions(finding: Finding) -> str:
+                return self._finding_actions(visit, run_id, finding)
+
+            html = render_findings(found.verdict, excerpts, actions)
+        return self._render(visit, "findings", found, html=Markup(html))  # noqa: S704 - escaped there
+
+    def timeline(self, visit: Visit) -> Response:
+        """Lanes of a part of the run, and the calls in it."""
+        found = self.load(visit.values["run"])
+        record, run_id = found.record, quote(found.summary.run_id)
+        whole = whole_window(record)
+        window = _window_of(visit, whole)
+        base = f"/runs/{run_id}/timeline"
+
+        def link(start: float, end: float) -> str:
+            start, end = max(start, 0.0), min(end, whole.end)
+            return f"{base}?{urlencode({'from': f'{start:.3f}', 'to': f'{end:.3f}'})}"
+
+        def lane_link(span: Span) -> str:
+            return visit.site.url(link(span.at, span.at + (span.seconds or record.seconds)))
+
+        def call_link(span: Span) -> str:
+            return visit.site.url(f"/runs/{run_id}/calls/{span.row}")
+
+        spans = in_window(record.spans, window)
+        page, pages = _paged(visit, len(spans), CALLS_PER_PAGE)
+        middle, half = (window.start + window.end) / 2, window.seconds / 2
+        return self._render(
+            visit,
+            "timeline",
+            found,
+            lanes=Markup(render_timeline(record, window, lane_link, call_link)),  # noqa: S704
+            window=window,
+            whole=whole,
+            zoom={
+                "Zoom in": link(middle - half / 2, middle + half / 2),
+                "Zoom out": link(middle - half * 2, middle + half * 2),
+                "Earlier": link(window.start - half, max(window.end - half, window.seconds)),
+                "Later": link(window.start + half, window.end + half),
+                "Whole run": base,
+            },
+            spans=spans[(page - 1) * CALLS_PER_PAGE : page * CALLS_PER_PAGE],
+            count=len(spans),
+            page=page,
+            pages=pages,
+            query={"from": f"{window.start:.3f}", "to": f"{window.end:.3f}"},
+        )
+
+    def call(self, visit: Visit) -> Response:
+        """What one call was sent and gave."""
+        found = self.load(visit.values["run"])
+        given = visit.values["row"]
+        if not (given.isascii() and given.isdigit() and len(given) < 9):
+            raise RunNotFound("no call is named so")
+        return self._render(visit, "call", found, call=describe_call(found, int(given)))
+
+    def journal(self, visit: Visit) -> Response:
+        """The rows, a page at a time, and whether their chain holds."""
+        found = self.load(visit.values["run"])
+        page, pages = _paged(visit, len(found.rows), ROWS_PER_PAGE)
+        rows = found.rows[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+        return self._render(
+            visit,
+            "journal",
+            found,
+            checked=verify_rows(found),
+            rows=[(row, row.at - found.rows[0].at, _shortened(row.body)) for row in rows],
+            began={span.row for span in found.record.spans},
+            page=page,
+            pages=pages,
+        )
+
+
+def _paged(visit: Visit, count: int, size: int) -> tuple[int, int]:
+    pages = max((count + size - 1) // size, 1)
+    return min(page_number(visit), pages), pages
+
+
+def _window_of(visit: Visit, whole: Window) -> Window:
+    """The window that the URL names, within the run; the whole run where it names none."""
+    try:
+        start, end = float(visit.query.get("from", 0)), float(visit.query.get("to", whole.end))
+    except ValueError:
+        return whole
+    if not (isfinite(start) and isfinite(end)):
+        return whole
+    start, end = max(start, 0.0), min(end, whole.end)
+    return Window(start, end) if start < end else whole
+
+
+def _raisable(found: RunDetails) -> list[tuple[str, str, float]]:
+    """Option, name and present value of each limit, where one of them has stopped the run."""
+    verdict = found.verdict
+    if verdict is None or verdict.stop.reason != "budget":
+        return []
+    limits = verdict.usage.limits
+    return [(option, LIMITS[name], limits.get(name, 0)) for option, name in GRANTED.items()]
+
+
+def _shortened(body: bytes) -> str:
+    """The beginning of a row's body, without the digest that every effect has."""
+    try:
+        loaded = json.loads(body)
+    except ValueError:
+        return body[:MOST_BODY].decode("utf-8", "replace")
+    if isinstance(loaded, dict):
+        loaded.pop("request", None)
+    return json.dumps(loaded, ensure_ascii=False)[:MOST_BODY]

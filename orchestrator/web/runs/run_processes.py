@@ -1,0 +1,64 @@
+"""Runs that were resumed from a page, each in a process of its own."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestrator.app.approvals import ACTING_FOR
+
+LAST_CHARACTERS = 600
+
+
+class ProcessState(Struct):
+    """A process that continues a run; ``code`` is None while it runs."""
+
+    code: int | None = None
+    said: str = ""
+
+
+class RunProcesses:
+    """Starts ``diffcourt resume``, so that the pages go on while a review runs."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, ProcessState] = {}
+        self._lock = threading.Lock()
+
+    def state_of(self, run_id: str) -> ProcessState | None:
+        """How the last process of a run ended; None where there was none."""
+        return self._states.get(run_id)
+
+    def resume(self, repo: Path, run_id: str, person: str = "", more: Sequence[str] = ()) -> bool:
+        """Continue a run; False while it is being continued.
+
+        Args:
+            person: for whom, where that is not who runs this program.
+            more: further options of the command.
+        """
+        with self._lock:
+            known = self._states.get(run_id)
+            if known is not None and known.code is None:
+                return False
+            state = self._states[run_id] = ProcessState()
+        command = [sys.executable, "-m", "orchestrator", "resume", run_id, "--repo", str(repo)]
+        environment = {**os.environ, **({ACTING_FOR: person} if person else {})}
+        process = subprocess.Popen(
+            [*command, "--quiet", *more],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=_watch, args=(process, state), daemon=True).start()
+        return True
+
+
+def _watch(process: "subprocess.Popen[bytes]", state: ProcessState) -> None:
+    _, errors = process.communicate()
+    state.said = errors.decode("utf-8", "replace").strip()[-LAST_CHARACTERS:]
+    state.code = process.returncode

@@ -1,0 +1,226 @@
+"""The pages of runs: what they show without scripts, and what people decide there."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from orchestrator.app.run_index import RunIndex
+from orchestrator.app.run_record import read_record
+from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
+from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
+from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
+from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("CONFIG", "CACHE", "STATE"):
+            patch.delenv(f"XDG_{name}_HOME", raising=False)
+        with open_shop(tmp_path_factory.mktemp("view")) as opened:
+            yield opened
+
+
+@pytest.fixture
+def people(shop: Shop) -> Iterator[Callable[..., Person]]:
+    found: list[Person] = []
+
+    def come(*, may_act: bool = True) -> Person:
+        found.append(Person(shop.site, may_act=may_act))
+        return found[-1]
+
+    yield come
+    for one in found:
+        one.http.close()
+
+
+@pytest.fixture(scope="module")
+def browser(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+def sign_in(browser: Browser, shop: Shop, *, may_act: bool = True) -> Page:
+    page = browser.new_page()
+    page.open(shop.site.access.new_link(may_act=may_act))
+    return page
+
+
+def address(shop: Shop, path: str) -> str:
+    return shop.site.access.origin + shop.site.url(path)
+
+
+@needs_chromium
+@needs_axe
+def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_runs(
+    shop: Shop, browser: Browser
+) -> None:
+    page = sign_in(browser, shop)
+    tabs = [f"/runs/{shop.done}{tab}" for tab in ("", "/findings", "/timeline", "/journal")]
+    first_call = next(row.seq for row in shop.rows(LONG) if row.kind == "intent") + 1
+    others = [f"/runs/{name}" for name in (CALLING, ASKING, shop.stopped)]
+    others.append(f"/compare?run={shop.done}&run={shop.stopped}")
+    odd = [f"/runs/{BROKEN}/journal", f"/runs/{LONG}/calls/{first_call}", "/nothing"]
+    for path in ["/", *tabs, *others, *odd]:
+        for width, scheme in LOOKS[1:3]:  # both widths, and both schemes
+            page.open(address(shop, path), width, scheme)
+            assert page.run("document.title").endswith(" · Diffcourt")
+            assert page.overflow() == 0, (path, width)
+            assert page.axe() == [], (path, width, scheme)
+        wrong = [one for one in page.complaints() if "404" not in one]
+        assert wrong == [], path
+
+
+def test_runs_are_listed_with_what_is_wrong_with_one_and_filtered(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    start = person.get("/").text
+    for run_id in (shop.done, shop.stopped, CALLING, ASKING, BROKEN, LONG):
+        assert f"/runs/{run_id}" in start
+    assert f"diffcourt audit verify {BROKEN}" in start
+    assert "<img" not in start
+    assert "May old files be read?" in start
+    assert f"/runs/{shop.done}" not in person.get("/?state=waiting&words=HEAD").text
+    incomplete = person.get("/?verdict=incomplete").text
+    assert (shop.stopped in incomplete, shop.done in incomplete) == (True, False)
+    assert "No run matches" in person.get("/?branch=nothing").text
+
+
+def test_a_broken_journal_names_the_row_and_its_pages_still_open(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    journal = person.get(f"/runs/{BROKEN}/journal").text
+    assert "The journal was altered" in journal
+    assert "journal row 3" in journal
+    whole = person.get(f"/runs/{shop.done}/journal").text
+    assert f"hash chain of {len(shop.rows(shop.done)):,} rows holds" in whole
+    assert person.get(f"/runs/{BROKEN}").status_code == 200
+
+
+def test_a_run_of_5000_rows_is_shown_in_pages_of_bounded_size(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    journal = person.get(f"/runs/{LONG}/journal?page=25").text
+    assert journal.count("<tr>") == ROWS_PER_PAGE + 1
+    assert "Page 25 of 25" in journal
+    timeline = person.get(f"/runs/{LONG}/timeline?from=10&to=400&page=3").text
+    assert timeline.count("<tr>") == CALLS_PER_PAGE + 1
+    drawn = render_timeline(record := read_record("x", long_rows(20_000)), whole_window(record))
+    assert drawn.count("<rect") < 20 * 300
+
+
+def test_a_call_shows_what_was_sent_and_what_came_of_it(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    calls = RunIndex([shop.repo.path])
+    assert calls.find(shop.done).state == "finished"
+    spans = read_record(shop.done, shop.rows(shop.done)).spans
+    last = [span for span in spans if span.key.startswith("1/act/") and span.kind == "model"][-1]
+    text = person.get(f"/runs/{shop.done}/calls/{last.row}").text
+    for words in ("System prompt, role", "Brief", "Turn 1, result of", "Answer", "tools"):
+        assert words in text
+    assert person.get(f"/runs/{shop.done}/calls/1").status_code == 409
+    assert person.get("/runs/20990101-000000-00000000").status_code == 404
+
+
+@needs_chromium
+def test_an_approval_by_keyboard_has_the_effect_once_and_the_other_is_told_who(
+    shop: Shop, browser: Browser
+) -> None:
+    page, other = sign_in(browser, shop), sign_in(browser, shop)
+    for one in (page, other):
+        one.open(address(shop, f"/runs/{CALLING}"))
+    assert "what it does cannot be undone" in page.run("document.body.innerText")
+    page.run("document.querySelector('input[name=resume]').click()")
+    page.run("document.querySelector('input[name=reason]').focus()")
+    for key in ("O", "k", "Tab", "Tab", "Tab"):
+        page.press(key)
+    assert page.run("document.activeElement.innerText") == "Approve once"
+    page.follow(lambda: page.press("Enter"))
+    assert "Approved by" in page.run("document.querySelector('.done').innerText")
+    assert shop.waiting.sit().ok
+    assert shop.waiting.tool.started
+    other.click("button.danger")
+    said = other.run("document.body.innerText")
+    assert "approved it at" in said
+    assert "Not possible now" in said
+
+
+def test_of_two_people_who_answer_one_wins_and_the_other_is_told_who(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    first, second, viewer = people(), people(), people(may_act=False)
+    path, name = f"/runs/{ASKING}/answer", "1/act/qa"
+    shown = viewer.get(f"/runs/{ASKING}").text
+    assert ("old files" in shown, "<form method" in shown) == (True, False)
+    assert viewer.post(path, to=name, text="no").status_code == 403
+    assert first.post(path, to=name, text=" ").status_code == 409
+    assert "recorded" in first.post(path, to=name, text="Yes, until July.").text
+    late = second.post(path, to=name, text="No.")
+    assert late.status_code == 409
+    assert "dana (through " in late.text
+    assert "Yes, until July." in late.text
+
+
+def test_a_granted_limit_continues_the_run_under_the_persons_name(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    assert person.post(f"/runs/{shop.done}/grant").status_code == 409
+    assert person.post(f"/runs/{shop.stopped}/grant", max_usd="-1").status_code == 409
+    assert "goes on" in person.post(f"/runs/{shop.stopped}/grant", max_tool_calls="500").text
+    until = time.monotonic() + 60
+    while "All planned checks ran" not in (text := person.get(f"/runs/{shop.stopped}").text):
+        assert time.monotonic() < until, text
+        time.sleep(0.1)
+    assert "dana (through " in text
+    assert "max_tool_calls 500" in text
+
+
+def test_what_is_too_late_or_of_nothing_is_refused_in_words(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    late = person.post(f"/runs/{shop.done}/calls/abc/decide", decision="approve")
+    assert (late.status_code, "has ended" in late.text) == (409, True)
+    cancel = person.post(f"/runs/{shop.done}/cancel")
+    assert (cancel.status_code, "is not running" in cancel.text) == (409, True)
+    override = person.post(f"/runs/{shop.done}/override", verdict="merge", reason="Known.")
+    assert "Overridden to merge" in override.text
+    assert "overridden" in person.get("/").text
+
+
+def test_a_dismissal_is_an_entry_of_the_file_that_the_command_writes(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person, path = people(), f"/runs/{shop.done}/findings/F1/decide"
+    assert person.post(path, decision="dismiss").status_code == 409
+    done = person.post(path, decision="dismiss", reason="Run by hand only.", until="2099-01-31")
+    assert "F1 is entered in .diffcourt/memory/dismissed.yaml" in done.text
+    text = (shop.repo.path / ".diffcourt/memory/dismissed.yaml").read_text()
+    assert 'why: "Run by hand only."' in text
+    assert 'by: "dana"' in text
+    again = person.post(path, decision="dismiss", reason="Again.", until="2099-01-31")
+    assert (again.status_code, "has that dismissal already" in again.text) == (409, True)
+    assert (
+        "is entered in .diffcourt/waivers.yaml"
+        in person.post(path, decision="waive", reason="Until July.").text
+    )
+
+
+@needs_chromium
+def test_the_list_changes_by_itself_when_a_journal_does(shop: Shop, browser: Browser) -> None:
+    page = sign_in(browser, shop)
+    page.open(address(shop, "/"))
+    run_id = shop._review()
+    page.run(
+        "new Promise((done) => { const look = () => document.querySelector("
+        f"\"a[href$='{run_id}']\") ? done() : setTimeout(look, 50); look(); }})"
+    )
+    assert page.complaints() == []

@@ -1,0 +1,132 @@
+"""A server over real runs of a real repository, and people who are signed in there."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import httpx2
+import pytest
+
+from orchestrator.app.types import ReviewOptions
+from orchestrator.cli.main import main
+from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.human_questions import ask_person
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.ports import Row, RunMeta, SystemClock
+from orchestrator.errors import AnswerPending
+from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.web.access import Access, _digest
+from orchestrator.web.runs.parts import make_runs_part
+from orchestrator.web.server import running
+from orchestrator.web.site import Site
+from tests.cli.test_approve import Waiting
+from tests.review.review_kit import change
+
+T = TypeVar("T")
+
+HOSTILE = '"><img src=x onerror="document.title=1"><script>document.title=2</script>\u202e'
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+CALLING = "20260101-000000-ca11ca11"
+ASKING = "20260101-000000-a5a5a5a5"
+BROKEN = "20260101-000000-baddbadd"
+LONG = "20260101-000000-00005000"
+QUESTION = f"May old files be read? {HOSTILE}"
+
+
+class Person:
+    """Somebody's HTTP client, which runs no script."""
+
+    def __init__(self, site: Site, *, may_act: bool = True) -> None:
+        self.site = site
+        self.http = httpx2.Client(base_url=site.access.origin, follow_redirects=True)
+        self.http.get(site.access.new_link(may_act=may_act))
+
+    def get(self, path: str) -> httpx2.Response:
+        return self.http.get(self.site.url(path))
+
+    def post(self, path: str, **form: str) -> httpx2.Response:
+        """Send a form with the token of this person's pages."""
+        session = self.site.access._sessions[_digest(self.http.cookies["diffcourt"])]
+        headers = {"Origin": self.site.access.origin}
+        given = {"csrf": session.csrf, **form}
+        return self.http.post(self.site.url(path), data=given, headers=headers)
+
+
+class Shop:
+    """A repository with runs of each kind, and the pages over them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo = change(folder / "shop", {}, {"app.py": SHELL, "b.py": SHELL})
+        self.done, self.stopped = self._review(), self._review("--max-tool-calls", "2")
+        self.waiting = Waiting(self.repo, CALLING, text=HOSTILE)
+        self.store(self._ask)
+        self.store(_add_odd_runs)
+        self.site = Site(Access("dana"), [make_runs_part([self.repo.path])])
+
+    def _review(self, *more: str) -> str:
+        target = self.repo.path.parent / "verdict.json"
+        main(["review", "--repo", str(self.repo.path), "--quiet", "--json", str(target), *more])
+        run_id: str = json.loads(target.read_text())["run_id"]
+        return run_id
+
+    def store(self, work: Callable[[SqliteStore], Awaitable[T]]) -> T:
+        """Do something with the store."""
+
+        async def opened() -> T:
+            store = SqliteStore(self.repo.path / ".diffcourt/state/journal.db")
+            try:
+                return await work(store)
+            finally:
+                store.close()
+
+        return anyio.run(opened)
+
+    async def _ask(self, store: SqliteStore) -> None:
+        options = ReviewOptions(repo=self.repo.path).as_meta()
+        await store.create(ASKING, 2.0, {"options": options})
+        async with open_journal(ASKING, store, SystemClock(), holder="t") as journal:
+            with pytest.raises(AnswerPending):
+                await ask_person(journal, {Key("act", 1, "qa"): ("qa", QUESTION)})
+
+    def rows(self, run_id: str) -> list[Row]:
+        return self.store(lambda store: store.rows(run_id))
+
+
+async def _add_odd_runs(store: SqliteStore) -> None:
+    meta = next(run.meta for run in await store.runs() if run.run_id == ASKING)
+    whole = await store.rows(ASKING)
+    broken = Row(3, "note", "state/1", 3.0, b'{"state": "Pl', "0" * 64)
+    await store.restore(RunMeta(BROKEN, 3.0, meta), [*whole[:2], broken])
+    await store.restore(RunMeta(LONG, 4.0, meta), long_rows(5_000))
+
+
+def long_rows(count: int) -> list[Row]:
+    """A valid journal of a task with many calls."""
+    rows: list[Row] = []
+
+    def add(kind: str, key: str, body: dict[str, object]) -> None:
+        head, seq, data = rows[-1].hash if rows else GENESIS, len(rows) + 1, canonical(body)
+        at = 1000.0 + seq / 10
+        rows.append(Row(seq, kind, key, at, data, row_hash(head, seq, kind, key, at, data)))
+
+    add("note", "state/1", {"state": "Act"})
+    add("intent", "1/act/qa", {"asked": {"agent": "qa", "brief": "x"}})
+    for turn in range(1, (count - 2) // 2 + 1):
+        key = f"1/act/qa/turn{turn}/tool1/search"
+        asked = {"agent": "qa", "tool": "search", "arguments": {"pattern": HOSTILE}}
+        add("intent", key, {"asked": asked, "level": "READ"})
+        add("outcome", key, {"cost": {"tool_calls": 1}, "value": {"ok": True, "content": "none"}})
+    return rows
+
+
+@contextmanager
+def open_shop(folder: Path) -> Iterator[Shop]:
+    """A shop whose pages are served."""
+    shop = Shop(folder)
+    with running(shop.site):
+        yield shop
