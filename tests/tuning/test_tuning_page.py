@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -46,12 +47,26 @@ def make(
         sides = [str(house), str(other), "--items", str(save(items))]
         return main(["rubric", "compare", *sides, "--report", str(path)])
 
+    def label(command: str, count: int, *more: str, **truth: Any) -> int:
+        items = rows(count, **truth)
+        for n, row in enumerate(items):
+            row["text"] = HOSTILE if n < 4 else "Reads well."
+            row["at"] = f"2026-0{1 + n * 6 // count}-05T10:00:00+00:00"
+            row["reasons"] = {"a": HOSTILE}
+        given = [str(house), str(save(items)), *more, "--report", str(path)]
+        return main(["rubric", command, *given])
+
     def write(kind: str) -> tuple[int, Path]:
         return {
             "proven": lambda: tune(150, (4.0, 2.0, 0.0, 0.0)),
             "not proven": lambda: tune(120, (0.0, 0.0, 0.0, 0.0)),
             "worse": lambda: compare(0.8),
             "cannot tell": lambda: compare(0.45),
+            "eval": lambda: label("eval", 240),
+            "agrees": lambda: label("eval", 200, beta=(4.0,) * 4, sharp=9.0),
+            "few labels": lambda: label("disagree", 20),
+            "rate": lambda: label("rate", 200, "--assume-random"),
+            "drift": lambda: label("drift", 200),
         }[kind](), path
 
     return write
@@ -62,6 +77,11 @@ SAYS = {
     "not proven": (1, "Not trusted", "so the old one stays"),
     "worse": (1, "Not trusted", "B decides as people do less often than A"),
     "cannot tell": (3, "Cannot tell", "do not show which of the two"),
+    "eval": (3, "Cannot tell", "agrees with"),
+    "agrees": (0, "Trusted", "agrees with"),
+    "few labels": (3, "Cannot tell", "20 labeled items are too few"),
+    "rate": (3, "Cannot tell", "people would accept"),
+    "drift": (3, "Cannot tell", "No drift is seen"),
 }
 
 
@@ -84,13 +104,13 @@ def test_the_first_sentence_says_what_the_exit_code_says(
 
 @needs_chromium
 @needs_axe
-@pytest.mark.parametrize("kind", ["proven", "cannot tell"])
+@pytest.mark.parametrize("kind", ["proven", "cannot tell", "eval"])
 def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     kind: str, make: Callable[[str], tuple[int, Path]], browser: Browser
 ) -> None:
     _, path = make(kind)
     page = browser.new_page()
-    for width, scheme in LOOKS:
+    for width, scheme in LOOKS[1:3]:
         page.open(path, width, scheme)
         assert page.overflow() == 0
         assert page.axe() == [], (width, scheme)

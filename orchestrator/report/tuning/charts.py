@@ -1,5 +1,6 @@
 """Charts of the tuning page as SVG: they shrink with the page and take its colors."""
 
+import math
 from collections.abc import Sequence
 
 from orchestrator.report.svg_parts import HEIGHT, LEFT, RIGHT, TOP, WIDTH
@@ -10,6 +11,7 @@ from orchestrator.report.svg_parts import x as _x
 from orchestrator.report.svg_parts import y as _y
 from orchestrator.tuning.calibration import ReliabilityBin
 from orchestrator.tuning.cross_validation import LearningCurvePoint
+from orchestrator.tuning.drift import Period
 from orchestrator.tuning.tune import TotalHistogram, TuningResult
 
 
@@ -104,3 +106,31 @@ def draw_learning_curve(curve: Sequence[LearningCurvePoint], sign: float) -> str
         parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{color})"/>')
     parts += [_label(x, HEIGHT - 8, f"{p.labels}") for x, p in spots]
     return _svg("learning curve", parts)
+
+
+def draw_periods(periods: Sequence[Period]) -> str:
+    """Sensitivity and specificity by month, with their intervals."""
+    parts = _axes()
+    width = 1 / max(len(periods), 1)
+    for color, shift, rates in (
+        ("a", -0.08, [p.sensitivity for p in periods]),
+        ("b", 0.08, [p.specificity for p in periods]),
+    ):
+        points = []
+        for n, rate in enumerate(rates):
+            if rate is None:
+                continue
+            x, y = _x((n + 0.5 + shift) * width), _y(rate.value)
+            points.append(f"{x:.1f},{y:.1f}")
+            if not math.isnan(rate.low):
+                parts.append(_line(x, _y(rate.low), x, _y(rate.high), color, 'stroke-width="2"'))
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="var(--{color})"/>')
+        line = " ".join(points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{color})"/>')
+    every = max(1, -(-len(periods) // 5))
+    parts += [
+        _label(_x((n + 0.5) * width), HEIGHT - 8, p.month)
+        for n, p in enumerate(periods)
+        if n % every == 0
+    ]
+    return _svg("agreement by month", parts)

@@ -211,21 +211,22 @@ def _render_charts(result: TuningResult) -> str:
     return f'<div class="charts">{"".join(parts)}</div>'
 
 
-def render_criteria(criteria: Iterable[CriterionAnalysis]) -> str:
-    """What each criterion contributes."""
+def render_criteria(criteria: Sequence[CriterionAnalysis]) -> str:
+    """What each criterion contributes; ``Fitted`` only where something was fitted."""
+    fitted = any(c.share_after is not None for c in criteria)
     rows = [
         (
             text(c.name),
             format_interval(c.auc),
             format_statistic(c.share_before),
-            "" if c.share_after is None else c.share_after.format(),
+            *([format_interval(c.share_after)] if fitted else []),
             "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}",
             text("; ".join(c.notes)),
         )
         for c in criteria
     ]
-    head = ("Criterion", "AUC", "Weight", "Fitted", "AUC drop without it", "Notes")
-    return table("Criteria", head, rows)
+    shown = ("Weight", "Fitted") if fitted else ("Weight",)
+    return table("Criteria", ("Criterion", "AUC", *shown, "AUC drop without it", "Notes"), rows)
 
 
 def _render_flips(flips: Sequence[Flip], texts: Mapping[str, str]) -> str:

@@ -18,13 +18,14 @@ EXIT_CODES = """\
 exit codes:
   0    success; tune, rewrite: the gain is proven and a rubric was written;
        compare: B is proven better, or no worse by the margin;
-       disagree, rate, drift: trusted
+       disagree, rate, drift, eval --report: trusted
   1    tune, rewrite: no rubric was written; gate: agreement dropped;
        diff: differences; lint: findings; compare: B is proven worse;
-       disagree, rate, drift: not trusted
+       disagree, rate, drift, eval --report: not trusted
   2    invalid usage, rubric, items or labels
   3    score: an item or a run could not be scored; rewrite: the limit ended it;
-       gate, compare, disagree, rate, drift: these labels cannot tell\
+       gate, compare, disagree, rate, drift, eval --report: these labels cannot
+       tell\
 """
 
 
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p = part("eval", "measure the agreement of a rubric with labels")
     add_items(p)
     add_labels(p)
+    add_report(p)
     p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.set_defaults(do=tuning.evaluate)
     add_label_commands(part)

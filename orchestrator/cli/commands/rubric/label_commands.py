@@ -10,6 +10,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
     add_items,
     add_labels,
+    add_report,
     find_rubric,
     load_inputs,
     require_numpy,
@@ -40,6 +41,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     add_items(p)
     add_labels(p)
     p.add_argument("--all", action="store_true", help="everything, with text, scores and reasons")
+    add_report(p)
     _add_json(p)
     p.set_defaults(do=disagree)
     p = part("lint", "find criteria that a judge or people cannot score well")
@@ -56,6 +58,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
         action="store_true",
         help="the labeled items are a random sample, although the labels do not say so",
     )
+    add_report(p)
     _add_json(p)
     p.set_defaults(do=rate)
     p = part("drift", "tell whether the judge or the reviewers have changed over time")
@@ -69,6 +72,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
         "--since", default="", metavar="DATE",
         help="compare labels before and after; default: when the anchors were frozen",
     )  # fmt: skip
+    add_report(p)
     _add_json(p)
     p.set_defaults(do=drift)
 
@@ -86,7 +90,7 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
 
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
     text = render_disagreements(found, width_of(out), use_color(out), args.all)
-    return _finish(found, text, target, out)
+    return _finish(args, found, text, target, out)
 
 
 def lint(args: argparse.Namespace, out: TextIO) -> int:
@@ -134,7 +138,7 @@ def rate(args: argparse.Namespace, out: TextIO) -> int:
 
     found = estimate_rate(read.rubric, read.items, read.labels, read.data.scale, args.assume_random)
     text = render_rate(found, width_of(out), use_color(out))
-    return _finish(found, text, target, out)
+    return _finish(args, found, text, target, out)
 
 
 def drift(args: argparse.Namespace, out: TextIO) -> int:
@@ -152,7 +156,7 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     frozen = anchors.read_anchors(args.anchors, read.rubric) if args.anchors else None
     found = measure_drift(read.rubric, read.items, read.labels, read.data.scale, frozen, args.since)
     text = render_drift(found, width_of(out), use_color(out))
-    return _finish(found, text, target, out)
+    return _finish(args, found, text, target, out)
 
 
 def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
@@ -174,11 +178,17 @@ def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
     return EXIT_OK
 
 
-def _finish(found: Result, text: str, target: OutputTarget | None, out: TextIO) -> int:
+def _finish(
+    args: argparse.Namespace, found: Result, text: str, target: OutputTarget | None, out: TextIO
+) -> int:
     """Print a result, and give the exit code: trusted, not trusted, or cannot tell."""
     trusted = found.is_trusted
     if target is None or not target.to_stdout:
         emit(text, out)
+    if args.report:
+        from orchestrator.report.tuning.label_pages import render_result_page
+
+        write_text(args.report, render_result_page(f"Rubric {Path(args.rubric).stem}", found))
     if target is not None:
         head = {"trusted": trusted, "sentence": found.plain_sentence()}
         target.write(as_json({**head, **to_json_data(found)}))

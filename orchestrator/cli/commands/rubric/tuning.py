@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    TuningInputs,
     find_rubric,
     load_inputs,
     to_json_data,
@@ -17,7 +18,10 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
+    from orchestrator.tuning.disagreements import DisagreementReport
+    from orchestrator.tuning.drift import Drift
     from orchestrator.tuning.rubric_decisions import Objective
+    from orchestrator.tuning.tune import TuningResult
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
@@ -32,7 +36,28 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
         emit(render_evaluation(found, width_of(out), use_color(out)), out)
     if target is not None:
         target.write(as_json(to_json_data(found)))
-    return EXIT_OK
+    if not args.report:
+        return EXIT_OK
+    from orchestrator.report.tuning.label_pages import render_evaluation_page
+
+    disagreements, drift = _compare_with_labels(read, args)
+    write_text(args.report, render_evaluation_page(found, disagreements, drift))
+    codes = {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}
+    return codes[disagreements.is_trusted]
+
+
+def _compare_with_labels(
+    read: TuningInputs, args: argparse.Namespace
+) -> tuple[DisagreementReport, Drift | None]:
+    """Disagreements with people, and drift by month where the labels are of several."""
+    from orchestrator.tuning.disagreements import find_disagreements
+    from orchestrator.tuning.drift import measure_drift
+
+    found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
+    months = {label.at[:7] for label in read.labels} | {item.at[:7] for item in read.items}
+    if len(months - {""}) < 2:
+        return found, None
+    return found, measure_drift(read.rubric, read.items, read.labels, read.data.scale)
 
 
 def _read_objective(args: argparse.Namespace) -> Objective:
@@ -73,10 +98,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     if target is None or not target.to_stdout:
         emit(render_tuning(found, width_of(out), use_color(out)), out)
     if args.report:
-        from orchestrator.report.tuning.html_report import render_tuning_page
-
-        texts = {item.id: item.text for item in read.items}
-        write_text(args.report, render_tuning_page(found, f"Tuning of {read.rubric.name}", texts))
+        write_text(args.report, _render_tuning_page(read, found, args))
     if target is not None:
         target.write(as_json(to_json_data(found)))
     if not found.proven:
@@ -85,6 +107,16 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     if target is None or not target.to_stdout:
         emit(f"\nwrote {path}\n", out)
     return EXIT_OK
+
+
+def _render_tuning_page(read: TuningInputs, found: TuningResult, args: argparse.Namespace) -> str:
+    from orchestrator.report.tuning.html_report import render_tuning_page
+    from orchestrator.report.tuning.label_pages import disagreement_sections, drift_sections
+
+    disagreements, drift = _compare_with_labels(read, args)
+    more = [*disagreement_sections(disagreements), *drift_sections(drift)]
+    texts = {item.id: item.text for item in read.items}
+    return render_tuning_page(found, f"Tuning of {read.rubric.name}", texts, more)
 
 
 def next_version_path(path: Path, version: int) -> Path:
