@@ -115,7 +115,7 @@ def pushes(postgres: Server) -> None:
         print(
             f"{PUSHES} pushes in {PUSHES * PAUSE:.0f} s: {ended.count('succeeded')} reviews to "
             f"their end, {ended.count('aborted')} ended by a newer push; the last head has the "
-            f"verdict: {row['run_head'] == heads[-1]}; {len(made.forge.statuses)} posts"
+            f"verdict: {row['run_head'] == heads[-1]}; {len(made.statuses())} posts"
         )
 
 

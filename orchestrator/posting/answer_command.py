@@ -13,6 +13,7 @@ from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, make_dismissal, 
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting.comment_commands import (
+    SERVICE_USAGE,
     USAGE,
     WORD,
     Command,
@@ -112,11 +113,13 @@ class Answering(Struct, frozen=True):
     Attributes:
         clean: replaces secrets in a text; every answer passes it.
         rules: the rules that can be explained, by id.
+        of_service: it is ``diffcourt serve`` that answers, which can do more.
     """
 
     forge: CommandForge
     clean: Callable[[str], str]
     rules: Mapping[str, Rule] = {}
+    of_service: bool = False
 
 
 class _Request(Struct, frozen=True):
@@ -138,10 +141,15 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
     if isinstance(request, Handled):
         return request
     try:
-        command = parse_command(request.body)
+        command = parse_command(request.body, of_service=answering.of_service)
     except WrongCommand as error:
-        _answer(answering, request, f"{error}. {USAGE}")
+        usage = SERVICE_USAGE if answering.of_service else USAGE
+        _answer(answering, request, f"{error}. {usage}")
         return Handled("nothing", f"answered how commands are written: {error}")
+    if command.name == "pause":
+        text = f"No further push is reviewed until somebody asks for it: `{WORD} review`"
+        _answer(answering, request, text)
+        return Handled("pause", "later pushes are not reviewed", request.head)
     run = answering.forge.find_review(request.head)
     if run is None:
         text = (
@@ -150,7 +158,7 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
         )
         _answer(answering, request, text)
         return Handled("nothing", f"there is no review of {request.head[:12]}")
-    if command.name != "review":
+    if command.name not in {"review", "full"}:
         return Handled(command.name, f"{command.name} needs the verdict", request.head, run.id)
     if not run.is_over:
         text = "A review of this head is running, or waits for a person to approve its run."
@@ -158,7 +166,7 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
         return Handled("nothing", "a review is running")
     answering.forge.run_again(run)
     _answer(answering, request, f"The review of {code(request.head[:12])} runs again.")
-    return Handled("review", f"run {run.id} runs again", request.head)
+    return Handled(command.name, f"run {run.id} runs again", request.head)
 
 
 def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict | None) -> Handled:
@@ -174,7 +182,7 @@ def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict |
     if isinstance(request, Handled):
         return request
     try:
-        command = parse_command(request.body)
+        command = parse_command(request.body, of_service=answering.of_service)
     except WrongCommand as error:
         return Handled("nothing", str(error))
     if verdict is None or verdict.change.head != request.head:

@@ -17,10 +17,17 @@ USAGE = (
     f"`{WORD} dismiss ID reason` dismisses one in this pull request. "
     "ID stands behind the finding's rule."
 )
+SERVICE_USAGE = (
+    f"{USAGE} `{WORD} full` reviews the head anew, as if it were the first · `{WORD} pause` "
+    "reviews no further push until somebody asks for a review."
+)
 MOST_REASON = 500
 """Characters of a reason."""
 
-CommandName = Literal["review", "explain", "dismiss"]
+CommandName = Literal["review", "explain", "dismiss", "full", "pause"]
+
+_WITHOUT_ID = ("review", "full", "pause")
+_OF_THE_SERVICE = ("full", "pause")
 
 _ID = re.compile(r"`?([0-9a-f]{16,64})`?")
 _MARKS = re.compile(rf"{re.escape(MARKER)}(answer|dismissed) ([1-9][0-9]{{0,18}}) -->\s*\Z")
@@ -48,8 +55,11 @@ def is_command(body: str) -> bool:
     return body.split(maxsplit=1)[:1] == [WORD] and body.startswith(WORD)
 
 
-def parse_command(body: str) -> Command:
+def parse_command(body: str, *, of_service: bool = False) -> Command:
     """Parse a comment; the lines after the first one belong to a reason only.
+
+    Args:
+        of_service: what only ``diffcourt serve`` can do is a command as well.
 
     Raises:
         WrongCommand: it is no known command, or has not what that needs.
@@ -57,11 +67,11 @@ def parse_command(body: str) -> Command:
     first, _, more = body.partition("\n")
     _, *words = first.split()
     name = next((one for one in get_args(CommandName) if words[:1] == [one]), None)
-    if name is None:
+    if name is None or (name in _OF_THE_SERVICE and not of_service):
         raise WrongCommand("there is no such command")
-    if name == "review":
+    if name in _WITHOUT_ID:
         if words[1:]:
-            raise WrongCommand("review takes nothing more")
+            raise WrongCommand(f"{name} takes nothing more")
         return Command(name)
     found = _ID.fullmatch(words[1]) if words[1:] else None
     if found is None:

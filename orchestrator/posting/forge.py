@@ -11,6 +11,10 @@ Conclusion = Literal["success", "failure", "neutral", "incomplete"]
 """Of a check: passed; gated; nothing gates; or something was not reviewed, which is no failure."""
 
 
+CHECK_NAME = "Diffcourt"
+"""Of the check, or of the status where the forge has no checks."""
+
+
 class PullRequest(Struct, frozen=True):
     """A pull or merge request as it is now.
 

@@ -16,6 +16,7 @@ import httpx2
 from orchestrator.errors import InputError
 from orchestrator.posting.diff_lines import lines_of_diff
 from orchestrator.posting.forge import (
+    CHECK_NAME,
     Check,
     Comment,
     Conclusion,
@@ -27,8 +28,6 @@ from orchestrator.posting.forge import (
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 from orchestrator.posting.targets import Target
 
-STATUS = "Diffcourt"
-"""Context of the commit status."""
 TRIES = 5
 """Of a call that is refused by a rate limit."""
 LONGEST_WAIT = 300.0
@@ -136,11 +135,11 @@ class Forgejo:
         """Set the status of the commit; one that says the same already is left."""
         state, text = _STATES[check.conclusion], check.title
         for known in self._pages(f"commits/{head}/statuses"):
-            if known["context"] == STATUS:
+            if known["context"] == CHECK_NAME:
                 if (known["status"], known["description"]) == (state, text):
                     return
                 break
-        given = {"context": STATUS, "state": state, "description": text}
+        given = {"context": CHECK_NAME, "state": state, "description": text}
         self._call("write the commit status", "POST", f"statuses/{head}", json=given)
 
     def write_summary(self, body: str, summary_id: str) -> None:

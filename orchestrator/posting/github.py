@@ -21,6 +21,7 @@ from orchestrator.posting.comment_commands import (
 )
 from orchestrator.posting.diff_lines import lines_of_patch
 from orchestrator.posting.forge import (
+    CHECK_NAME,
     Check,
     Comment,
     Conclusion,
@@ -44,8 +45,6 @@ except ImportError:
 T = TypeVar("T")
 
 DEFAULT_URL = "https://api.github.com"
-CHECK = "Diffcourt"
-"""Name of the check run."""
 SECONDS_BETWEEN_WRITES = 0.75
 """GitHub allows 80 creations a minute."""
 MISSING = 404
@@ -300,12 +299,12 @@ class GitHub:
         def write() -> None:
             output: dict[str, Any] = {"title": check.title, "summary": check.summary}
             conclusion = _CONCLUSIONS[check.conclusion]
-            known = self._repo.get_commit(head).get_check_runs(check_name=CHECK)
+            known = self._repo.get_commit(head).get_check_runs(check_name=CHECK_NAME)
             for run in known:
                 run.edit(status="completed", conclusion=conclusion, output=output)
                 return
             self._repo.create_check_run(
-                CHECK, head, status="completed", conclusion=conclusion, output=output
+                CHECK_NAME, head, status="completed", conclusion=conclusion, output=output
             )
 
         call_github("write the check run (the token needs checks: write)", write)

@@ -10,6 +10,7 @@ from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.posting.diff_lines import added_lines_of_patch
 from orchestrator.posting.forge import (
+    CHECK_NAME,
     Check,
     Comment,
     Conclusion,
@@ -30,8 +31,6 @@ except ImportError:
 
 T = TypeVar("T")
 
-STATUS = "Diffcourt"
-"""Name of the commit status."""
 MOST_DESCRIPTION = 255
 BAD_REQUEST = 400
 
@@ -127,10 +126,10 @@ class GitLab:
         def write() -> None:
             commit = self._project.commits.get(head, lazy=True)
             state, text = _STATES[check.conclusion], check.title[:MOST_DESCRIPTION]
-            for known in commit.statuses.list(iterator=True, name=STATUS):
+            for known in commit.statuses.list(iterator=True, name=CHECK_NAME):
                 if (known.status, known.description) == (state, text):
                     return
-            commit.statuses.create({"state": state, "name": STATUS, "description": text})
+            commit.statuses.create({"state": state, "name": CHECK_NAME, "description": text})
 
         _call("write the commit status (the token needs the scope api)", write)
 

@@ -21,6 +21,7 @@ SMALL_CHANGE = 500
 
 REVIEW_TASK = "review"
 POST_TASK = "post"
+COMMAND_TASK = "command"
 
 _RECORD_PUSH = """
 INSERT INTO service_changes AS c
@@ -32,7 +33,7 @@ ON CONFLICT (change) DO UPDATE SET
     installation = excluded.installation, clone_url = excluded.clone_url, base = excluded.base,
     head = excluded.head, title = excluded.title, description = excluded.description,
     lines = excluded.lines, received = clock_timestamp(), pushes = c.pushes + 1,
-    crashes = 0, problem = ''
+    crashes = 0, problem = '', is_full = false
 RETURNING is_paused
 """
 
@@ -47,7 +48,8 @@ WHERE queueing_lock = %(place)s AND status = 'todo'
 
 _COLUMNS = (
     "change, forge, installation, repository, number, clone_url, base, head, title, description,"
-    " lines, run, run_base, run_head, base_commit, crashes, is_paused, posted_head, problem"
+    " lines, run, run_base, run_head, base_commit, crashes, is_paused, is_full, posted_head,"
+    " problem"
 )
 
 
@@ -88,6 +90,8 @@ class StoredChange(Struct, frozen=True):
         run, run_base, run_head: the newest run and what it reviews; empty before the first.
         base_commit: the commit that ``run_base`` was when the run began; empty before.
         crashes: how often a worker died on this head.
+        is_paused: pushes are recorded and not reviewed.
+        is_full: the head is reviewed as if it were the first.
         posted_head: the head for which the newest verdict was posted.
         problem: why no verdict can come for the head; empty when there is none.
     """
@@ -109,6 +113,7 @@ class StoredChange(Struct, frozen=True):
     base_commit: str
     crashes: int
     is_paused: bool
+    is_full: bool
     posted_head: str
     problem: str
 
@@ -202,12 +207,66 @@ async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, ch
     return True
 
 
+async def enqueue_command(
+    db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, comment: int, body: str
+) -> None:
+    """Enqueue the answer to a command in a comment."""
+    task = queue.configure_task(COMMAND_TASK, queue=POSTS, priority=2, connection=db)
+    await task.defer_async(change=change, comment=comment, body=body)
+
+
+async def review_again(
+    db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, *, full: bool = False
+) -> bool:
+    """Review a change's head in a new run, at once; False when there is no such change.
+
+    Args:
+        full: as if it were the first review of the change.
+    """
+    await db.execute(
+        "UPDATE service_changes SET run = '', run_base = '', run_head = '', base_commit = '',"
+        " crashes = 0, problem = '', is_paused = false, is_full = %s WHERE change = %s",
+        (full, change),
+    )
+    row = await load_change(db, change)
+    if row is None:
+        return False
+    await enqueue_review(db, queue, row, Enqueuing(debounce=0.0))
+    return True
+
+
+async def pause(db: psycopg.AsyncConnection, change: str) -> None:
+    """Record later pushes of a change and do not review them, until somebody asks."""
+    await db.execute("UPDATE service_changes SET is_paused = true WHERE change = %s", (change,))
+
+
+async def changes_at(
+    db: psycopg.AsyncConnection, forge: str, repository: str, head: str
+) -> list[str]:
+    """The changes of a repository whose newest push is a commit."""
+    done = await db.execute(
+        "SELECT change FROM service_changes WHERE forge = %s AND repository = %s AND head = %s",
+        (forge, repository, head),
+    )
+    return [row[0] for row in await done.fetchall()]
+
+
+async def is_reviewing(db: psycopg.AsyncConnection, change: str) -> bool:
+    """Whether a review of a change waits or runs."""
+    done = await db.execute(
+        "SELECT 1 FROM procrastinate_jobs WHERE status IN ('todo', 'doing') AND task_name = %s"
+        " AND args->>'change' = %s LIMIT 1",
+        (REVIEW_TASK, change),
+    )
+    return await done.fetchone() is not None
+
+
 async def cancel_jobs(db: psycopg.AsyncConnection, change: str) -> Sequence[int]:
     """Ask the running jobs of a change to end; its waiting one stays."""
     done = await db.execute(
         "SELECT procrastinate_cancel_job_v1(id, true, false) FROM procrastinate_jobs"
-        " WHERE status = 'doing' AND args->>'change' = %s",
-        (change,),
+        " WHERE status = 'doing' AND task_name <> %s AND args->>'change' = %s",
+        (COMMAND_TASK, change),
     )
     return [row[0] for row in await done.fetchall()]
 

@@ -14,7 +14,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from orchestrator.errors import InputError
-from orchestrator.service.changes import cancel_jobs, record_delivery, record_push
+from orchestrator.service.changes import (
+    cancel_jobs,
+    changes_at,
+    enqueue_command,
+    record_delivery,
+    record_push,
+    review_again,
+)
 from orchestrator.service.event_counts import read_counts
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.queue_metrics import render_queue_metrics
@@ -87,6 +94,13 @@ class Server:
             if delivery.push is not None:
                 await record_push(db, self._queue, delivery.push, self._settings.enqueuing)
                 return f"{delivery.push.change} is to be reviewed at {delivery.push.head[:12]}"
+            if delivery.comment is not None:
+                comment = delivery.comment
+                await enqueue_command(db, self._queue, comment.change, comment.id, comment.body)
+                return f"a command on {comment.change}"
+            for change in await changes_at(db, name, *delivery.rerun):
+                await review_again(db, self._queue, change)
+                return f"{change} is to be reviewed again"
             if delivery.closed:
                 await cancel_jobs(db, delivery.closed)
                 return f"{delivery.closed} is closed"

@@ -129,7 +129,7 @@ async def stop_change(
     """
     await _known(db, change)
     if park:
-        await db.execute("UPDATE service_changes SET is_paused = true WHERE change = %s", (change,))
+        await changes.pause(db, change)
     async with db.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(
             "SELECT procrastinate_cancel_job_v1(id, true, false) AS id FROM procrastinate_jobs"

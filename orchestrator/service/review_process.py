@@ -43,6 +43,7 @@ class ReviewRequest(Struct, frozen=True):
     provider: str | None = None
     max_usd: float | None = None
     max_minutes: float | None = None
+    no_cache: bool = False
     backend: str = "asyncio"
     lease_seconds: float = 40.0
 
@@ -90,6 +91,7 @@ def _options(request: ReviewRequest, repo: Path) -> ReviewOptions:
         provider=request.provider,
         max_usd=request.max_usd,
         max_minutes=request.max_minutes,
+        no_cache=request.no_cache,
     )
 
 

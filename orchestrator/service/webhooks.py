@@ -15,6 +15,9 @@ import msgspec
 from msgspec import Struct, ValidationError, field
 
 from orchestrator.errors import InputError
+from orchestrator.posting.comment_commands import is_command
+from orchestrator.posting.comment_events import Number
+from orchestrator.posting.forge import CHECK_NAME
 from orchestrator.service.changes import Push
 from orchestrator.service.settings import ForgeSettings
 
@@ -31,6 +34,19 @@ _REVIEWED = frozenset({"opened", "reopened", "synchronize", "synchronized", "rea
 _REVIEWED_GITLAB = frozenset({"open", "reopen"})
 
 
+class WrittenComment(Struct, frozen=True):
+    """A comment that begins like a command; who wrote it is asked of the forge later.
+
+    Attributes:
+        change: of the request it is on.
+        id: the forge's.
+    """
+
+    change: str
+    id: int
+    body: str
+
+
 class Delivery(Struct, frozen=True):
     """One webhook, known to be the forge's.
 
@@ -38,11 +54,15 @@ class Delivery(Struct, frozen=True):
         id: the forge's id of the delivery, the same when it is delivered again.
         push: what is to be reviewed; None where nothing is.
         closed: the change that needs no review any more; empty where none is closed.
+        comment: a command; None where there is none.
+        rerun: repository and head of a check that a person asked for again; empty where none did.
     """
 
     id: str
     push: Push | None = None
     closed: str = ""
+    comment: WrittenComment | None = None
+    rerun: tuple[str, str] = ("", "")
 
 
 class NotAuthentic(InputError):
@@ -89,6 +109,42 @@ class _PullRequestEvent(Struct, frozen=True):
     pull_request: _PullRequest
     installation: _Installation | None = None
     changes: _BaseChange | None = None
+
+
+class _Named(Struct, frozen=True):
+    full_name: str
+
+
+class _Comment(Struct, frozen=True):
+    id: Number
+    body: str | None = None
+
+
+class _Issue(Struct, frozen=True):
+    number: Number
+    pull_request: Any = None
+
+
+class _CommentEvent(Struct, frozen=True):
+    """GitHub's ``issue_comment``."""
+
+    action: str
+    comment: _Comment
+    issue: _Issue
+    repository: _Named
+
+
+class _CheckRun(Struct, frozen=True):
+    name: str
+    head_sha: str
+
+
+class _CheckRunEvent(Struct, frozen=True):
+    """GitHub's ``check_run``; only who may write can ask for one again."""
+
+    action: str
+    check_run: _CheckRun
+    repository: _Named
 
 
 class _Project(Struct, frozen=True):
@@ -139,6 +195,10 @@ def read_delivery(
             return _checked(forge, _of_pull_request(name, delivery, body))
         if event == "Merge Request Hook":
             return _checked(forge, _of_merge_request(name, delivery, body))
+        if event == "issue_comment" and forge.kind == "github":
+            return _of_comment(name, delivery, body)
+        if event == "check_run":
+            return _of_check_run(delivery, body)
     except (ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"the webhook {event} is not as documented: {error}") from None
     return Delivery(delivery)
@@ -182,6 +242,22 @@ def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
         return Delivery(delivery, closed=push.change)
     moved = event.action == "edited" and event.changes is not None and event.changes.base
     return Delivery(delivery, push if event.action in _REVIEWED or moved else None)
+
+
+def _of_comment(name: str, delivery: str, body: bytes) -> Delivery:
+    event = msgspec.json.decode(body, type=_CommentEvent)
+    text = event.comment.body or ""
+    if event.action != "created" or event.issue.pull_request is None or not is_command(text):
+        return Delivery(delivery)
+    change = f"{name}:{event.repository.full_name}#{event.issue.number}"
+    return Delivery(delivery, comment=WrittenComment(change, event.comment.id, text))
+
+
+def _of_check_run(delivery: str, body: bytes) -> Delivery:
+    event = msgspec.json.decode(body, type=_CheckRunEvent)
+    if event.action != "rerequested" or event.check_run.name != CHECK_NAME:
+        return Delivery(delivery)
+    return Delivery(delivery, rerun=(event.repository.full_name, event.check_run.head_sha))
 
 
 def _of_merge_request(name: str, delivery: str, body: bytes) -> Delivery:

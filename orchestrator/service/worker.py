@@ -7,7 +7,7 @@ with its run, on whatever worker, to the same verdict.
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Container, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from orchestrator.app.state_directory import STORE, new_run_id
 from orchestrator.errors import EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.service import changes
-from orchestrator.service.changes import POST_TASK, REVIEW_TASK, StoredChange
+from orchestrator.service.changes import COMMAND_TASK, POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import Ended, JobLost, run_child
+from orchestrator.service.command_process import FULL, PAUSE, POST, REVIEW, CommandRequest
 from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
 from orchestrator.service.event_counts import PARKED, RESUMED, count
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
@@ -90,6 +91,7 @@ class Worker:
         retry = _Retry()
         queue.task(name=REVIEW_TASK, pass_context=True, retry=retry, queue=REVIEWS)(self.review)
         queue.task(name=POST_TASK, pass_context=True, retry=retry, queue=POSTS)(self.post)
+        queue.task(name=COMMAND_TASK, pass_context=True, retry=retry, queue=POSTS)(self.command)
 
     async def review(self, context: JobContext, change: str) -> None:
         """Review the newest push of a change."""
@@ -127,6 +129,7 @@ class Worker:
             provider=limits.provider,
             max_usd=max_usd,
             max_minutes=limits.max_minutes,
+            no_cache=row.is_full,
             backend=self._settings.worker.backend,
         )
         return await self._run_child(context, "review_process", request, row)
@@ -200,13 +203,9 @@ class Worker:
         if row is None or not (row.problem or row.is_reviewed_head):
             return  # a newer push came, whose review enqueues another post
         ended = await _ended(context, self._post(context, row))
-        if ended.code == 0:
-            async with self._connection() as db:
-                await changes.record_posted(db, change, row.head)
-        elif ended.code == EXIT_USAGE or context.job.attempts >= MOST_POST_ATTEMPTS:
-            raise Parked(ended.line)
-        else:
-            raise TryLater(ended.line, FIRST_RETRY_SECONDS * 4**context.job.attempts)
+        _require_answer(context.job, ended, {0})
+        async with self._connection() as db:
+            await changes.record_posted(db, change, row.head)
 
     async def _post(self, context: JobContext, row: StoredChange) -> Ended:
         """Post in a child, which alone has the token."""
@@ -224,6 +223,38 @@ class Worker:
             problem=row.problem,
         )
         return await self._run_child(context, "post_process", request, row)
+
+    async def command(self, context: JobContext, change: str, comment: int, body: str) -> None:
+        """Answer a command in a comment on a change, and do what it asks for."""
+        async with self._connection() as db:
+            row = await changes.load_change(db, change)
+            is_running = await changes.is_reviewing(db, change)
+        if row is None:
+            return
+        forge = self._forge(row)
+        request = CommandRequest(
+            worker=os.getpid(),
+            repo=str(self._cache.place(row)),
+            run_id=row.run,
+            run_head=row.run_head,
+            is_running=is_running,
+            url=forge.url,
+            project=row.repository,
+            number=row.number,
+            token=await asyncio.to_thread(self._tokens.get, forge, row, POSTING),
+            comment=comment,
+            body=body,
+        )
+        ended = await _ended(context, self._run_child(context, "command_process", request, row))
+        _require_answer(context.job, ended, {0, REVIEW, FULL, PAUSE, POST})
+        LOG.info("a command on %s: %s", change, ended.line)
+        async with self._connection() as db, db.transaction():
+            if ended.code in {REVIEW, FULL}:
+                await changes.review_again(db, self._queue, change, full=ended.code == FULL)
+            elif ended.code == PAUSE:
+                await changes.pause(db, change)
+            elif ended.code == POST:
+                await changes.enqueue_post(db, self._queue, change)
 
     async def clean_up(self) -> None:
         """Remove what ended long ago, for ever, once an hour."""
@@ -262,11 +293,26 @@ class Worker:
         return {
             **{name: os.environ[name] for name in passed if name in os.environ},
             **{name: secret.read() for name, secret in self._settings.review.env.items()},
-            **request,
+            # The name by which the previous review of this request is found.
+            **({} if row.is_full else request),
             "HOME": str(self._cache.place(row)),
             STORE: self._tenants.address(row.forge, row.installation),
             "DIFFCOURT_ALLOW_SPENDING": str(int(self._settings.review.allow_spending)),
         }
+
+
+def _require_answer(job: Job, ended: Ended, answers: Container[int]) -> None:
+    """Check that a child that called the forge did what it was asked.
+
+    Raises:
+        TryLater: another attempt may.
+        Parked: none will, or there were too many.
+    """
+    if ended.code in answers:
+        return
+    if ended.code == EXIT_USAGE or job.attempts >= MOST_POST_ATTEMPTS:
+        raise Parked(ended.line)
+    raise TryLater(ended.line, FIRST_RETRY_SECONDS * 4**job.attempts)
 
 
 async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:

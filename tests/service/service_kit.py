@@ -7,20 +7,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import procrastinate
 import psycopg
 from psycopg.rows import dict_row
 
-from orchestrator.service.changes import Enqueuing, Push, record_push
+from orchestrator.service.changes import Enqueuing, Push, enqueue_command, record_push
 from orchestrator.service.database import prepare_database
 from orchestrator.service.job_queue import make_queue
 from orchestrator.stores.postgres import PostgresStore
 from tests.posting.forge_server import TOKEN
 from tests.posting.forgejo_server import ForgejoServer
+from tests.posting.github_server import GitHubServer
 from tests.review.review_kit import change
 
 UNSAFE = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -34,7 +36,12 @@ class Service:
     """A database, a repository as a forge has it, and a configuration."""
 
     def __init__(
-        self, address: str, folder: Path, forge: ForgejoServer, *, stalled: float = 3.0
+        self,
+        address: str,
+        folder: Path,
+        forge: ForgejoServer | GitHubServer,
+        *,
+        stalled: float = 3.0,
     ) -> None:
         self.address, self.folder, self.forge = address, folder, forge
         self.repo = change(folder / "origin", {"app.py": ""}, {"app.py": UNSAFE})
@@ -45,10 +52,11 @@ class Service:
         )
         self.repo.git("update-ref", "refs/pull/12/head", self.head)
         forge.head = self.head
+        kind = "github" if isinstance(forge, GitHubServer) else "forgejo"
         self.config = folder / "service.yaml"
         self.config.write_text(
             "database: {env: SERVICE_DATABASE}\n"
-            f"forges:\n  forge:\n    kind: forgejo\n    url: {forge.url}\n"
+            f"forges:\n  forge:\n    kind: {kind}\n    url: {forge.url}\n"
             "    webhook_secret: {env: SERVICE_SECRET}\n    token: {env: SERVICE_TOKEN}\n"
             "review: {provider: offline}\n"
             f"worker: {{cache: {folder / 'cache'}, concurrency: 2, grace: 0.2}}\n"
@@ -74,15 +82,33 @@ class Service:
             head=head or self.head,
         )
 
-        async def enqueue() -> None:
+        async def record(db: psycopg.AsyncConnection, queue: procrastinate.App) -> None:
+            await record_push(db, queue, pushed, Enqueuing(debounce=debounce, slots=64))
+
+        self._transact(record)
+        return pushed.change
+
+    def comment(self, body: str, author: str) -> None:
+        """Have somebody write a comment, and its command recorded as a webhook would."""
+        assert isinstance(self.forge, GitHubServer)
+        number = int(self.forge.comment(body, author)["id"])
+
+        async def record(db: psycopg.AsyncConnection, queue: procrastinate.App) -> None:
+            await enqueue_command(db, queue, "forge:acme/shop#12", number, body)
+
+        self._transact(record)
+
+    def _transact(
+        self, work: Callable[[psycopg.AsyncConnection, procrastinate.App], Awaitable[None]]
+    ) -> None:
+        async def transact() -> None:
             queue, _ = make_queue(self.address)
             async with queue.open_async():
                 connector: Any = queue.connector
                 async with connector.pool.connection() as db, db.transaction():
-                    await record_push(db, queue, pushed, Enqueuing(debounce=debounce, slots=64))
+                    await work(db, queue)
 
-        asyncio.run(enqueue())
-        return pushed.change
+        asyncio.run(transact())
 
     def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
         """What the database answers."""
@@ -94,6 +120,11 @@ class Service:
         return self.rows(
             "SELECT * FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id", queue
         )
+
+    def statuses(self) -> list[str]:
+        """The states that the forge was told, oldest first."""
+        assert isinstance(self.forge, ForgejoServer)
+        return [status["state"] for status in self.forge.statuses]
 
     def is_posted(self) -> bool:
         """Whether the newest push has its post."""

@@ -30,7 +30,7 @@ from tests.stores.postgres_server import Server
 CHANGE = StoredChange(
     change="hub:acme/shop#12", forge="hub", installation="7", repository="acme/shop", number=12,
     clone_url="", base="", head="", title="", description="", lines=None, run="", run_base="",
-    run_head="", base_commit="", crashes=0, is_paused=False, posted_head="", problem="",
+    run_head="", base_commit="", crashes=0, is_paused=False, is_full=False, posted_head="", problem="",
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_a_used_up_daily_budget_is_what_the_check_says(service: Service) -> None
         service.wait(service.is_posted)
     (row,) = service.rows("SELECT problem FROM service_changes")
     assert row["problem"].startswith("the daily budget of acme/shop is used up")
-    assert [status["state"] for status in service.forge.statuses] == ["failure", "error"]
+    assert service.statuses() == ["failure", "error"]
 
 
 class _App(BaseHTTPRequestHandler):

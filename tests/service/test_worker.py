@@ -34,7 +34,7 @@ def test_a_push_is_reviewed_once_and_its_verdict_is_posted_once(service: Service
     (row,) = service.rows("SELECT * FROM service_changes")
     assert (row["change"], row["run_head"], row["crashes"]) == (change, service.head, 0)
     assert service.rows("SELECT run FROM diffcourt_runs") == [{"run": row["run"]}]
-    assert [status["state"] for status in service.forge.statuses] == ["failure"]
+    assert service.statuses() == ["failure"]
     assert len(service.forge.comments) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_newer_push_ends_the_review_of_the_older_and_only_it_is_reviewed(
             service.wait(lambda: is_gone(doing), seconds=5)
         service.wait(service.is_posted)
     assert [job["status"] for job in service.jobs()] == ["aborted", "succeeded"]
-    assert [status["state"] for status in service.forge.statuses] == ["success"]
+    assert service.statuses() == ["success"]
     assert service.forge.comments == []
     assert service.rows("SELECT run_head FROM service_changes") == [{"run_head": newer}]
 
@@ -114,7 +114,7 @@ def test_a_review_that_dies_each_time_is_parked_and_its_check_says_why(service: 
         service.wait(service.is_posted)
     (row,) = service.rows("SELECT crashes, problem FROM service_changes")
     assert row == {"crashes": 3, "problem": "the review ended with -9"}
-    assert [status["state"] for status in service.forge.statuses] == ["error"]
+    assert service.statuses() == ["error"]
 
 
 def test_a_review_survives_a_restart_of_the_database(service: Service, postgres: Server) -> None:

@@ -29,6 +29,7 @@ CREATE TABLE service_changes (
     base_commit TEXT NOT NULL DEFAULT '',
     crashes INTEGER NOT NULL DEFAULT 0,
     is_paused BOOLEAN NOT NULL DEFAULT false,
+    is_full BOOLEAN NOT NULL DEFAULT false,
     posted_head TEXT NOT NULL DEFAULT '',
     problem TEXT NOT NULL DEFAULT ''
 );

@@ -1,0 +1,118 @@
+"""The process that answers a command in a comment; the forge is asked for everything that counts.
+
+What is left for the worker to do is its exit code's part: 0 nothing; 10 review the head again;
+11 as if it were the first; 12 review no further push; 13 post anew. 2 and 3 as everywhere.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from orchestrator.app.catalog_listing import shipped_rules
+from orchestrator.app.stored_runs import load_verdict
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, DiffcourtError, InputError
+from orchestrator.optional_dependencies import install_command
+from orchestrator.posting.answer_command import (
+    Answering,
+    Handled,
+    ReviewRun,
+    finish_command,
+    start_command,
+)
+from orchestrator.posting.comment_events import CommentEvent, EventComment, EventIssue
+from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.sandbox.kernel_calls import die_with_parent
+
+REVIEW, FULL, PAUSE, POST = 10, 11, 12, 13
+_LEFT = {"review": REVIEW, "full": FULL, "pause": PAUSE, "dismiss": POST}
+
+
+class CommandRequest(Struct, frozen=True):
+    """What the child is told, as JSON on its standard input.
+
+    Attributes:
+        worker: process id of the worker, with which this process ends.
+        repo: path of the bare repository.
+        run_id: the newest run of the request's change; empty before the first.
+        run_head: what that run reviews.
+        is_running: it has not ended.
+    """
+
+    worker: int
+    repo: str
+    run_id: str
+    run_head: str
+    is_running: bool
+    url: str
+    project: str
+    number: int
+    token: str
+    comment: int
+    body: str
+
+
+def answer(request: CommandRequest) -> Handled:
+    """Answer the command; ``command`` of what is returned is left to the worker.
+
+    Raises:
+        DiffcourtError: the forge did not answer, or refused; the exit code says whether to try
+            again.
+    """
+    try:
+        from orchestrator.posting.github_commands import GitHubCommands  # noqa: PLC0415 - an extra
+    except ImportError:
+        why = f"commands in comments need PyGithub; run: {install_command('github')}"
+        raise InputError(why) from None
+
+    class Reviews(GitHubCommands):
+        """The reviews are the service's own, and not runs of a workflow."""
+
+        def find_review(self, head: str) -> ReviewRun | None:
+            is_known = bool(request.run_id) and head == request.run_head
+            return ReviewRun(1, not request.is_running) if is_known else None
+
+        def run_again(self, run: ReviewRun) -> None:
+            """The worker enqueues it."""
+
+    forge = Reviews(request.token, request.url, request.project, request.number, "diffcourt.yml")
+    clean = make_cleaner({**os.environ, "FORGE_TOKEN": request.token})
+    answering = Answering(forge, clean, shipped_rules(), of_service=True)
+    event = CommentEvent(
+        "created",
+        EventComment(request.comment, request.body),
+        EventIssue(request.number, pull_request=True),
+    )
+    handled = start_command(event, answering)
+    if handled.run_id:
+        return finish_command(event, answering, _verdict(request))
+    return handled
+
+
+def _verdict(request: CommandRequest) -> Verdict | None:
+    try:
+        return load_verdict(Path(request.repo), request.run_id)
+    except InputError:
+        return None
+
+
+def main() -> int:
+    """Answer what standard input asks for; returns the exit code."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=CommandRequest)
+    die_with_parent()
+    if os.getppid() != request.worker:  # it had ended before the kernel was asked
+        return EXIT_INCOMPLETE
+    try:
+        handled = answer(request)
+    except DiffcourtError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stderr.write(f"{handled.line}\n")
+    return _LEFT.get(handled.command, EXIT_OK)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
