@@ -53,7 +53,7 @@ def propose_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
         InputError: a file of the memory cannot be read or extended.
         ConfigError: one has an error.
     """
-    before = _read_memory(repo)
+    before = read_memory(repo)
     outcomes, why = anyio.run(find_outcomes, repo or Path(), reviews.verdicts)
     after = add_proposals(before, propose(reviews.verdicts, outcomes))
     had, has = list_entries(before), list_entries(after)
@@ -74,7 +74,7 @@ def prune_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
         InputError: a file of the memory cannot be read, or an entry only removed by hand.
         ConfigError: one has an error.
     """
-    before = _read_memory(repo)
+    before = read_memory(repo)
     unused = find_unused(before, reviews.verdicts)
     after = remove_entries(before, [one.entry for one in unused])
     found = _count(len(unused), "entry", "entries")
@@ -100,7 +100,7 @@ def _count(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
-def _read_memory(repo: Path | None) -> dict[str, str]:
+def read_memory(repo: Path | None) -> dict[str, str]:
     """The texts of the memory in the work tree; empty for what is not there."""
     found: dict[str, str] = {}
     with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:

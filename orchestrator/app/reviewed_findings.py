@@ -29,12 +29,14 @@ class ReviewedFinding(Struct, frozen=True):
     Attributes:
         name: its rule, or its title where an agent named none.
         day: of the newest review that tells it, YYYY-MM-DD.
+        identity: equal for the finding in all reviews of its change.
     """
 
     name: str
     path: str
     outcome: Outcome
     day: str
+    identity: str
 
 
 class DatedVerdict(Struct, frozen=True):
@@ -61,7 +63,9 @@ async def find_outcomes(
         before = review.verdict.previous
         for one in before.fixed if before else ():
             name = name_of_finding(one.rule, one.title)
-            told[one.fingerprint] = ReviewedFinding(name, one.path, "fixed", review.day)
+            told[one.fingerprint] = ReviewedFinding(
+                name, one.path, "fixed", review.day, one.fingerprint
+            )
     try:
         async with Objects(await Git.open(repo)) as objects:
             base = _Base(objects)
@@ -76,7 +80,7 @@ async def find_outcomes(
                     if outcome is not None:
                         name = name_of_finding(finding.rule, finding.title)
                         told[finding.identity] = ReviewedFinding(
-                            name, finding.path, outcome, review.day
+                            name, finding.path, outcome, review.day, finding.identity
                         )
     except InputError as error:
         return list(told.values()), str(error)

@@ -83,6 +83,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "pr-review items.jsonl --labels labels.jsonl",
         "pr-review items.jsonl --labels labels.jsonl --all",
     ),
+    "diffcourt rubric feedback": (
+        "--out findings.jsonl",
+        "--labels experts.jsonl --from github --project acme/shop --request 7",
+    ),
     "diffcourt rubric import-items": (
         "traces.json --from langfuse --out items.jsonl --labels labels.jsonl",
         "rows.csv --from csv --out items.jsonl --map id=trace --map text=answer",

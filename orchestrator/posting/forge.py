@@ -67,11 +67,14 @@ class Thread(Struct, frozen=True):
     Attributes:
         id: the forge's.
         identity: of its finding.
+        likes, dislikes: people's thumbs up and down, 0 where the forge does not tell.
     """
 
     id: str
     identity: str
     is_resolved: bool
+    likes: int = 0
+    dislikes: int = 0
 
 
 class Dismissal(Struct, frozen=True):

@@ -70,7 +70,9 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
     page: reviewThreads(first: 100, after: $after) {
       pageInfo { hasNextPage endCursor }
-      nodes { id isResolved comments(first: 1) { nodes { body viewerDidAuthor } } }
+      nodes { id isResolved comments(first: 1) { nodes {
+        body viewerDidAuthor reactionGroups { content reactors { totalCount } }
+      } } }
     }
   } }
 }"""
@@ -83,6 +85,13 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
     }
   } }
 }"""
+
+
+def _count_thumbs(comment: dict[str, Any]) -> tuple[int, int]:
+    """Thumbs up and thumbs down of a comment."""
+    groups = comment.get("reactionGroups") or ()
+    found = {group["content"]: int(group["reactors"]["totalCount"]) for group in groups}
+    return found.get("THUMBS_UP", 0), found.get("THUMBS_DOWN", 0)
 
 
 def open_forge(target: Target) -> "GitHub":
@@ -234,7 +243,7 @@ class GitHub:
             ]
             dismissals = tuple(self._dismissals(comments))
             threads = [
-                Thread(node["id"], identity, bool(node["isResolved"]))
+                Thread(node["id"], identity, bool(node["isResolved"]), *_count_thumbs(first))
                 for node in self._pages(_THREADS)
                 for first in node["comments"]["nodes"]
                 if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))

@@ -149,7 +149,10 @@ class GitHubServer(ForgeServer):
             nodes = [
                 {"id": one["id"], "isResolved": one["resolved"],
                  "comments": {"nodes": [
-                     {"body": one["body"], "viewerDidAuthor": one["author"] == ME}]}}
+                     {"body": one["body"], "viewerDidAuthor": one["author"] == ME,
+                      "reactionGroups": [
+                          {"content": name, "reactors": {"totalCount": count}}
+                          for name, count in one.get("reactions", {}).items()]}]}}
                 for one in self.threads
             ]  # fmt: skip
         else:

@@ -11,6 +11,7 @@ from orchestrator.tuning.disagreements import (
     DisagreementReport,
 )
 from orchestrator.tuning.drift import Drift
+from orchestrator.tuning.feedback_rate import FeedbackReport
 from orchestrator.tuning.rubric_lint import LintReport
 
 SHORT_LIST = 3
@@ -174,4 +175,32 @@ def render_lint(
             lines.append(f"  and {len(texts) - SHORT_LIST:,} more (--all)")
     for line in found.unchecked:
         lines += page.wrap(f"not checked: {line}", first="  ", rest="    ")
+    return "\n".join(lines) + "\n"
+
+
+def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False) -> str:
+    """What people did with findings and what experts make of it, ending in a newline."""
+    page = Page(width, color)
+    lines = page.wrap(f"{found.plain_sentence()}.")
+    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    if found.rate is not None:
+        rows = (
+            ("by what people did", found.rate.judged),
+            ("by experts, labeled findings", found.rate.labeled_only),
+            ("corrected (PPI++)", found.rate.corrected),
+        )
+        lines += [f"  {name:<32}{_format(value)}" for name, value in rows]
+        if found.rate.not_drawn:
+            note = f"{count_noun(found.rate.not_drawn, 'label')} not recorded as drawn at random"
+            lines += page.wrap(f"{note} (--assume-random)", first="  ")
+    lines.append(page.heading("Signal      means       findings  labeled  experts agree"))
+    lines += [
+        f"  {s.signal:<10}{'useful' if s.useful else 'not useful':<12}{s.findings:>8}"
+        f"{s.labeled:>9}  {_format(s.agreement)}"
+        for s in found.signals
+    ]
+    if found.unknown:
+        lines.append(f"  no signal: {count_noun(found.unknown, 'finding')}, not counted")
+    if found.unused_labels:
+        lines.append(f"  {count_noun(found.unused_labels, 'label')} of findings without a signal")
     return "\n".join(lines) + "\n"

@@ -7,7 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.cli.arguments import add_part, add_repo, amount, count
-from orchestrator.cli.commands.rubric import comparing, file_commands, rewriting, scoring, tuning
+from orchestrator.cli.commands.rubric import (
+    comparing,
+    feedback_command,
+    file_commands,
+    rewriting,
+    scoring,
+    tuning,
+)
 from orchestrator.cli.commands.rubric.exchange_commands import add_exchange_commands
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
@@ -18,14 +25,14 @@ EXIT_CODES = """\
 exit codes:
   0    success; tune, rewrite: the gain is proven and a rubric was written;
        compare: B is proven better, or no worse by the margin;
-       disagree, rate, drift, eval --report: trusted
+       disagree, rate, drift, feedback, eval --report: trusted
   1    tune, rewrite: no rubric was written; gate: agreement dropped;
        diff: differences; lint: findings; compare: B is proven worse;
-       disagree, rate, drift, eval --report: not trusted
+       disagree, rate, drift, feedback, eval --report: not trusted
   2    invalid usage, rubric, items or labels
   3    score: an item or a run could not be scored; rewrite: the limit ended it;
-       gate, compare, disagree, rate, drift, eval --report: these labels cannot
-       tell\
+       gate, compare, disagree, rate, drift, feedback, eval --report: these
+       labels cannot tell\
 """
 
 
@@ -53,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p.set_defaults(do=tuning.evaluate)
     add_label_commands(part)
     add_exchange_commands(part)
+    feedback_command.add_arguments(
+        part("feedback", "tell from what people did with findings how many were useful")
+    )
     _add_tune_options(
         part(
             "tune", "fit weights and threshold to labels; write a rubric only if the gain is proven"

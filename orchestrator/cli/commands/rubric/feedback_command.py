@@ -1,0 +1,96 @@
+"""``rubric feedback``: what people did with findings, as labels that nobody was asked for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.cli.arguments import add_repo, count, name_of
+from orchestrator.cli.commands.post import FORGES
+from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, to_json_data, write_text
+from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+from orchestrator.report.terminal_escaping import as_json, escape_line
+
+if TYPE_CHECKING:
+    from orchestrator.app.finding_feedback import Answer
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Add the subcommand's options."""
+    p.add_argument(
+        "runs", nargs="*", metavar="RUN",
+        help="runs, or files with verdicts; default: all finished runs of this repository",
+    )  # fmt: skip
+    p.add_argument("--out", type=Path, metavar="ITEMS", help="write the findings, to be labeled")
+    p.add_argument(
+        "--labels", type=Path, action="append", default=[], metavar="FILE",
+        help="experts' labels of some findings, by which the rate is corrected",
+    )  # fmt: skip
+    p.add_argument("--accept-at", type=float, metavar="NUMBER", help="lowest label for useful")
+    p.add_argument(
+        "--assume-random",
+        action="store_true",
+        help="the labeled findings are a random sample, although the labels do not say so",
+    )
+    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_repo(p)
+    p.add_argument("--from", dest="forge", choices=FORGES, help="read comments of a request there")
+    p.add_argument("--project", type=name_of("a project"), metavar="OWNER/NAME")
+    p.add_argument("--request", type=count, metavar="N", help="number of the request")
+    p.add_argument("--url", type=name_of("an address"), metavar="URL", help="of the forge's API")
+    p.set_defaults(do=feedback)
+
+
+def feedback(args: argparse.Namespace, out: TextIO) -> int:
+    """Print what people did with findings, and the rate corrected by experts."""
+    target = OutputTarget(args.json) if args.json else None
+    require_numpy()
+    from orchestrator.app.finding_feedback import collect_feedback
+    from orchestrator.app.memory_reviews import load_reviews
+    from orchestrator.report.tuning.label_reports import render_feedback
+    from orchestrator.tuning.feedback_rate import measure_feedback
+    from orchestrator.tuning.labels import read_labels
+
+    reviews = load_reviews(args.repo, args.runs)
+    findings, why = collect_feedback(args.repo, reviews, _read_answers(args))
+    if why:
+        note = f"what became of findings in the base branch is not known: {escape_line(why)}"
+        emit(f"{note}\n", sys.stderr)
+    if args.out:
+        rows = (json.dumps(one.to_row(), ensure_ascii=False) + "\n" for one in findings)
+        write_text(args.out, "".join(rows))
+    labels = read_labels(args.labels)
+    found = measure_feedback(findings, labels, args.accept_at, args.assume_random)
+    if target is None or not target.to_stdout:
+        emit(render_feedback(found, width_of(out), use_color(out)), out)
+    if target is not None:
+        head = {"trusted": found.is_trusted, "sentence": found.plain_sentence()}
+        target.write(as_json({**head, **to_json_data(found)}))
+    if args.out and not args.labels:
+        return EXIT_OK
+    return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[found.is_trusted]
+
+
+def _read_answers(args: argparse.Namespace) -> list[Answer]:
+    """What people answered to our comments in a pull request."""
+    if args.forge is None:
+        return []
+    from orchestrator.app.finding_feedback import Answer
+    from orchestrator.posting.targets import Target
+
+    target = Target(args.project or "", args.request or 0, args.url or "", os.environ)
+    posted = import_module(f"orchestrator.posting.{args.forge}").open_forge(target).read_posted()
+    answers = [Answer(one.identity, "dismissed") for one in posted.dismissals]
+    for thread in posted.threads:
+        if thread.likes != thread.dislikes:
+            liked = thread.likes > thread.dislikes
+            answers.append(Answer(thread.identity, "liked" if liked else "disliked"))
+        if thread.is_resolved:
+            answers.append(Answer(thread.identity, "resolved"))
+    return answers
