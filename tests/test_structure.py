@@ -31,6 +31,7 @@ MAY_OPEN_PATHS = {
     "app/audit/verification.py": "the verdict that a person names",
     "app/coverage_report_copies.py": "coverage reports that a person names; copies under our own names",
     "app/imported_report_copies.py": "reports that a person names; copies under our own names",
+    "app/forking.py": "the run's own directory, copied to a new one",
     "app/policy_sources.py": "lists `.diffcourt/`",
     "app/run_archive.py": "the directory that a person exports to",
     "app/tracing/otlp.py": "the file that a person exports to",

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,7 @@ from msgspec import ValidationError, convert
 
 from orchestrator.app import state_directory
 from orchestrator.app.approvals import current_user
+from orchestrator.app.run_summary_files import summary_files
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.stored_runs import build_timeline, parse_verdict
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
@@ -103,6 +105,8 @@ def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None)
     if patch is not None:
         (folder / PATCH).write_bytes(patch)
     (folder / "progress.txt").write_text(_progress(run, rows), encoding="ascii")
+    for name, text in summary_files(run, rows).items():
+        (folder / name).write_text(text, encoding="ascii")
     for name in ("checkpoints", "results", "data"):
         (folder / name).mkdir()
     width, requests = len(str(len(rows))), dict[str, Json]()
@@ -197,6 +201,18 @@ def import_run(repo: Path | None, source: Path) -> str:
         StoreError: a run with that id exists, or the store cannot be written.
     """
     folder = state_directory.state_dir(repo)
+    journal, run, rows, patch = _read_export(source)
+    withdraw_consents(run, repo)
+    with state_directory.open_store(folder, repo) as store:
+        anyio.run(_store_run, store, folder, run, rows, patch)
+    scratch = state_directory.make_scratch_dir(folder, run.run_id)
+    _copy_outputs(journal.parent, scratch, rows)
+    _write_patches(scratch, rows)
+    return run.run_id
+
+
+def _read_export(source: Path) -> tuple[Path, RunMeta, list[Row], bytes | None]:
+    """The journal file of an export, and what it holds, verified."""
     source = Path(os.path.realpath(source))
     journal = source / JOURNAL if source.is_dir() else source
     try:
@@ -210,19 +226,72 @@ def import_run(repo: Path | None, source: Path) -> str:
         raise InputError(f"{journal} is damaged: {error}; export the run again") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"{journal} is not an exported run, or is damaged") from None
+    return journal, run, rows, patch
+
+
+def withdraw_consents(run: RunMeta, repo: Path | None) -> None:
+    """Make an exported run one of this repository, without what its exporter allowed."""
     if is_program_run(run):
         run.meta["root"] = None  # what its tools changed was elsewhere
-    else:
-        given = run.meta["options"]
-        for consent in ("run_tests", "run_analyzers", "allow_spending"):
-            given[consent] = None  # the exporter decided for itself only
-        given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
-    with state_directory.open_store(folder, repo) as store:
-        anyio.run(_store_run, store, folder, run, rows, patch)
-    scratch = state_directory.make_scratch_dir(folder, run.run_id)
-    _copy_outputs(journal.parent, scratch, rows)
-    _write_patches(scratch, rows)
-    return run.run_id
+        return
+    given = run.meta["options"]
+    for consent in ("run_tests", "run_analyzers", "allow_spending"):
+        given[consent] = None  # the exporter decided for itself only
+    given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
+
+
+def read_export(source: Path, edited: Path | None) -> tuple[RunMeta, list[Row], bytes | None]:
+    """An exported run, its rows and its patch, none of whose files were edited but one.
+
+    Args:
+        edited: the one that a person names.
+
+    Raises:
+        InputError: it is not an exported run, is damaged, or another file was edited or added.
+    """
+    journal, run, rows, patch = _read_export(source)
+    with tempfile.TemporaryDirectory() as temporary:
+        original = Path(temporary)
+        _write(original, run, rows, patch)
+        _copy_outputs(journal.parent, original, rows)
+        _write_patches(original, rows)
+        other = [name for name in _list_files(source) if _differs(source, original, name)]
+    allowed = os.path.realpath(edited) if edited else ""
+    refused = [name for name in other if os.path.realpath(source / name) != allowed]
+    if refused:
+        raise InputError(
+            f"{source}: edited, and not asked for: {', '.join(refused)}; name an edited plan with "
+            "--plan, drop findings with --drop, and restore the rest from the run"
+        )
+    return run, rows, patch
+
+
+def _list_files(folder: Path) -> list[str]:
+    return sorted(
+        os.path.relpath(os.path.join(above, name), folder)
+        for above, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _differs(folder: Path, original: Path, name: str) -> bool:
+    with SafeDirectory(folder) as given:
+        try:
+            return given.read(name) != (original / name).read_bytes()
+        except OSError:
+            return True  # not of the export, or a link
+
+
+def read_named(file: Path) -> bytes:
+    """A file that a person names.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from None
 
 
 async def _store_run(

@@ -10,13 +10,15 @@ from orchestrator.app.types import is_program_run
 from orchestrator.app.verdict_recording import VERDICT, WAITING
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal_hash_chain import verify_chain
-from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_keys import FORKED, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
 
 GUARDS = "guards"
 """Topic of the notes of what guards of texts ruled."""
+
+FORK_KEY = f"{FORKED}/1"
 
 RunState = Literal["finished", "waiting", "interrupted", "running"]
 
@@ -214,6 +216,10 @@ class _Previous(Struct):
     fixed: tuple[_Found, ...] = ()
 
 
+class _Fork(Struct):
+    copied: int
+
+
 class _Stop(Struct):
     reason: str
 
@@ -247,6 +253,7 @@ _RESULT = msgspec.json.Decoder(_Result)
 _TASK_END = msgspec.json.Decoder(_TaskEnd)
 _CHANGE = msgspec.json.Decoder(_Change)
 _RULING = msgspec.json.Decoder(_Ruling)
+_FORK = msgspec.json.Decoder(_Fork)
 _VERDICT = msgspec.json.Decoder(_Verdict)
 
 _NOBODY = _Asked()
@@ -270,9 +277,14 @@ class _Reader:
         self._final = self._waiting = False
         self._sessions = 0
         self._session_worked = self._session_ended = False
+        self._copied = 0
 
     def read(self, row: Row) -> None:
-        """Read the next row."""
+        """Read the next row; what a forked run took over counts in the run that it is from."""
+        if row.seq == 1 and row.key == FORK_KEY:
+            self._copied = 1 + _FORK.decode(row.body).copied
+        if row.seq <= self._copied:
+            return
         if is_session_start(row):
             self._end_session()
             self._sessions += 1
@@ -289,7 +301,7 @@ class _Reader:
         """The facts, once all rows are read."""
         self._end_session()
         facts = self._facts
-        facts.seconds = seconds_worked(list(rows))
+        facts.seconds = seconds_worked(list(rows[self._copied :]))
         for effect in self._open.values():
             self._spend(effect.asked.agent, effect.usd)
         if self._final:

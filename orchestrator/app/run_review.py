@@ -19,6 +19,7 @@ from orchestrator.app.cancellation import Cancellation, refuse_cancelled, watch_
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.forking import without_dropped
 from orchestrator.app.imported_report_copies import copy_imported_reports
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
@@ -282,7 +283,7 @@ async def _review_change(
     top = state_directory.repo_root(options.repo or Path())
     reporter = BudgetReporter(observer)
     async with run.pool:
-        policy = load_policy(layers, options)
+        policy = without_dropped(load_policy(layers, options), journal)
         with _open_cache(options, top) as cache:
             async with (
                 open_model(

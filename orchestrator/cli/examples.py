@@ -5,6 +5,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt review": ("main..feature", "--worktree --fail-on block --json verdict.json"),
     "diffcourt resume": ("", "latest --answer 'The old format is still read'"),
     "diffcourt cancel": ("latest", "20261122-101500-4f2a --why 'Wrong branch'"),
+    "diffcourt fork": (
+        "latest --at Triage --plan ./run/plan.json",
+        "latest --at Evaluate --drop F3",
+    ),
     "diffcourt approve": ("", "latest 3fa9c1d2 --hours 2"),
     "diffcourt deny": ("", "latest 3fa9c1d2 --reason 'Not on a Friday.'"),
     "diffcourt fix": ("", "latest F1 F3 --check"),

@@ -22,6 +22,7 @@ COMMANDS = {
     "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
     "resume": ("resume", "resume an interrupted review or answer its question"),
     "cancel": ("cancel", "stop a run that another process is working on"),
+    "fork": ("fork", "start a new run from a checkpoint of another, edited"),
     "approve": ("approve", "approve a pending irreversible call"),
     "deny": ("approve", "deny a pending irreversible call"),
     "fix": ("fix", "apply the proven patches of a run's findings"),

@@ -34,10 +34,13 @@ none has another's key, whatever name the program gives.
 GRANT = "grant"
 """Topic of effects by which a person raises limits of the run."""
 
+FORKED = "forked"
+"""Topic of the note with which a forked run's journal begins: what it was forked from."""
+
 TOPICS = (
-    "approval", "asked", "breaker", "calls", "cancelled", "execute", GRANT, "guards", "imported",
-    "intake", "model_call", "rollback", "session", "signed_head", "state", "traceparent",
-    "waiting",
+    "approval", "asked", "breaker", "calls", "cancelled", "execute", FORKED, GRANT, "guards",
+    "imported", "intake", "model_call", "rollback", "session", "signed_head", "state",
+    "traceparent", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

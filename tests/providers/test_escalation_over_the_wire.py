@@ -104,6 +104,23 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
     assert "nothing is asked of a person" in capsys.readouterr().err
 
 
+def test_a_fork_goes_on_with_an_answer_and_the_run_it_is_from_still_waits(
+    repo: Path, says: Says, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with says(REFUSED, REFUSED, *WORK) as server:
+        assert command(repo, *REVIEW) == 3
+        said = ("--at", "StopHuman", "--answer", "Look at the parser.")
+        capsys.readouterr()
+        assert command(repo, "fork", "latest", *said, "--quiet", "--json", "-") == 1
+        verdict = json.loads(capsys.readouterr().out)
+        assert "Look at the parser." in json.dumps(server.requests[2].body)
+        server.finish()
+    assert verdict["stop"]["reason"] == "done"
+    assert command(repo, "runs", "--json") == 0
+    states = [run["state"] for run in json.loads(capsys.readouterr().out)]
+    assert states == ["finished", "waiting"]
+
+
 def test_what_it_came_to_while_it_waited_can_be_verified(
     repo: Path, says: Says, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -13,6 +13,7 @@ from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/stores.md").read_text()
+PRUNING, _, FORKING = PAGE.partition("## Forking")
 
 
 def test_its_commands_run(
@@ -21,7 +22,7 @@ def test_its_commands_run(
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
     verdict = run_review(options(repo, provider="offline"), ignore_event)
     monkeypatch.chdir(repo)
-    commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
+    commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PRUNING, re.MULTILINE)
     assert len(commands) == 5
     # Exported last and imported into an empty list: a run that is there is not entered again.
     for line in [*commands[:4], "runs prune --older-than 0.0000001", commands[4]]:
@@ -30,6 +31,19 @@ def test_its_commands_run(
         ]
         assert main(words) == 0, line
     assert verdict.run_id in capsys.readouterr().out
+
+
+def test_its_forks_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
+    run_review(options(repo, provider="offline"), ignore_event)
+    monkeypatch.chdir(repo)
+    dropped, answered, *edited = re.findall(r"^diffcourt (.*?)(?: +#.*)?$", FORKING, re.MULTILINE)
+    assert main(shlex.split(answered)) == 2  # nothing was asked of a person
+    assert "it can be forked at: 1 Intake, 2 Plan, 3 Triage" in capsys.readouterr().err
+    for line in (dropped.replace("F3", "F1"), *edited):
+        assert main(shlex.split(line)) == 0, line
 
 
 def test_it_names_what_an_export_holds(tmp_path: Path) -> None:
