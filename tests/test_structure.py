@@ -34,6 +34,7 @@ MAY_OPEN_PATHS = {
     "app/forking.py": "the run's own directory, copied to a new one",
     "app/policy_sources.py": "lists `.diffcourt/`",
     "app/run_archive.py": "the directory that a person exports to",
+    "app/notify/after_review.py": "the user's own file",
     "app/tracing/otlp.py": "the file that a person exports to",
     "app/run_index.py": "the date and size of the journal in the state directory",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",

@@ -25,6 +25,7 @@ from orchestrator.app.intake import resolve_change
 from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
 from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.model_opening import open_model
+from orchestrator.app.notify.after_review import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
@@ -241,6 +242,7 @@ async def _review(
         verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
         write_patch_files(run.scratch, verdict)
+        await notify_of(verdict, run.options.repo, journal, observer)
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.app.types import Answer
-from orchestrator.engine.human_questions import record_answer
+from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_keys import NOTIFY, Key
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.errors import InputError
 
@@ -30,7 +30,8 @@ async def answer_question(journal: Journal, answer: Answer, who: str) -> None:
     Raises:
         InputError: no such question is pending, or the run has ended.
     """
-    require_not_ended(journal)
+    if any(not question.answer for question in recorded_questions(journal)):
+        require_not_ended(journal)
     await record_answer(journal, answer.to, answer.text, who=who, now=SystemClock().now())
 
 
@@ -72,6 +73,6 @@ def waiting_verdict(rows: Sequence[Row]) -> Row | None:
     for row in rows:
         if is_waiting_verdict(row):
             last = row
-        elif row.kind in {"intent", "outcome", "refusal"}:
+        elif row.kind in {"intent", "outcome", "refusal"} and Key.parse(row.key).part != NOTIFY:
             last = None
     return last

@@ -22,6 +22,7 @@ from orchestrator.catalog.languages import LANGUAGES_FILE, LanguagesFile
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.memory_files import Dismissal, Preference, read_memory
 from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
+from orchestrator.catalog.notify_channels import read_channels
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lowered_prices
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import Settings, ToolsConfig
@@ -100,6 +101,10 @@ def find_problems(
     errors: list[ConfigError] = []
     _load(layers, frozenset(tools), contracts, errors)
     check_merged(layers, ALERTS_FILE, AlertThresholds, errors)  # no review reads it
+    try:
+        read_channels(layers)  # only when a run has ended
+    except ConfigError as error:
+        errors.append(error)
     return errors
 
 

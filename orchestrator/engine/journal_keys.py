@@ -37,9 +37,12 @@ GRANT = "grant"
 FORKED = "forked"
 """Topic of the note with which a forked run's journal begins: what it was forked from."""
 
+NOTIFY = "notify"
+"""Topic of effects by which people are told of a run."""
+
 TOPICS = (
     "approval", "asked", "breaker", "calls", "cancelled", "execute", FORKED, GRANT, "guards",
-    "imported", "intake", "model_call", "rollback", "session", "signed_head", "state",
+    "imported", "intake", "model_call", NOTIFY, "rollback", "session", "signed_head", "state",
     "traceparent", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""

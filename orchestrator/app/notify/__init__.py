@@ -1,0 +1,1 @@
+"""Word to people when a run needs them, over the channels that they or base configure."""

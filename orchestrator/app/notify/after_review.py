@@ -1,0 +1,125 @@
+"""Tell people of a verdict that was just recorded: each event at most once over each channel.
+
+A message is an effect of the run's journal, so a resumed run does not send it again. What fails is
+recorded and shown, and changes nothing else: the verdict is on record before anybody is told.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from orchestrator.app.consent import is_ci
+from orchestrator.app.notify.messages import Message, messages_of
+from orchestrator.app.policy_sources import read_base_layers
+from orchestrator.catalog.notify_channels import Channel, NotifyFile, read_channels
+from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import user_directory
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import NOTIFY, Key
+from orchestrator.engine.observer_events import Event, Observer
+from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.types import Level
+from orchestrator.errors import DiffcourtError, InputError, Refused
+
+ALLOWED = "DIFFCOURT_NOTIFY"
+"""Environment variable: 1 uses base's channels outside of CI too, 0 tells nobody anything."""
+
+OWN_FILE = "notify.yaml"
+LONGEST_SECONDS = 30.0
+"""How long a run that has ended waits for its channels, all together."""
+
+
+async def notify_of(
+    verdict: Verdict, repo: Path | None, journal: Journal, observer: Observer
+) -> None:
+    """Tell everybody who wants to know of a verdict; never raises for a channel's sake."""
+    try:
+        messages = list(messages_of(verdict, os.environ))
+        if not messages:
+            return
+        commit = verdict.provenance.policy_commit
+        channels = await find_channels(repo, commit, os.environ)
+    except DiffcourtError as error:
+        observer(Event("note", journal.elapsed(), detail=f"nobody was notified: {error}"))
+        return
+    names = [name for channel in channels.values() for name in channel.variables]
+    journal.redact.add(os.environ.get(name, "") for name in names)
+    with anyio.move_on_after(LONGEST_SECONDS):
+        async with task_group() as group:
+            for name, channel in channels.items():
+                for message in messages:
+                    if message.event in channel.events:
+                        group.start_soon(_tell, name, channel, message, journal, observer)
+
+
+async def _tell(
+    name: str, channel: Channel, message: Message, journal: Journal, observer: Observer
+) -> None:
+    request = {"channel": name, "event": message.event, "id": message.id}
+
+    async def perform() -> EffectResult:
+        # A review that tells nobody anything need not pay for what sends.
+        from orchestrator.app.notify.channels import send  # noqa: PLC0415
+
+        failed = ""
+        try:
+            await send(channel, message, os.environ)
+        except DiffcourtError as error:
+            failed = str(error)
+        except Exception as error:  # whatever a library raises: a channel ends no run
+            failed = f"{type(error).__name__}: {error}"
+        return EffectResult({"sent": not failed, "why": failed})
+
+    key = Key(NOTIFY, subject=f"{message.id.partition('/')[2]}/{name}")
+    if journal.recorded(key):
+        return
+    try:
+        # Writes, and cannot be undone: where a crash leaves open whether it was sent, it is not
+        # sent again.
+        done = await journal.effect(key, request, perform, level=Level.WRITE)
+    except Refused:
+        return
+    if not done["sent"]:
+        line = f"the channel {name} was not told ({message.event}): {done['why']}"
+        observer(Event("note", journal.elapsed(), detail=line))
+
+
+async def find_channels(
+    repo: Path | None, commit: str | None, environment: Mapping[str, str]
+) -> dict[str, Channel]:
+    """The channels in force: the user's own, and base's where those may be used.
+
+    Args:
+        commit: of base, which the policy is read from; None: there is none.
+
+    Raises:
+        ConfigError: an error in one of the files.
+        InputError: ``DIFFCOURT_NOTIFY`` is neither 0 nor 1.
+    """
+    wish = environment.get(ALLOWED, "").strip()
+    if wish not in {"", "0", "1"}:
+        raise InputError(f"{ALLOWED} must be 0 or 1; it is {wish!r}")
+    if wish == "0":
+        return {}
+    base: dict[str, Channel] = {}
+    if commit is not None and (wish == "1" or is_ci(environment)):
+        async with Objects(await Git.open(repo or Path())) as objects:
+            base = read_channels(await read_base_layers(objects, commit))
+    return {**base, **dict(_own_channels(environment))}
+
+
+def _own_channels(environment: Mapping[str, str]) -> Iterator[tuple[str, Channel]]:
+    """The channels of the user's own file, beside which a repository cannot put a command."""
+    directory = user_directory(environment, "XDG_CONFIG_HOME", ".config")
+    if directory is None:
+        return
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        data = (directory / OWN_FILE).read_bytes()
+        file = read_yaml(NotifyFile, data, os.fspath(directory / OWN_FILE))
+        yield from file.channels.items()

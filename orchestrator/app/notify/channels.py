@@ -1,0 +1,179 @@
+"""Send a message over a channel: a command, a webhook, e-mail, or Apprise."""
+
+import base64
+import hashlib
+import hmac
+import json
+import smtplib
+import ssl
+from collections.abc import Mapping
+from email.message import EmailMessage
+from email.utils import make_msgid
+
+import anyio
+from anyio import to_thread
+from msgspec import to_builtins
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from orchestrator.app.notify.messages import Message
+from orchestrator.catalog.notify_channels import Channel
+from orchestrator.engine.ports import SystemClock
+from orchestrator.errors import DiffcourtError
+from orchestrator.optional_dependencies import install_command
+
+ATTEMPTS = 3
+FIRST_WAIT = 0.5
+"""Seconds before the second attempt; each later wait is twice as long."""
+
+
+class NotSent(DiffcourtError):
+    """A message was not delivered; trying again would not help."""
+
+
+class NotSentYet(NotSent):
+    """A message was not delivered, and may be at the next attempt."""
+
+
+async def send(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+    """Deliver a message, trying again after failures that may pass.
+
+    Raises:
+        NotSent: it was not delivered; says why in one line, without a secret.
+    """
+    missing = next((name for name in channel.variables if not environment.get(name)), None)
+    if missing is not None:
+        raise NotSent(f"the environment variable {missing} is not set")
+
+    async def attempt() -> None:
+        try:
+            with anyio.fail_after(channel.timeout):
+                await _send_once(channel, message, environment)
+        except TimeoutError:
+            raise NotSentYet(f"no answer within {channel.timeout:g} s") from None
+
+    retrying = AsyncRetrying(
+        sleep=anyio.sleep,
+        wait=wait_exponential(FIRST_WAIT, 5.0),
+        stop=stop_after_attempt(ATTEMPTS),
+        retry=retry_if_exception_type(NotSentYet),
+        reraise=True,
+    )
+    await retrying(attempt)
+
+
+async def _send_once(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+    if channel.command:
+        await _run_command(channel, message)
+    elif channel.email:
+        await to_thread.run_sync(_mail, channel, message, environment, abandon_on_cancel=True)
+    elif channel.apprise_env:
+        address = environment[channel.apprise_env]
+        await to_thread.run_sync(_apprise, address, message, abandon_on_cancel=True)
+    else:
+        await _post(channel, message, environment)
+
+
+async def _run_command(channel: Channel, message: Message) -> None:
+    given = json.dumps(to_builtins(message)).encode()
+    try:
+        done = await anyio.run_process(channel.command, input=given, check=False)
+    except OSError as error:
+        raise NotSent(f"{channel.command[0]} cannot be started: {error.strerror}") from None
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise NotSent(f"{channel.command[0]} ended with {done.returncode}: {''.join(said[-1:])}")
+
+
+async def _post(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+    """Post JSON, signed as Standard Webhooks has it (https://www.standardwebhooks.com)."""
+    import httpx2  # noqa: PLC0415 - a review without a webhook need not pay for it
+
+    url = channel.webhook or environment[channel.webhook_env or ""]
+    body = json.dumps({**to_builtins(message), "body": message.body}, sort_keys=True).encode()
+    at = str(int(SystemClock().now()))
+    headers = {
+        "content-type": "application/json",
+        "webhook-id": message.id,
+        "webhook-timestamp": at,
+    }
+    if channel.secret_env:
+        headers["webhook-signature"] = sign(environment[channel.secret_env], message.id, at, body)
+    try:
+        async with httpx2.AsyncClient(timeout=channel.timeout, follow_redirects=False) as client:
+            reply = await client.post(url, content=body, headers=headers)
+    except httpx2.InvalidURL:
+        raise NotSent("its address is no web address") from None
+    except httpx2.HTTPError as error:
+        raise NotSentYet(f"{type(error).__name__}: {error}".replace(url, "its address")) from None
+    if reply.status_code >= 500 or reply.status_code in {408, 425, 429}:
+        raise NotSentYet(f"it answered {reply.status_code}")
+    if not reply.is_success:
+        raise NotSent(f"it answered {reply.status_code}")
+
+
+def sign(secret: str, id_: str, at: str, body: bytes) -> str:
+    """The signature of a message: HMAC-SHA256 over ``ID.TIMESTAMP.BODY``, in base64.
+
+    Args:
+        secret: the key; with the prefix ``whsec_`` it is in base64, as that standard writes keys.
+    """
+    coded = secret.removeprefix("whsec_")
+    key = base64.b64decode(coded) if coded != secret else secret.encode()
+    mac = hmac.new(key, f"{id_}.{at}.".encode() + body, hashlib.sha256)
+    return f"v1,{base64.b64encode(mac.digest()).decode()}"
+
+
+def _mail(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+    mail = EmailMessage()
+    mail["From"], mail["To"] = channel.sender, ", ".join(channel.email)
+    mail["Subject"] = " ".join(f"Diffcourt: {message.title}".split())
+    mail["Message-ID"] = make_msgid(hashlib.sha256(message.id.encode()).hexdigest()[:32])
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(message.body)
+    host, _, port = channel.server.rpartition(":")
+    try:
+        _deliver(channel, mail, host or channel.server, port if host else "", environment)
+    except smtplib.SMTPRecipientsRefused as error:
+        raise _refused_mail(min(code for code, _ in error.recipients.values())) from None
+    except smtplib.SMTPResponseException as error:
+        raise _refused_mail(error.smtp_code) from None
+    except smtplib.SMTPNotSupportedError as error:
+        raise NotSent(f"the mail server {channel.server}: {error}") from None
+    except ssl.SSLError as error:
+        raise NotSent(f"the mail server's TLS cannot be trusted: {error.reason}") from None
+    except (OSError, smtplib.SMTPException, ValueError) as error:
+        raise NotSentYet(f"the mail server {channel.server}: {error}") from None
+
+
+def _refused_mail(code: int) -> NotSent:
+    """The error of a mail server's answer: one below 500 is temporary."""
+    return (NotSentYet if code < 500 else NotSent)(f"the mail server answered {code}")
+
+
+def _deliver(
+    channel: Channel, mail: EmailMessage, host: str, port: str, environment: Mapping[str, str]
+) -> None:
+    context, seconds = ssl.create_default_context(), channel.timeout
+    number = int(port) if port else {"tls": 465, "starttls": 587, "none": 25}[channel.tls]
+    with (
+        smtplib.SMTP_SSL(host, number, timeout=seconds, context=context)
+        if channel.tls == "tls"
+        else smtplib.SMTP(host, number, timeout=seconds)
+    ) as server:
+        if channel.tls == "starttls":
+            server.starttls(context=context)
+        if channel.user_env and channel.password_env:
+            server.login(environment[channel.user_env], environment[channel.password_env])
+        server.send_message(mail)
+
+
+def _apprise(address: str, message: Message) -> None:
+    try:
+        import apprise  # noqa: PLC0415 - heavy, and of an extra
+    except ImportError:
+        raise NotSent(f"Apprise is not installed; run: {install_command('notify')}") from None
+    told = apprise.Apprise()
+    if not told.add(address):
+        raise NotSent("Apprise does not know such an address")
+    if not told.notify(title=f"Diffcourt: {message.title}", body=message.body):
+        raise NotSentYet("Apprise could not deliver it")

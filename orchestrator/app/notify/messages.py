@@ -1,0 +1,87 @@
+"""What people are told of a verdict: its events, with the link and the command that answers."""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from orchestrator.catalog.notify_channels import EventName
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import answer_command, approve_command, resume_command
+
+VIEW = "DIFFCOURT_VIEW_URL"
+"""Environment variable: the address of the team's page, to which messages link."""
+
+LONGEST = 500
+"""Characters of a text of somebody else in a message."""
+
+
+class Message(Struct, frozen=True):
+    """One event, told to every channel that wants it.
+
+    Attributes:
+        id: the same whenever the same event is told of, so that a receiver can know it again.
+        command: what a person types next; empty where there is nothing to answer.
+        link: where to see it; empty where nothing is known.
+    """
+
+    id: str
+    event: EventName
+    run_id: str
+    title: str
+    text: str
+    command: str = ""
+    link: str = ""
+
+    @property
+    def body(self) -> str:
+        """The message as plain text."""
+        return "\n".join(filter(None, (self.text, self.command, self.link)))
+
+
+def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Message]:
+    """The events of a verdict, as it was just recorded."""
+    run, link = verdict.run_id, link_to(verdict.run_id, environment)
+    for call in verdict.approvals:
+        yield Message(
+            f"{run}/approval/{call.approval}", "approval", run,
+            f"{call.agent} asks to call {call.tool}",
+            "A call that cannot be undone waits for a person, and the review with it.",
+            f"diffcourt approve {run}; {approve_command(run, call.approval)}", link,
+        )  # fmt: skip
+    for question in verdict.questions:
+        if not question.answer:
+            yield Message(
+                f"{run}/question/{question.name}", "question", run,
+                f"{question.agent} asks a question", question.question[:LONGEST],
+                answer_command(run, question.name), link,
+            )  # fmt: skip
+    if verdict.approvals or any(not question.answer for question in verdict.questions):
+        return
+    stop = f"{verdict.stop.reason}: {verdict.stop.detail}"[:LONGEST]
+    tail, show = verdict.digest[:16], f"diffcourt show {run}"
+    if verdict.verdict == "block":
+        why = "; ".join(verdict.reasons)[:LONGEST]
+        yield Message(
+            f"{run}/blocked/{tail}", "blocked", run, "A change is blocked", why, show, link
+        )
+    if verdict.stop.reason == "budget":
+        command = f"{resume_command(run)} --max-usd X"
+        title = "A review stopped at a limit"
+        yield Message(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
+    elif verdict.status == "incomplete" and verdict.stop.reason != "cancelled":
+        gaps = sum(skip.gap for skip in verdict.skipped)
+        text = f"{gaps} {'gap' if gaps == 1 else 'gaps'}; {stop}"
+        title = "A review is incomplete"
+        yield Message(f"{run}/incomplete/{tail}", "incomplete", run, title, text, show, link)
+
+
+def link_to(run_id: str, environment: Mapping[str, str]) -> str:
+    """Where a person sees the run: the team's page, else the CI job; empty without either."""
+    if page := environment.get(VIEW, "").strip():
+        return f"{page.rstrip('/')}/runs/{run_id}"
+    if job := environment.get("CI_JOB_URL", "").strip():
+        return job
+    server, repo, number = (
+        environment.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    )
+    return f"{server}/{repo}/actions/runs/{number}" if server and repo and number else ""
