@@ -132,8 +132,10 @@ def _describe_problems(
     notes = []
     if auc is None:
         return ("uninformative: its score never varies",)
-    if share is not None and share.value < 0.0:
+    if share is not None and share.high < 0.0:
         notes.append("its sign is reversed: it acts against the labels, given the other criteria")
+    elif share is not None and share.value < 0.0:
+        notes.append("its sign is reversed, but not in all bootstrap refits")
     elif auc.high < 0.5:
         notes.append("harmful: it scores lower on items that people accept")
     elif frequency is not None and frequency < 1 - STABLE_SHARE:

@@ -14,21 +14,23 @@ from orchestrator.tuning.cross_validation import cross_validate, refit_bootstrap
 from orchestrator.tuning.ordinal_regression import Bools
 from orchestrator.tuning.rule_fitting import FitPlan, Sample, fit_rules
 
-STABLE_SHARE = 0.9
-"""Share of refits with a reversed sign from which a criterion is advised as a penalty."""
+STABLE_SHARE = 0.975
+"""Share of refits with a reversed sign from which a criterion surely acts against the labels."""
 _REFITS = 200
 
 
 class PenaltyAdvice(Struct, frozen=True):
-    """Criteria to declare as penalties, by a negative weight.
+    """Criteria that could be declared as penalties, by a negative weight.
 
     Attributes:
-        names: whose sign the fit reverses, as do 90% of bootstrap refits.
+        names: whose sign the fit reverses, as do 97.5% of bootstrap refits.
         comparison: held-out decisions with the present signs and with free signs.
+        proven: the gain is significant.
     """
 
     names: tuple[str, ...]
     comparison: PairedComparison
+    proven: bool
 
 
 def advise_penalties(
@@ -41,21 +43,22 @@ def advise_penalties(
         held_out: (splits, n) decisions with the present signs, from the same seed.
 
     Returns:
-        None where the gain is not significant, or no sign is reversed in most refits.
+        None where no sign is surely reversed, or free signs do not agree better held out.
     """
     if not plan.fit_weights or plan.free_signs:
         return None
-    free = replace(plan, free_signs=True)
+    free, rng = replace(plan, free_signs=True), np.random.default_rng(seed)
+    fitted = fit_rules(sample, free, sample.weight[None, :], rng).weights[0]
+    reversed_ = fitted * np.sign(sample.units) < 0.0
+    if not reversed_.any():
+        return None
+    refits = refit_bootstrap(sample, free, rng, _REFITS).weights
+    stable = (refits * np.sign(sample.units) < 0.0).mean(axis=0) >= STABLE_SHARE
+    advised = tuple(n for n, yes in zip(names, reversed_ & stable, strict=True) if yes)
     accept = cross_validate(sample, free, np.random.default_rng(seed)).accept
     found = compare_decisions(
         plan.objective, held_out, accept, sample.accept, sample.weight, sample.group
     )
-    if not found.change.low > 0.0:
+    if not advised or found.change.value <= 0.0:
         return None
-    rng = np.random.default_rng(seed)
-    fitted = fit_rules(sample, free, sample.weight[None, :], rng).weights[0]
-    refits = refit_bootstrap(sample, free, rng, _REFITS).weights
-    share = (refits * np.sign(sample.units) < 0.0).mean(axis=0)
-    reversed_ = (fitted * np.sign(sample.units) < 0.0) & (share >= STABLE_SHARE)
-    advised = tuple(name for name, yes in zip(names, reversed_, strict=True) if yes)
-    return PenaltyAdvice(advised, found) if advised else None
+    return PenaltyAdvice(advised, found, found.change.low > 0.0)

@@ -21,7 +21,7 @@ MIN_ITEMS, MIN_MINORITY = 60, 20
 ISOTONIC_FROM = 500
 """Items from which calibration is isotonic."""
 INNER_FOLDS = 5
-SMOOTHING_ITEMS = 500.0
+SMOOTHING_ITEMS = 2000.0
 """Items at which the threshold is chosen half on the labels and half on smoothed probabilities."""
 _TEMPERATURE = 4.0
 """Nats of held-out log-likelihood by which a penalty must be worse to count 1/e."""

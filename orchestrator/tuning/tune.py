@@ -76,7 +76,7 @@ class TuningResult(Struct, frozen=True):
         notes: what else a person should know of the result.
         checks: whether the gain generalizes, and which checks could not be made.
         raters: each rater against the scores and the other raters; empty for one rater.
-        penalties: criteria that would help as penalties; None where that is not proven.
+        penalties: criteria that would or may help as penalties; None without any.
         flips: decisions that change, over all items, labeled or not.
         histograms: totals by label, before and after.
         confusion: before and after; rows are people's decisions, columns the rubric's, reject
@@ -329,12 +329,14 @@ def _describe_advice(advice: PenaltyAdvice, objective: Objective) -> str:
     found, names = advice.comparison, ", ".join(repr(name) for name in advice.names)
     sign, what = (-1, "cost") if objective.uses_costs else (1, "kappa")
     low, high = sorted((sign * found.change.low, sign * found.change.high))
+    verb = "would help" if advice.proven else "may help, which is not proven"
+    one = len(advice.names) == 1
     return (
-        f"as a penalty, {names} would help: with free signs held-out {what} is "
-        f"{format_statistic(sign * found.after.value)} instead of "
+        f"{names} {'acts' if one else 'act'} against the labels, given the other criteria; "
+        f"{'as a penalty it' if one else 'as penalties they'} {verb}: with free signs "
+        f"held-out {what} is {format_statistic(sign * found.after.value)} instead of "
         f"{format_statistic(sign * found.before.value)} (95% CI of the change "
-        f"{format_change(low)} to {format_change(high)}); tune with --penalties, or give a "
-        "negative weight"
+        f"{format_change(low)} to {format_change(high)}); try --penalties, or a negative weight"
     )
 
 

@@ -328,14 +328,16 @@ def test_a_criterion_that_acts_against_the_labels_is_advised_as_a_penalty(
     items, page = save(rows(400, (3.0, 3.0, 1.0, -2.0))), tmp_path / "page.html"
     run("tune", house, items, "--refits", 30, "--report", page, "--out", tmp_path / "kept.yaml")
     out = " ".join(capsys.readouterr().out.split())
-    found = re.search(r"as a penalty, 'd' would help: .*? kappa is (\.\d+) instead of (\.\d+)", out)
+    found = re.search(
+        r"'d' acts against .*? it would help: .*? kappa is (\.\d+) instead of (\.\d+)", out
+    )
     assert found is not None
     assert float(found[1]) > float(found[2]) + 0.03
-    assert "&#x27;d&#x27; would help" in page.read_text()
+    assert "&#x27;d&#x27; acts against the labels" in page.read_text()
     assert run("tune", house, items, "--refits", 30, "--penalties", "--report", page) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "its sign is reversed" in out
-    assert "would help" not in out
+    assert "acts against the labels, given the other criteria; as" not in out
     new = read_rubric(tmp_path / "house-v2.yaml")
     assert [c.weight > 0 for c in new.criteria] == [True, True, True, False]
     assert new.provenance["tuned"]["signs"] == "free"
