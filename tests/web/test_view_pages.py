@@ -62,7 +62,7 @@ def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_run
     first_call = next(row.seq for row in shop.rows(LONG) if row.kind == "intent") + 1
     others = [f"/runs/{name}" for name in (CALLING, ASKING, shop.stopped)]
     others.append(f"/compare?run={shop.done}&run={shop.stopped}")
-    odd = [f"/runs/{BROKEN}/journal", f"/runs/{LONG}/calls/{first_call}", "/nothing"]
+    odd = [f"/runs/{BROKEN}/journal", f"/runs/{LONG}/calls/{first_call}", "/statistics", "/nothing"]
     for path in ["/", *tabs, *others, *odd]:
         for width, scheme in LOOKS[1:3]:  # both widths, and both schemes
             page.open(address(shop, path), width, scheme)
@@ -194,6 +194,18 @@ def test_what_is_too_late_or_of_nothing_is_refused_in_words(
     override = person.post(f"/runs/{shop.done}/override", verdict="merge", reason="Known.")
     assert "Overridden to merge" in override.text
     assert "overridden" in person.get("/").text
+
+
+def test_figures_alerts_and_metrics_are_those_of_the_command(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    page = person.get("/statistics?days=").text
+    assert BROKEN in page
+    assert "too few" in page
+    metrics = person.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "# TYPE diffcourt_" in metrics.text
 
 
 def test_a_dismissal_is_an_entry_of_the_file_that_the_command_writes(

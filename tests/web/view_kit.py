@@ -24,6 +24,7 @@ from orchestrator.web.access import Access, _digest
 from orchestrator.web.runs.parts import make_runs_part
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
+from orchestrator.web.statistics import make_statistics_part
 from tests.cli.test_approve import Waiting
 from tests.review.review_kit import change
 
@@ -66,7 +67,10 @@ class Shop:
         self.waiting = Waiting(self.repo, CALLING, text=HOSTILE)
         self.store(self._ask)
         self.store(_add_odd_runs)
-        self.site = Site(Access("dana"), [make_runs_part([self.repo.path])])
+        self.site = Site(
+            Access("dana"),
+            [make_runs_part([self.repo.path]), make_statistics_part([self.repo.path])],
+        )
 
     def _review(self, *more: str) -> str:
         target = self.repo.path.parent / "verdict.json"

@@ -34,7 +34,9 @@ def run(args: argparse.Namespace) -> int:
 
     def make_parts(access: Access) -> Sequence[Part]:
         from orchestrator.web.runs.parts import make_runs_part
+        from orchestrator.web.statistics import make_statistics_part
 
-        return [make_runs_part(args.repos or [Path()])]
+        repos = args.repos or [Path()]
+        return [make_runs_part(repos), make_statistics_part(repos)]
 
     return serve_parts(args, make_parts)

@@ -31,25 +31,26 @@ Value = Callable[[Figures], float | None]
 
 def render_page(statistics: Statistics) -> str:
     """The page, ending in a newline."""
+    return render_document("Statistics of reviews", _head(statistics), page_sections(statistics))
+
+
+def page_sections(statistics: Statistics) -> list[Section]:
+    """The parts of the page below its heading."""
     days = _every_day(statistics)
     groups: tuple[tuple[Grouping, str], ...] = (
         ("pattern", "Patterns"), ("agent", "Agents"), ("tool", "Tools"), ("model", "Models"),
         ("rule", "Rules"),
     )  # fmt: skip
-    return render_document(
-        "Statistics of reviews",
-        _head(statistics),
-        [
-            Section("overview", "Overview", _overview(statistics)),
-            Section("days", "By day", _charts(days)),
-            *(Section(by, heading, _group(statistics, by)) for by, heading in groups),
-            Section(
-                "broken",
-                "Not counted",
-                bullets(f"{broken.run_id}: {broken.why}" for broken in statistics.broken),
-            ),
-        ],
-    )
+    return [
+        Section("overview", "Overview", _overview(statistics)),
+        Section("days", "By day", _charts(days)),
+        *(Section(by, heading, _group(statistics, by)) for by, heading in groups),
+        Section(
+            "broken",
+            "Not counted",
+            bullets(f"{broken.run_id}: {broken.why}" for broken in statistics.broken),
+        ),
+    ]
 
 
 def _overview(statistics: Statistics) -> str:
