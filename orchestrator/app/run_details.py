@@ -23,7 +23,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.ports import Row
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.errors import DiffcourtError, InputError, RunNotFound
+from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 
 MOST_CHARACTERS = 60_000
@@ -72,21 +72,19 @@ class CallDetails(Struct, frozen=True, kw_only=True):
     usage: Mapping[str, Any]
 
 
-def load_details(repo: Path, run_id: str) -> RunDetails:
-    """Load a run by its whole id.
+def load_details(repo: Path, name: str) -> RunDetails:
+    """Load a run by its id, a unique prefix of it, or ``latest``.
 
     Raises:
         RunNotFound: the repository has none of that name.
     """
     with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
-        return anyio.run(_load, store, repo, run_id)
+        return anyio.run(_load, store, repo, name)
 
 
-async def _load(store: RunStore, repo: Path, run_id: str) -> RunDetails:
-    run = next((run for run in await store.runs() if run.run_id == run_id), None)
-    if run is None:
-        raise RunNotFound(f"there is no run {run_id} here; it may have been removed")
-    rows = await store.rows(run_id)
+async def _load(store: RunStore, repo: Path, name: str) -> RunDetails:
+    run = state_directory.find_run(name, await store.runs())
+    run_id, rows = run.run_id, await store.rows(run.run_id)
     record, verdict, problem = RunRecord(run_id=run_id), None, ""
     try:
         record, verdict = read_record(run_id, rows), _read_verdict(rows)

@@ -21,7 +21,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--by rule --since 7d --csv rules.csv",
         "--check --prometheus diffcourt.prom",
     ),
-    "diffcourt view": ("--open", "--port 8400 --read-only"),
+    "diffcourt view": ("--open", "--bundle latest run.html"),
     "diffcourt show": ("", "20261122-101500-4f2a --json"),
     "diffcourt trace": ("--to http://localhost:4318", "latest --to trace.json --with-content"),
     "diffcourt waive": (

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from orchestrator.app.run_index import RunIndex
 from orchestrator.app.run_record import read_record
+from orchestrator.cli.main import main
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
@@ -202,7 +204,7 @@ def test_figures_alerts_and_metrics_are_those_of_the_command(
     person = people()
     page = person.get("/statistics?days=").text
     assert BROKEN in page
-    assert "too few" in page
+    assert "are needed to know" in page
     metrics = person.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "# TYPE diffcourt_" in metrics.text
@@ -224,6 +226,27 @@ def test_a_dismissal_is_an_entry_of_the_file_that_the_command_writes(
         "is entered in .diffcourt/waivers.yaml"
         in person.post(path, decision="waive", reason="Until July.").text
     )
+
+
+@needs_chromium
+@needs_axe
+def test_a_bundle_is_one_page_with_what_the_run_did_and_is_refused_without_a_verdict(
+    shop: Shop, browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, words = tmp_path / "run.html", ["view", "--repo", str(shop.repo.path), "--bundle"]
+    assert main([*words, shop.done, str(file)]) == 0
+    page = browser.new_page()
+    for width, scheme in LOOKS[1:3]:
+        page.open(file, width, scheme)
+        assert page.overflow() == 0
+        assert page.axe() == []
+    text = page.run("document.body.innerText")
+    assert "The hash chain of its" in text
+    assert page.run("document.querySelectorAll('.lane rect.tool').length") > 5
+    assert page.run("document.querySelectorAll('form, .lane a').length") == 0
+    assert page.complaints() == []
+    assert main([*words, ASKING, str(file)]) == 2
+    assert "has no verdict yet" in capsys.readouterr().err
 
 
 @needs_chromium

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import directory
+from orchestrator.cli.output import OutputTarget
 from orchestrator.cli.page_serving import add_serving_options, serve_parts
+from orchestrator.errors import EXIT_OK, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repo", type=directory, action="append", metavar="DIR", dest="repos",
         help="repository whose runs are shown; repeatable; default: the current directory",
     )  # fmt: skip
+    parser.add_argument(
+        "--bundle", nargs=2, metavar=("RUN", "FILE"),
+        help="write one run as a page to share, and exit; it needs no server",
+    )  # fmt: skip
     add_serving_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the pages until Ctrl-C."""
+    """Serve the pages until Ctrl-C, or write one run's."""
+    if args.bundle:
+        return _write_bundle(args.repos or [Path()], *args.bundle)
 
     def make_parts(access: Access) -> Sequence[Part]:
         from orchestrator.web.runs.parts import make_runs_part
@@ -40,3 +48,21 @@ def run(args: argparse.Namespace) -> int:
         return [make_runs_part(repos), make_statistics_part(repos)]
 
     return serve_parts(args, make_parts)
+
+
+def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
+    """Write a run as one page."""
+    if len(repos) > 1:
+        raise InputError("--bundle is of one run; give one --repo")
+    target = OutputTarget(file, "--bundle")
+    from orchestrator.app.finding_excerpts import read_excerpts
+    from orchestrator.app.run_details import load_details, verify_rows
+    from orchestrator.report.formats import Sources
+    from orchestrator.report.formats.html_page import render_bundle
+
+    found = load_details(repos[0], name)
+    if found.verdict is None:
+        raise InputError(found.problem or f"{found.summary.run_id} has no verdict yet")
+    sources = Sources(excerpts=read_excerpts(repos[0], found.verdict))
+    target.write(render_bundle(found.verdict, sources, found.record, verify_rows(found)))
+    return EXIT_OK

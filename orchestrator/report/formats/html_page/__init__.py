@@ -5,7 +5,9 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from orchestrator.app.run_record import RunRecord
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.html_page.findings import render_findings, text
 from orchestrator.report.formats.html_page.overview import (
@@ -15,10 +17,15 @@ from orchestrator.report.formats.html_page.overview import (
     render_review,
     title_of,
 )
+from orchestrator.report.formats.html_page.run_sections import render_run
 
 
-def render_html(verdict: Verdict, sources: Sources) -> str:
-    """The page; nothing in it is fetched, and only our own script and style may run."""
+def render_html(verdict: Verdict, sources: Sources, more: str = "") -> str:
+    """The page; nothing in it is fetched, and only our own script and style may run.
+
+    Args:
+        more: HTML of further sections.
+    """
     style, script = shared_style() + _asset("page.css"), _asset("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
@@ -35,10 +42,17 @@ def render_html(verdict: Verdict, sources: Sources) -> str:
         f"<title>{text(title_of(verdict))}</title><style>{style}</style></head>\n"
         '<body><a class="skip" href="#findings">Skip to the findings</a>\n'
         f"{render_header(verdict)}\n<main>\n{render_findings(verdict, sources.excerpts)}\n"
-        f"{render_coverage(verdict)}\n{render_checks(verdict)}\n{render_review(verdict)}\n</main>\n"
+        f"{render_coverage(verdict)}\n{render_checks(verdict)}\n{render_review(verdict)}\n{more}</main>\n"
         f'<footer><div class="small soft">{text(ran)}</div></footer>\n'
         f"<script>{script}</script></body></html>\n"
     )
+
+
+def render_bundle(
+    verdict: Verdict, sources: Sources, record: RunRecord, checked: VerificationResult
+) -> str:
+    """The page with how the run went: one file to share."""
+    return render_html(verdict, sources, render_run(verdict, record, checked))
 
 
 def shared_style() -> str:

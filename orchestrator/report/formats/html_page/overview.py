@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import CriterionScore, Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats.html_page.findings import text
@@ -76,14 +76,14 @@ def render_coverage(verdict: Verdict) -> str:
     left_out = [
         (text(entry.path), text(describe_skip(entry))) for entry in verdict.skipped if not entry.gap
     ]
-    excluded = _table("Left out", ("File", "Why"), left_out)
+    excluded = render_table("Left out", ("File", "Why"), left_out)
     return (
         '<section aria-labelledby="read"><h2 id="read">What was read</h2>'
         + _render_depth(verdict)
         + (f'<div class="note"><b>Not reviewed</b><ul>{not_reviewed}</ul></div>'
            if not_reviewed else "")
         + _fold(f"{count_noun(len(verdict.checked), 'file')} by depth",
-                _table("Depth of files", ("File", "Depth", "Read by"), rows))
+                render_table("Depth of files", ("File", "Depth", "Read by"), rows))
         + _fold(f"{len(left_out):,} left out by policy", excluded)
         + "</section>"
     )  # fmt: skip
@@ -121,10 +121,10 @@ def render_checks(verdict: Verdict) -> str:
     ]
     if not rows:
         return ""
-    return _section(
+    return render_section(
         "checks",
         "Required checks",
-        _table("Checks and their status", ("Check", "Status", "Detail"), rows),
+        render_table("Checks and their status", ("Check", "Status", "Detail"), rows),
     )
 
 
@@ -147,12 +147,12 @@ def render_review(verdict: Verdict) -> str:
         (str(one.number), "none" if one.score is None else f"{one.score:.2f}", text(one.decision))
         for one in verdict.iterations
     ]
-    body = _table("Agents", head, agents) + _fold(
-        "Rounds", _table("Rounds", ("Round", "Score", "Decision"), rounds)
+    body = render_table("Agents", head, agents) + _fold(
+        "Rounds", render_table("Rounds", ("Round", "Score", "Decision"), rounds)
     )
-    parts = [_section("agents", "How it was reviewed", body)] if agents or rounds else []
+    parts = [render_section("agents", "How it was reviewed", body)] if agents or rounds else []
     scores = [
-        (text(one.id), _score_bar(one.score), f"{one.weight:.2f}", text(one.why))
+        (text(one.id), _score_bar(one.score), f"{one.weight:.2f}", _why(one))
         for one in verdict.score.criteria
     ]
     if scores:
@@ -161,8 +161,8 @@ def render_review(verdict: Verdict) -> str:
             "not scored" if total is None else f"{total:.2f} of the {verdict.score.threshold:.2f}"
         )
         intro = f"<p>{words} that it takes. The score is of the review, not of the change.</p>"
-        table = _table("Criteria", ("Criterion", "Score", "Weight", "Why"), scores)
-        parts.append(_section("score", "Score", intro + table))
+        table = render_table("Criteria", ("Criterion", "Score", "Weight", "Why"), scores)
+        parts.append(render_section("score", "Score", intro + table))
     used = verdict.usage
     facts = [
         ("Time", format_duration(used.seconds)),
@@ -174,8 +174,14 @@ def render_review(verdict: Verdict) -> str:
     items = "".join(
         f'<li><span class="soft">{name}</span> <b>{one}</b></li>' for name, one in facts
     )
-    parts.append(_section("cost", "Cost", f'<ul class="facts">{items}</ul>'))
+    parts.append(render_section("cost", "Cost", f'<ul class="facts">{items}</ul>'))
     return "".join(parts)
+
+
+def _why(one: CriterionScore) -> str:
+    """Why a criterion has its score, with what that rests on."""
+    items = "".join(f'<li class="place">{text(each)}</li>' for each in one.evidence)
+    return text(one.why) + (f'<ul class="plain">{items}</ul>' if items else "")
 
 
 def _score_bar(score: float | None) -> str:
@@ -187,7 +193,8 @@ def _score_bar(score: float | None) -> str:
     )
 
 
-def _section(name: str, heading: str, body: str) -> str:
+def render_section(name: str, heading: str, body: str) -> str:
+    """A part of the page; ``body`` is HTML."""
     return f'<section aria-labelledby="{name}"><h2 id="{name}">{heading}</h2>{body}</section>'
 
 
@@ -195,7 +202,7 @@ def _fold(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>{body}</details>" if body else ""
 
 
-def _table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def render_table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose cells are HTML already; nothing without rows."""
     body = "".join(
         "<tr>"
