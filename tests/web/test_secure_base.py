@@ -1,6 +1,7 @@
 """Who is let in, from where, and that nothing of what a page is given can run in it."""
 
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ from jinja2 import ChoiceLoader, DictLoader, PackageLoader
 from starlette.responses import Response
 
 from orchestrator.errors import InputError, RunNotFound
-from orchestrator.web import assets
+from orchestrator.web import assets, server
 from orchestrator.web.access import PROXY_SECRET_HEADER, TRIES, Access, Proxy
 from orchestrator.web.server import running, serve
 from orchestrator.web.site import Action, Page, Part, Site, Stream, Visit
@@ -85,6 +86,12 @@ def post(client: httpx2.Client, site: Site, path: str = "/act", **changed: str) 
     for name, value in changed.items():
         (form if name in form else headers)[name.replace("_", "-")] = value
     return client.post(site.url(path), data=form, headers=headers)
+
+
+def test_a_page_does_not_wait_until_its_headers_are_acknowledged() -> None:
+    # asyncio sets TCP_NODELAY where it knows the protocol; without it each page took 40 ms more.
+    with server._listen(Site(Access("dana"), [DEMO]), 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_a_link_signs_one_browser_in_once_by_a_strict_cookie(site: Site) -> None:

@@ -1,14 +1,14 @@
 """Lines of code as rows of a table, with the colors of their language."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from html import escape
 from typing import Literal
 
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_for_filename
+from pygments.lexers import find_lexer_class_for_filename
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
-from pygments.util import ClassNotFound
 
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
@@ -114,13 +114,17 @@ def _highlight(path: str, lines: Sequence[str]) -> list[str]:
 
 def _lexer(path: str) -> Lexer:
     # Leading blank lines count, and a lexer must not run on for what looks like its own end.
+    return _lexer_class(path.rpartition("/")[2])(stripnl=False, ensurenl=False)
+
+
+@lru_cache(1024)
+def _lexer_class(name: str) -> type[Lexer]:
+    """The lexer for a file's name; to look for one takes longer than most pages otherwise do."""
     try:
-        found: Lexer = get_lexer_for_filename(
-            path.rpartition("/")[2], stripnl=False, ensurenl=False
-        )
-    except (ClassNotFound, UnicodeError):
-        return TextLexer(stripnl=False, ensurenl=False)
-    return found
+        found: type[Lexer] | None = find_lexer_class_for_filename(name)
+    except UnicodeError:
+        found = None
+    return found or TextLexer
 
 
 def _class_of(token: _TokenType) -> str:
