@@ -89,24 +89,24 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt rubric feedback": (
         "--out findings.jsonl",
-        "--labels experts.jsonl --from github --project acme/shop --request 7",
+        "--labels experts.jsonl --from github --request 7",
     ),
     "diffcourt rubric import-items": (
-        "traces.json --from langfuse --out items.jsonl --labels labels.jsonl",
-        "rows.csv --from csv --out items.jsonl --map id=trace --map text=answer",
+        "traces.json --from langfuse --out items.jsonl",
+        "rows.csv --from csv --out items.jsonl",
     ),
     "diffcourt rubric export-items": (
-        "items.jsonl --labels labels.jsonl --to mlflow --out traces.json",
-        "items.jsonl --labels labels.jsonl --to csv --out rows.csv",
+        "items.jsonl --to mlflow --out traces.json",
+        "items.jsonl --to csv --out rows.csv",
     ),
     "diffcourt rubric lint": ("my-rubric.yaml", "my-rubric.yaml items.jsonl --labels labels.jsonl"),
     "diffcourt rubric rate": (
         "pr-review items.jsonl --labels labels.jsonl",
-        "pr-review items.jsonl --labels labels.jsonl --assume-random",
+        "pr-review items.jsonl --assume-random",
     ),
     "diffcourt rubric drift": (
-        "pr-review items.jsonl --labels labels.jsonl --anchors anchors.json --freeze",
-        "pr-review items.jsonl --labels labels.jsonl --anchors anchors.json",
+        "pr-review items.jsonl --anchors a.json --freeze",
+        "pr-review items.jsonl --anchors a.json",
     ),
     "diffcourt rubric tune": (
         "pr-review items.jsonl --labels labels.jsonl",

@@ -1,5 +1,7 @@
 """What labels say about a rubric, as plain text: one plain sentence first, then the reasons."""
 
+import math
+
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, pad
 from orchestrator.tuning.confidence_intervals import Interval, format_statistic
@@ -48,9 +50,11 @@ def render_disagreements(
     for one in shown:
         lines += _render_disagreement(page, one, everything)
     if found.criteria:
-        lines.append(page.heading("Criteria          labels  false accepts  false rejects  kappa"))
-    for criterion in found.criteria if everything else found.criteria[:SHORT_LIST]:
-        lines.append(_render_criterion(criterion))
+        lines.append(
+            page.heading("Criteria        labels  false accepts    false rejects    kappa")
+        )
+    worst = sorted(found.criteria, key=lambda c: c.kappa.value if c.kappa else math.inf)
+    lines += [_render_criterion(one) for one in (worst if everything else worst[:SHORT_LIST])]
     if len(found.criteria) > SHORT_LIST and not everything:
         lines.append(f"  and {len(found.criteria) - SHORT_LIST} more (--all)")
     return "\n".join(lines) + "\n"
@@ -58,8 +62,8 @@ def render_disagreements(
 
 def _render_criterion(found: CriterionAgreement) -> str:
     kind, strict = (_format(x) for x in (found.false_accepts, found.false_rejects))
-    name = pad(escape_unprintable(found.id), 16)
-    return f"  {name}{found.labels:>6}  {kind:<14} {strict:<14} {_format(found.kappa)}"
+    name = pad(escape_unprintable(found.id), 14)
+    return f"  {name}{found.labels:>6}  {kind:<16} {strict:<16} {_format(found.kappa)}"
 
 
 def _render_disagreement(page: Page, one: Disagreement, everything: bool) -> list[str]:

@@ -24,7 +24,10 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
     """Add the subcommands and their options."""
     p = part("import-items", "convert another tool's scores and annotations to items and labels")
     p.add_argument("source", type=Path, metavar="FILE")
-    p.add_argument("--from", dest="format", choices=FORMATS, required=True)
+    p.add_argument(
+        "--from", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
+        help=", ".join(FORMATS),
+    )  # fmt: skip
     p.add_argument("--out", type=Path, required=True, metavar="ITEMS", help="the items to write")
     p.add_argument("--labels", type=Path, metavar="FILE", help="the label file to write")
     p.add_argument("--label", metavar="NAME", help="which of people's annotations is the label")
@@ -33,7 +36,10 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
     p = part("export-items", "convert items and labels to another tool's shape")
     add_items(p, rubric=False)
     p.add_argument("--labels", type=Path, action="append", default=[], metavar="FILE")
-    p.add_argument("--to", dest="format", choices=FORMATS, required=True)
+    p.add_argument(
+        "--to", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
+        help=", ".join(FORMATS),
+    )  # fmt: skip
     p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     _add_map(p)
     p.set_defaults(do=export_items)
