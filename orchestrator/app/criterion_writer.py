@@ -132,7 +132,9 @@ def _show(reference: str, one: ShownItem) -> dict[str, Json]:
         "item": reference,
         "people": one.label,
         "rubric": "accept" if one.accepted else "reject",
-        "score": one.score,
+        "score": one.mark.score,
+        "judge_says": one.mark.why,
+        **({"people_say": list(one.notes)} if one.notes else {}),
         **given,
         "text": one.item.text[:LONGEST_TEXT],
     }
@@ -146,7 +148,11 @@ def checking_runtime(runtime: AgentRuntime, shown: Sequence[ShownItem]) -> Agent
 async def _check(
     shown: Mapping[str, ShownItem], agent: str, report: Json, earlier: Json
 ) -> tuple[Json, list[str]]:
-    """The report, and why its proposals do not hold; what is sent back comes whole again."""
+    """The report with what held of the one that was sent back, and why its proposals do not."""
+    if earlier is not None:
+        kept = zip(earlier["proposals"], as_form(Wordings, earlier).proposals, strict=True)
+        held = [raw for raw, wording in kept if not _find_error(wording, shown)]
+        report = {"proposals": [*held, *report["proposals"]]}
     errors = []
     for number, wording in enumerate(as_form(Wordings, report).proposals, 1):
         error = _find_error(wording, shown)

@@ -144,13 +144,13 @@ def _find_error(criterion: Criterion, row: Mapping[str, Json], item: Item) -> st
     score = row["score"]
     if score is None:
         return ""
-    levels = [level.score for level in criterion.levels]
+    levels, errors = [level.score for level in criterion.levels], list[str]()
     if levels and score not in levels:
         allowed = ", ".join(f"{x:g}" for x in levels)
-        return f"the score {score:g} is no level; allowed: {allowed}"
+        errors.append(f"the score {score:g} is no level; allowed: {allowed}")
     if not _stands(str(row.get("quote", "")), item):
-        return "the quotation does not stand in the text or its context, letter for letter"
-    return ""
+        errors.append("the quotation does not stand in the text or its context, letter for letter")
+    return "; ".join(errors)
 
 
 def _stands(quote: str, item: Item) -> bool:

@@ -25,7 +25,9 @@ from orchestrator.app.item_judging import (
 from orchestrator.app.score_items import Quote, require_affordable, require_texts
 from orchestrator.code_review.agents.judging import judged_criteria
 from orchestrator.engine.budget import Account
-from orchestrator.engine.rubric_scoring import Given
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.rubric_scoring import Given, Mark
 from orchestrator.engine.types import Bounds, Criterion, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item, unique_items
@@ -38,11 +40,13 @@ from orchestrator.tuning.rewrite_search import (
     search,
     split_halves,
 )
-from orchestrator.tuning.rubric_file import digest_criteria
+from orchestrator.tuning.rubric_file import describe_wording, digest_criteria
 from orchestrator.tuning.text_measures import add_measures
 
 HELD_OUT_RESERVE = 1.5
 """What is kept for the proof, in parts of its estimate."""
+
+LOOK = "look"
 
 WRITER_ANSWER = 1_200
 """Tokens of an expected answer of the writer."""
@@ -87,6 +91,7 @@ class Rewrite(Struct, frozen=True):
         rubric: with the proven wording, the next version and its proof as provenance; None where
             nothing is proven.
         usd, tokens: what the calls of this session used.
+        looks: wordings that were ever held to this held-out half, this one included.
     """
 
     plan: RewritePlan
@@ -94,6 +99,7 @@ class Rewrite(Struct, frozen=True):
     rubric: Rubric | None
     usd: float
     tokens: int
+    looks: int
 
 
 def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
@@ -144,7 +150,7 @@ async def _rewrite(  # noqa: PLR0917 - as rewrite_criterion
         found = await work.run()
         used = judge.budget.used
         new = _write(rubric, criterion, found, judge, plan) if found.proven else None
-        return Rewrite(plan, found, new, used.usd, int(used.tokens))
+        return Rewrite(plan, found, new, used.usd, int(used.tokens), work.looks)
 
 
 def _find_criterion(rubric: Rubric, name: str) -> Criterion:
@@ -175,7 +181,7 @@ class _Work:
         others = () if halves.by_criterion else judged_criteria(rubric)
         self._others = [c for c in others if c.id != criterion.id and c.weight]
         self._search = judge.budget
-        self._scored = 0
+        self._scored = self.looks = 0
 
     def plan(self) -> RewritePlan:
         """What it will take; keeps what the proof needs out of the search's reach."""
@@ -210,7 +216,9 @@ class _Work:
         return [item for item in every if criterion.id not in item.scores]
 
     def _brief_size(self) -> str:
-        shown = [ShownItem(item, "accept", True, None) for item in self._halves.training[:12]]
+        shown = [
+            ShownItem(item, "accept", True, Mark(None, "")) for item in self._halves.training[:12]
+        ]
         dummy = Candidate(self._criterion, {}, np.zeros(0, dtype=bool), 0.0)
         return build_writer_brief(self._rubric, dummy, shown, [], self._options.proposals, "")
 
@@ -240,28 +248,38 @@ class _Work:
             found = await self._score(other, items, f"scoring {other.id}", self._search)
             if found is None:
                 return None
-            for name, given in found.items():
-                scores.setdefault(name, {})[other.id] = given
+            for name, mark in found.items():
+                scores.setdefault(name, {})[other.id] = mark.given
         training, held_out = (
             tuple(replace(i, scores={**i.scores, **scores.get(i.id, {})}) for i in half)
             for half in (self._halves.training, self._halves.held_out)
         )
         return replace(self._halves, training=training, held_out=held_out)
 
-    async def score(
-        self, criterion: Criterion, items: Sequence[Item]
-    ) -> Mapping[str, Given] | None:
-        """A wording's scores; the proof may use what was kept back for it."""
+    async def score(self, criterion: Criterion, items: Sequence[Item]) -> Mapping[str, Mark] | None:
+        """A wording's marks; the proof may use what was kept back for it."""
         proof = bool(items) and items[0].id in self._held_out
         if proof:
+            self._note_look(criterion)
             return await self._score(criterion, items, "held-out half", self._judge.budget)
         self._scored += 1
         name = "present wording" if self._scored == 1 else f"wording {self._scored - 1}"
         return await self._score(criterion, items, name, self._search)
 
+    def _note_look(self, wording: Criterion) -> None:
+        """Count the wordings that were ever held to this held-out half."""
+        if wording == self._criterion:
+            return
+        journal = self._judge.runtime.journal
+        half = digest([[x.item, x.label] for x in self._halves.labels if x.item in self._held_out])
+        key = Key(LOOK, subject=f"{half}/{digest(describe_wording(wording))}")
+        if journal.noted(key) is None:
+            journal.note(key, {"criterion": wording.id})
+        self.looks = len(journal.notes(Key(LOOK, subject=half)))
+
     async def _score(
         self, criterion: Criterion, items: Sequence[Item], what: str, account: Account
-    ) -> Mapping[str, Given] | None:
+    ) -> Mapping[str, Mark] | None:
         found = await self._judge.score(
             [criterion],
             items,
@@ -271,13 +289,8 @@ class _Work:
         # An item whose call failed counts as abstained, with every wording alike.
         if any(marks.out_of_budget for marks in found.values()):
             return None
-        abstained: Given = None
-        return {
-            item.id: found[item.id, 0].marks[criterion.id].given
-            if criterion.id in found[item.id, 0].marks
-            else abstained
-            for item in items
-        }
+        abstained = Mark(None, "the judge's call failed")
+        return {i.id: found[i.id, 0].marks.get(criterion.id, abstained) for i in items}
 
     async def propose(
         self, candidate: Candidate, shown: Sequence[ShownItem], pool: Sequence[Candidate]

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Given
+from orchestrator.engine.rubric_scoring import Mark
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item, unique_items
@@ -37,8 +37,8 @@ SHOWN_DISAGREEMENTS, SHOWN_AGREEMENTS = 8, 4
 CHANGED_SHARE = 0.2
 """Share of decisions that a new wording is expected to change, for the power before the search."""
 
-Score = Callable[[Criterion, Sequence[Item]], Awaitable[Mapping[str, Given] | None]]
-"""A wording and items → the criterion's score by item id; None where the budget has ended."""
+Score = Callable[[Criterion, Sequence[Item]], Awaitable[Mapping[str, Mark] | None]]
+"""A wording and items → the criterion's mark by item id; None where the budget has ended."""
 
 
 class Halves(Struct, frozen=True):
@@ -70,17 +70,19 @@ class ShownItem(Struct, frozen=True):
     Attributes:
         label: what people decided: accept or reject.
         accepted: what the rubric decided, with the candidate's wording.
-        score: of the criterion.
+        mark: of the criterion, with the judge's reason.
+        notes: what people said of the item.
     """
 
     item: Item
     label: str
     accepted: bool
-    score: Given
+    mark: Mark
+    notes: tuple[str, ...] = ()
 
 
 class Candidate(Struct, frozen=True):
-    """A wording with its scores on the training half.
+    """A wording with its marks on the training half.
 
     Attributes:
         right: (items,) whether it decides each training item as people do.
@@ -88,7 +90,7 @@ class Candidate(Struct, frozen=True):
     """
 
     criterion: Criterion
-    scores: Mapping[str, Given]
+    marks: Mapping[str, Mark]
     right: Bools
     kappa: float
 
@@ -184,25 +186,28 @@ def _require_enough(rows: LabeledRows) -> None:
 class _Training:
     """The training half as arrays."""
 
-    def __init__(self, halves: Halves, present: Criterion) -> None:
+    def __init__(self, halves: Halves) -> None:
         self.halves = halves
         self.rows = build_rows(halves.training, halves.labels, halves.scale)
         self.items = self.rows.items
         self.labels = [self.rows.label_of(i) for i in range(len(self.items))]
-        self.present = present
+        self.notes: dict[str, tuple[str, ...]] = {}
+        for label in halves.labels:
+            if label.note:
+                self.notes[label.item] = (*self.notes.get(label.item, ()), label.note)
 
-    def measure(self, criterion: Criterion, scores: Mapping[str, Given]) -> Candidate:
-        accepted = self.accepted(criterion, scores)
+    def measure(self, criterion: Criterion, marks: Mapping[str, Mark]) -> Candidate:
+        accepted = self.accepted(criterion, marks)
         right = np.array(
             [(label == "accept") == a for label, a in zip(self.labels, accepted, strict=True)]
         )
         used = self.without_examples([criterion])
-        return Candidate(criterion, scores, right, self.kappa(accepted, used))
+        return Candidate(criterion, marks, right, self.kappa(accepted, used))
 
-    def accepted(self, criterion: Criterion, scores: Mapping[str, Given]) -> Bools:
+    def accepted(self, criterion: Criterion, marks: Mapping[str, Mark]) -> Bools:
         rubric, name = self.halves.rubric, criterion.id
         return np.array(
-            [decide_item(rubric, {**i.scores, name: scores[i.id]})[0] for i in self.items]
+            [decide_item(rubric, {**i.scores, name: marks[i.id].given})[0] for i in self.items]
         )
 
     def without_examples(self, criteria: Sequence[Criterion]) -> Bools:
@@ -216,7 +221,7 @@ class _Training:
 
     def pick_shown(self, candidate: Candidate, rng: np.random.Generator) -> list[ShownItem]:
         """Disagreements, the most confident of each kind first, and some agreements."""
-        accepted = self.accepted(candidate.criterion, candidate.scores)
+        accepted = self.accepted(candidate.criterion, candidate.marks)
         order = rng.permutation(len(self.items))
         agreed = [i for i in order if candidate.right[i] and self.labels[i] != "disputed"]
         wrong = [i for i in order if not candidate.right[i] and self.labels[i] != "disputed"]
@@ -224,12 +229,13 @@ class _Training:
         half = SHOWN_DISAGREEMENTS // 2
         chosen = [*kinds[0][:half], *kinds[1][:half]]
         chosen += [i for i in wrong if i not in chosen][: SHOWN_DISAGREEMENTS - len(chosen)]
-        return [
-            ShownItem(
-                self.items[i], self.labels[i], bool(accepted[i]), candidate.scores[self.items[i].id]
-            )
-            for i in (*chosen, *agreed[:SHOWN_AGREEMENTS])
-        ]
+        chosen += agreed[:SHOWN_AGREEMENTS]
+        return [self._show(i, candidate, bool(accepted[i])) for i in chosen]
+
+    def _show(self, at: int, candidate: Candidate, accepted: bool) -> ShownItem:
+        item = self.items[at]
+        notes = self.notes.get(item.id, ())
+        return ShownItem(item, self.labels[at], accepted, candidate.marks[item.id], notes)
 
 
 def choose_parent(pool: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
@@ -252,13 +258,15 @@ async def search(
     criterion: Criterion, halves: Halves, score: Score, propose: Propose, rounds: int, seed: int
 ) -> SearchResult:
     """Search for a wording on the training half and prove it on the held-out half."""
-    rng, training = np.random.default_rng(seed), _Training(halves, criterion)
+    rng, training = np.random.default_rng(seed), _Training(halves)
     base = await score(criterion, training.items)
     if base is None:
         return SearchResult(None, None, (math.nan, math.nan), 0, stopped=True)
     pool, stopped = [training.measure(criterion, base)], False
     for _ in range(rounds):
         parent = choose_parent(pool, rng)
+        if parent.right.all():
+            break
         wordings = await propose(parent, training.pick_shown(parent, rng), pool)
         for wording in wordings or []:
             scores = await score(wording, training.items)
@@ -282,7 +290,7 @@ def _choose_best(
 ) -> tuple[Candidate | None, float, float]:
     """The candidate with the largest gain over the present wording on the same items."""
     base = pool[0]
-    accepted = training.accepted(base.criterion, base.scores)
+    accepted = training.accepted(base.criterion, base.marks)
     gains = [
         c.kappa - training.kappa(accepted, training.without_examples([c.criterion])) for c in pool
     ]
@@ -302,6 +310,6 @@ async def _prove(
         found = await score(wording, items)
         if found is None:
             return None
-        scores = {i.id: {**i.scores, wording.id: found[i.id]} for i in items}
+        scores = {i.id: {**i.scores, wording.id: found[i.id].given} for i in items}
         sides.append(Side(name, halves.rubric, scores))
     return compare_sides(sides[0], sides[1], items, halves.labels, halves.scale)

@@ -73,4 +73,6 @@ def serving(
         env.setenv("OPENAI_COMPATIBLE_BASE_URL", f"{server.url}/v1")
         env.setenv("OPENAI_COMPATIBLE_MODEL", "local-model")
         env.setenv("OPENAI_COMPATIBLE_API_KEY", "test-key")
+        env.setenv("ANTHROPIC_BASE_URL", server.url)
+        env.setenv("ANTHROPIC_API_KEY", "test-key")
         yield server

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Given
-from orchestrator.engine.types import Criterion, Json, Response, Rubric
+from orchestrator.engine.rubric_scoring import Mark
+from orchestrator.engine.types import Criterion, Json, Response, Rubric, Text
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item, read_items
 from orchestrator.tuning.labels import Label, extract_labels
@@ -66,6 +66,14 @@ def writing(body: dict[str, Json]) -> Response:
     )
 
 
+def slipping(body: dict[str, Json]) -> Response:
+    """Prose around the report, one level alone, and an example that was not shown."""
+    alone = {**wording("Is it nice?"), "levels": [{"score": 1, "description": "Yes."}]}
+    bad = wording("Is it kind?", {"item": "T99", "score": 1, "why": "w"})
+    text = f"Some ideas: {json.dumps({'proposals': [alone, bad]})} Luck!"
+    return Response((Text(text),), "end")
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -82,11 +90,11 @@ def test_a_better_wording_is_proven_and_written_and_no_held_out_text_is_shown(
 ) -> None:
     items = save(comments(80))
     script: dict[str, Any] = {
-        "rubric-writer": [writing] * 2,
+        "rubric-writer": [slipping, writing],
         "item-judge": [judge_line(by_wording)] * 400,
     }
     with serving(monkeypatch, script) as server:
-        assert rewrite(items, "--rounds", 2, "--max-tokens", 9_000_000) == 0
+        assert rewrite(items, "--rounds", 1, "--max-tokens", 9_000_000) == 0
         asked = [json.dumps(r.body) for r in server.requests if r.agent == "rubric-writer"]
     out = capsys.readouterr()
     assert out.out.startswith("NEW WORDING PROVEN")
@@ -95,6 +103,7 @@ def test_a_better_wording_is_proven_and_written_and_no_held_out_text_is_shown(
     )
     assert "estimate: " in out.err
     assert "wording 2: " in out.err
+    assert "seen for useful" in asked[0]  # the judge's reason
     new = read_rubric(Path("house-v2.yaml"))
     (criterion,) = new.criteria
     assert criterion.description == "Does it give a reason?"
@@ -106,6 +115,7 @@ def test_a_better_wording_is_proven_and_written_and_no_held_out_text_is_shown(
     found = read_items([items])
     halves = split_halves(HOUSE, PRESENT, found, extract_labels(found, None), None, 20260101)
     assert {i.group for i in halves.held_out}.isdisjoint({i.group for i in halves.training})
+    assert "there is no item 'T99'" in asked[1]  # it is sent back
     assert len(asked) == 2
     for body in asked:
         shown = [i.id for i in found if f"{i.text.partition(':')[0]}:" in body]
@@ -138,8 +148,8 @@ async def _search(seed: int) -> SearchResult:
     labels = [Label(i.id, "ana", "accept" if rng.random() < 0.5 else "reject") for i in items]
     halves = split_halves(HOUSE, PRESENT, items, labels, None, seed)
 
-    async def score(criterion: Criterion, some: Sequence[Item]) -> Mapping[str, Given]:
-        return {i.id: hashed(criterion, i) for i in some}
+    async def score(criterion: Criterion, some: Sequence[Item]) -> Mapping[str, Mark]:
+        return {i.id: Mark(hashed(criterion, i), "") for i in some}
 
     async def propose(
         parent: Candidate, shown: object, pool: Sequence[Candidate]

@@ -55,9 +55,9 @@ def test_scores_reasons_judge_and_labels_are_written_and_asked_once(
         assert score(items, "--out", "scored.jsonl") == 0
         shown = capsys.readouterr()
         assert "6 items by 2 judged criteria, by local-model\nestimate: 6 calls" in shown.err
-        assert "6 items scored: 3 accepted, 3 rejected; 6 calls" in shown.out
+        assert "6 items scored: 3 accepted, 3 rejected; 6 asked for" in shown.out
         assert score(items, "--out", "again.jsonl") == 0
-        assert "no call: all scores are on record" in capsys.readouterr().out
+        assert "none asked for: all scores are on record" in capsys.readouterr().out
         assert len(server.requests) == 6
         assert "- old" in json.dumps(server.requests[0].body)
     first, again = (Path(n).read_bytes() for n in ("scored.jsonl", "again.jsonl"))
@@ -94,13 +94,13 @@ def test_an_example_has_the_score_of_a_level(here: Path) -> None:
 
 def slips(body: dict[str, Any]) -> Response:
     """Prose around the JSON, a wrong level, another spelling of an id, and one criterion left out."""
-    report = {"criteria": [{"id": "RIGHT", "why": "x", "score": 0.7, "quote": "number 0"}]}
+    report = {"criteria": [{"id": "RIGHT", "why": "x", "score": 0.7, "quote": "no such words"}]}
     return Response((Text(f"Sure!\n```json\n{json.dumps(report)}\n``` Anything else?"),), "end")
 
 
 def mends(body: dict[str, Any]) -> Response:
     sent_back = json.dumps(body["messages"][-1])
-    assert "right: the score 0.7 is no level; allowed: 0, 0.5, 1" in sent_back
+    assert "right: the score 0.7 is no level; allowed: 0, 0.5, 1; the quotation does" in sent_back
     assert "clear: missing" in sent_back
     return says({"criteria": [{"id": "clear", "why": "y", "score": 1, "quote": "not there"}]})
 

@@ -72,6 +72,11 @@ def _reasons(done: Rewrite) -> list[str]:
         f"On {where} held out, with A the present wording and B the new one:",
         describe_change(proof),
     ]
+    if done.looks > 1:
+        reasons.append(
+            f"This is wording {done.looks} that is held to these items. One in 40 looks proven "
+            "by chance each time; label new items to be sure."
+        )
     if done.rubric is None and proof.comparison.change.value <= 0:
         reasons.append("It is no better on items that it was not made from.")
     elif done.rubric is None and proof.labels_for_change is not None:

@@ -10,7 +10,6 @@ from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, format_duration
 
 MAX_UNSCORED = 5
-_TENTHS = 10
 
 
 def describe_estimate(estimate: Estimate) -> str:
@@ -39,35 +38,40 @@ def render_quote(quote: Quote, width: int = 80) -> str:
 
 
 class ScoringProgress:
-    """Writes how far a scoring is: one line that changes on a terminal, ten lines elsewhere.
+    """Writes how far a scoring is: one line that changes on a terminal, some lines elsewhere.
 
     Args:
+        lines: how many.
         name: what every line begins with.
     """
 
     def __init__(
-        self, stream: TextIO | None, name: str = "", clock: Callable[[], float] = time.monotonic
+        self,
+        stream: TextIO | None,
+        name: str = "",
+        lines: int = 10,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._name, self._clock = stream, name, clock
-        self._began, self._tenth = clock(), 0
+        self._began, self._part, self._lines = clock(), 0, lines
         self._live = stream is not None and stream.isatty()
 
     def __call__(self, progress: Progress) -> None:
         """Write one step."""
         if self._stream is None:
             return
-        tenth = progress.done * _TENTHS // progress.total
+        part = progress.done * self._lines // progress.total
         ended = progress.done == progress.total
         if self._live:
             self._stream.write(f"\r\x1b[2K{self.describe(progress)}" + ("\n" if ended else ""))
-        elif tenth > self._tenth and progress.asked:
+        elif part > self._part and progress.asked:
             self._stream.write(self.describe(progress) + "\n")
-        self._tenth = tenth
+        self._part = part
         self._stream.flush()
 
     def describe(self, progress: Progress) -> str:
         """``120 of 1,994 scored, 2 failed, about 11m 03s left``."""
-        parts = [f"{self._name}{progress.done:,} of {progress.total:,} scored"]
+        parts = [f"{self._name}{progress.done:,} of {progress.total:,} done"]
         if progress.failed:
             parts.append(f"{progress.failed:,} failed")
         left = progress.total - progress.done
@@ -85,9 +89,9 @@ def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
     decided = f"{accepted:,} accepted, {unique - accepted:,} rejected"
     head = f"{count_noun(unique, 'item')} scored: {decided}"
     used = (
-        f"{count_noun(found.calls, 'call')}, {found.tokens:,} tokens, {found.usd:.4f} USD"
+        f"{found.calls:,} asked for, {found.tokens:,} tokens, {found.usd:.4f} USD"
         if found.calls
-        else "no call: all scores are on record"
+        else "none asked for: all scores are on record"
     )
     lines = page.wrap(f"{head}; {used}")
     if found.stopped:

@@ -118,7 +118,7 @@ def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite |
         return not args.estimate
 
     def observe(what: str, progress: Progress) -> None:
-        views.setdefault(what, ScoringProgress(sys.stderr, f"{what}: "))(progress)
+        views.setdefault(what, ScoringProgress(sys.stderr, f"{what}: ", 2))(progress)
 
     options = RewriteOptions(args.criterion, args.rounds, args.proposals, args.accept_at)
     judging = read_judging_options(args)
