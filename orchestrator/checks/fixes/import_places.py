@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 _COMMENT = "comment"
 _TEXT = re.compile(r"[rRuUbB]*[\"']")
+_IMPORT, _FROM, _IMPORT_OF = (
+    re.compile(r"\bimport\s"),
+    re.compile(r"\bfrom\s"),
+    re.compile(r"\simport\s"),
+)
 
 
 class ImportPlace(Struct, frozen=True):
@@ -76,14 +81,34 @@ def is_taken(text: str, line: str) -> bool:
     Args:
         line: of the import, such as ``import html`` or ``from a import b``.
     """
+    if line.startswith("#"):
+        return False
     whole = line.rpartition(" ")[2].strip(';"')
-    name = re.escape(re.split(r"[./]", whole)[-1])
+    name = re.split(r"[./]", whole)[-1]
+    escaped = re.escape(name)
     binds = (
-        rf"\b(?:as|def|class|for)\s+{name}\b|\bimport\s[^\n]*,\s*{name}\b"
-        rf"|\bfrom\s[^\n]*\simport\s[^\n]*\b{name}\b|\b{name}\s*:?=(?!=)|[(,]\s*{name}\s*[,):]"
-        rf"|(?m:^[ \t]*{name}\s*:)"
+        rf"\b(?:as|def|class|for)\s+{escaped}\b|\b{escaped}\s*:?=(?!=)"
+        rf"|[(,]\s*{escaped}\s*[,):]|(?m:^[ \t]*{escaped}\s*:)"
     )
-    return not line.startswith("#") and re.search(binds, text) is not None
+    if re.search(binds, text):
+        return True
+    listed, word = re.compile(rf",\s*{escaped}\b"), re.compile(rf"\b{escaped}\b")
+    rows = (row for row in text.replace("\\\n", " ").split("\n") if name in row)
+    return any(_imports(row, listed, word) for row in rows)
+
+
+def _imports(row: str, listed: re.Pattern[str], word: re.Pattern[str]) -> bool:
+    """Whether a line imports a name in a list, or from something.
+
+    Only the first of each keyword is looked for: one pattern for the whole would be tried at each,
+    to the end of the line, and a line can hold thousands.
+    """
+    imported = _IMPORT.search(row)
+    if imported and listed.search(row, imported.end()):
+        return True
+    source = _FROM.search(row)
+    imported = _IMPORT_OF.search(row, source.end()) if source else None
+    return imported is not None and word.search(row, imported.end()) is not None
 
 
 def _brings(text: str, line: str) -> bool:

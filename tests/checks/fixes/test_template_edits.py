@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from orchestrator.checks.check_io import Edit
-from orchestrator.checks.fixes.import_places import drop_import
+from orchestrator.checks.fixes.import_places import drop_import, is_taken
 from orchestrator.checks.fixes.template_edits import run
 from tests.checks.fix_kit import apply
 
@@ -231,3 +231,29 @@ def test_a_last_line_that_imports_a_module_again_and_again_takes_no_time() -> No
     began = time.process_time()
     assert drop_import("os", "import " + "os," * 20_000, "os") is None
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("from lxml import html", True),
+        ("from lxml import etree, html", True),
+        ("import os, html", True),
+        ("from lxml import etree, \\\n    html", True),
+        ("import lxml as html", True),
+        ("html = 1", True),
+        ("from html import escape", False),
+        ("import html.parser", False),
+        ("from lxml import htmlx", False),
+        ("html == 1", False),
+    ],
+)
+def test_a_name_that_stands_for_something_else_is_taken(text: str, taken: bool) -> None:
+    assert is_taken(f"import sys\n{text}\n", "import html") == taken
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("word", ["from ", "import ", "from a import b, ", "(", "html, "])
+def test_a_line_of_a_hundred_thousand_keywords_is_soon_looked_through(word: str) -> None:
+    assert is_taken(word * 100_000 + "\nhtml = 1\n", "import html")
+    assert not is_taken(word * 100_000 + "\njson\n", "import json")
