@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator.app.alerts import Alert, AlertState
 from orchestrator.app.notify import channels as sending
+from orchestrator.app.notify.alerts import notify_of_alerts
 from orchestrator.cli.main import main
 from tests.providers import test_escalation_over_the_wire as wire
 from tests.providers.test_escalation_over_the_wire import REFUSED, REVIEW, WORK, Says, portal, says
@@ -273,3 +275,26 @@ def test_base_names_channels_and_neither_the_change_nor_a_stranger_turns_them(
         assert why in capsys.readouterr().err
         assert main(["catalog", "--repo", str(repo.path)]) == 2
         assert why in capsys.readouterr().err
+
+
+def test_an_alert_is_told_of_when_it_begins_to_fire_and_not_again_until_it_has_ended(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check(*states: AlertState) -> list[str]:
+        alerts = [Alert(f"a{n}", state, f"a{n}: 9 of 10") for n, state in enumerate(states)]
+        return notify_of_alerts(repo.path, alerts)
+
+    with webhook() as inbox:
+        mine(team={"webhook": inbox.url}, dead={"command": ["no-such-program"]})
+        (line,) = check("firing", "ok")
+        assert line.startswith("the channel dead was not told (alert): no-such-program")
+        assert check("firing", "unknown") == check("unknown", "ok") == []
+        assert len(check("firing", "firing")) == 1
+        check("ok", "firing")
+        check("firing", "firing")
+        assert [json.loads(body)["title"] for _, body in inbox.got] == [
+            "Alert: a0",
+            "Alert: a1",
+            "Alert: a0",
+        ]
+        assert main(["stats", "--check", "--repo", str(repo.path)]) == 3

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.arguments import add_json_flag, directory
 from orchestrator.cli.output import OutputTarget, emit, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.alerts import Alert
@@ -113,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         targets["prometheus"].write(_metrics(collected, alerts))
     broken = _report_broken(collected)
     if args.check:
+        _notify(args, alerts)
         return _print_alerts(args, alerts) or broken
     if targets.keys() <= {"prometheus", "dashboard"} and targets and not (args.json or args.by):
         return broken  # from cron: the file is what was asked for
@@ -167,6 +168,14 @@ def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
     if "firing" in states:
         return EXIT_GATED
     return EXIT_INCOMPLETE if "unknown" in states else EXIT_OK
+
+
+def _notify(args: argparse.Namespace, alerts: list[Alert]) -> None:
+    """Tell the channels that want to know of alerts."""
+    from orchestrator.app.notify.alerts import notify_of_alerts
+
+    for line in notify_of_alerts(args.repo[0] if args.repo else None, alerts):
+        emit(f"diffcourt: {escape_unprintable(line)}\n", sys.stderr)
 
 
 def _refuse_mixtures(args: argparse.Namespace) -> None:
