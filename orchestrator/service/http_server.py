@@ -24,6 +24,7 @@ from orchestrator.service.changes import (
 )
 from orchestrator.service.event_counts import read_counts
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
+from orchestrator.service.missed_pushes import sweep_forever
 from orchestrator.service.queue_metrics import render_queue_metrics
 from orchestrator.service.queue_state import read_figures
 from orchestrator.service.settings import Settings
@@ -157,7 +158,12 @@ def make_app(settings: Settings) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with queue.open_async():
-            yield
+            sweeper = asyncio.create_task(sweep_forever(settings, queue, server.connection))
+            try:
+                yield
+            finally:
+                sweeper.cancel()
+                await asyncio.gather(sweeper, return_exceptions=True)
 
     return Starlette(
         routes=[

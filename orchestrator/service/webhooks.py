@@ -83,7 +83,9 @@ class _Base(Struct, frozen=True):
     repo: _Repository
 
 
-class _PullRequest(Struct, frozen=True):
+class PullRequest(Struct, frozen=True):
+    """A pull request of GitHub or Forgejo, in an event or a list."""
+
     number: int
     head: _Commit
     base: _Base
@@ -106,7 +108,7 @@ class _PullRequestEvent(Struct, frozen=True):
     """GitHub's and Forgejo's ``pull_request``."""
 
     action: str
-    pull_request: _PullRequest
+    pull_request: PullRequest
     installation: _Installation | None = None
     changes: _BaseChange | None = None
 
@@ -220,15 +222,14 @@ def _authenticate(forge: ForgeSettings, headers: Mapping[str, str], body: bytes)
         raise NotAuthentic("the webhook's signature is wrong; compare the secret on both sides")
 
 
-def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
-    event = msgspec.json.decode(body, type=_PullRequestEvent)
-    request = event.pull_request
+def push_of(forge: str, installation: str, request: PullRequest) -> Push:
+    """The newest push of a pull request, not checked yet."""
     lines = None
     if request.additions is not None and request.deletions is not None:
         lines = request.additions + request.deletions
-    push = Push(
-        forge=name,
-        installation=str(event.installation.id) if event.installation else "",
+    return Push(
+        forge=forge,
+        installation=installation,
         repository=request.base.repo.full_name,
         number=request.number,
         clone_url=request.base.repo.clone_url,
@@ -238,6 +239,12 @@ def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
         description=(request.body or "")[:_DESCRIPTION],
         lines=lines,
     )
+
+
+def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
+    event = msgspec.json.decode(body, type=_PullRequestEvent)
+    installation = str(event.installation.id) if event.installation else ""
+    push = push_of(name, installation, event.pull_request)
     if event.action == "closed":
         return Delivery(delivery, closed=push.change)
     moved = event.action == "edited" and event.changes is not None and event.changes.base
@@ -282,16 +289,19 @@ def _of_merge_request(name: str, delivery: str, body: bytes) -> Delivery:
 
 
 def _checked(forge: ForgeSettings, delivery: Delivery) -> Delivery:
-    """A delivery whose values git and file names can be made of.
+    if delivery.push is not None:
+        checked_push(forge, delivery.push)
+    return delivery
+
+
+def checked_push(forge: ForgeSettings, push: Push) -> Push:
+    """A push whose values git and file names can be made of.
 
     The clone address is of the forge itself: our token is sent there.
 
     Raises:
         InputError: something is not what it should be.
     """
-    push = delivery.push
-    if push is None:
-        return delivery
     branch = push.base.removeprefix("refs/heads/")
     wrong = [
         what
@@ -306,7 +316,7 @@ def _checked(forge: ForgeSettings, delivery: Delivery) -> Delivery:
     ]
     if wrong:
         raise InputError(f"the webhook's {wrong[0]} is malformed")
-    return delivery
+    return push
 
 
 def _is_of(forge: ForgeSettings, address: str) -> bool:

@@ -36,9 +36,12 @@ class ForgejoServer(ForgeServer):
         self.comments: list[dict[str, Any]] = []
         self.reviews: list[dict[str, Any]] = []
         self.statuses: list[dict[str, Any]] = []
+        self.listed: list[dict[str, Any]] = []
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         """Answer the calls of posting; its lists are not cut again by ``Handler.page``."""
+        if path == "/api/v1/repos/acme/shop/pulls":
+            return self.listed
         found = self.find(method, path.removeprefix("/api/v1"), body)
         if isinstance(found, list):
             start = (int(query["page"]) - 1) * PAGE

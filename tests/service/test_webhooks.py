@@ -147,3 +147,16 @@ def test_without_a_database_the_forge_is_told_to_come_again(
         postgres.start()
     service.wait(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200)
     assert send(url, pull_request()).status_code == 202
+
+
+def test_pushes_that_came_while_the_server_was_down_are_found_when_it_starts(
+    service: Service,
+) -> None:
+    service.push()  # known, and so is its repository
+    assert isinstance(service.forge, ForgejoServer)
+    known = pull_request(head={"sha": service.head})["pull_request"]
+    service.forge.listed = [known, {**known, "number": 13}]
+    with service.server():
+        service.wait(lambda: len(service.jobs()) == 2)
+    listed = service.rows("SELECT number, pushes FROM service_changes ORDER BY number")
+    assert listed == [{"number": number, "pushes": 1} for number in (12, 13)]

@@ -1,0 +1,150 @@
+"""Find pushes whose webhooks were missed, as while the server was down: ask the forge what is open.
+
+Only repositories that the service knows are asked for, and only requests whose newest push it does
+not know are enqueued.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+import procrastinate
+from msgspec import Struct, ValidationError
+from psycopg.rows import class_row
+
+from orchestrator.errors import DiffcourtError
+from orchestrator.service.changes import Push, load_change, record_push
+from orchestrator.service.forge_tokens import POSTING, ForgeTokens
+from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
+from orchestrator.service.settings import ForgeSettings, Settings
+from orchestrator.service.webhooks import PullRequest, checked_push, push_of
+
+EVERY_SECONDS = 600.0
+CALL_SECONDS = 20.0
+KNOWN_DAYS = 30
+
+Connect = Callable[[], Any]
+"""Opens a connection of the pool, as an asynchronous context."""
+
+_REPOSITORIES = """
+SELECT DISTINCT ON (forge, repository) forge, installation, repository, clone_url, change
+FROM service_changes WHERE received > now() - make_interval(days => %s)
+ORDER BY forge, repository, received DESC
+"""
+
+
+class KnownRepository(Struct, frozen=True):
+    """A repository that sent something lately; ``change`` is the newest."""
+
+    forge: str
+    installation: str
+    repository: str
+    clone_url: str
+    change: str
+
+
+class _MergeRequest(Struct, frozen=True):
+    """An entry of GitLab's list of merge requests."""
+
+    iid: int
+    sha: str
+    target_branch: str
+    title: str = ""
+    description: str | None = None
+
+
+async def sweep_forever(settings: Settings, queue: procrastinate.App, connect: Connect) -> None:
+    """Look for missed pushes now, and then every ten minutes."""
+    tokens = ForgeTokens()
+    while True:
+        try:
+            found = await find_missed_pushes(settings, queue, connect, tokens)
+            if found:
+                LOG.warning("%d pushes had been missed and are to be reviewed", found)
+        except DATABASE_ERRORS as error:
+            LOG.warning("missed pushes cannot be looked for: %s", " ".join(str(error).split()))
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+async def find_missed_pushes(
+    settings: Settings, queue: procrastinate.App, connect: Connect, tokens: ForgeTokens
+) -> int:
+    """Enqueue the open requests whose newest push is not known; returns how many.
+
+    Raises:
+        Exception: one of ``DATABASE_ERRORS``.
+    """
+    async with connect() as db, db.cursor(row_factory=class_row(KnownRepository)) as cursor:
+        await cursor.execute(_REPOSITORIES, (KNOWN_DAYS,))
+        known = await cursor.fetchall()
+    found = 0
+    for repository in known:
+        forge = settings.forges.get(repository.forge)
+        if forge is None:
+            continue
+        try:
+            pushes = await _open_pushes(forge, repository, connect, tokens)
+        except (DiffcourtError, httpx2.HTTPError, ValidationError, msgspec.DecodeError) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            LOG.warning("%s cannot be asked for missed pushes: %s", repository.repository, why)
+            continue
+        for push in pushes:
+            async with connect() as db, db.transaction():
+                row = await load_change(db, push.change)
+                if row is None or row.head != push.head:
+                    await record_push(db, queue, push, settings.enqueuing)
+                    found += 1
+    return found
+
+
+async def _open_pushes(
+    forge: ForgeSettings, repository: KnownRepository, connect: Connect, tokens: ForgeTokens
+) -> Sequence[Push]:
+    """The newest pushes of a repository's open requests; the hundred that changed last."""
+    async with connect() as db:
+        row = await load_change(db, repository.change)
+    assert row is not None
+    token = await asyncio.to_thread(tokens.get, forge, row, POSTING)
+    address, headers = _listing(forge, repository.repository, token)
+    async with httpx2.AsyncClient(timeout=CALL_SECONDS) as client:
+        answer = await client.get(address, headers=dict(headers))
+    answer.raise_for_status()
+    if forge.kind == "gitlab":
+        listed = msgspec.json.decode(answer.content, type=list[_MergeRequest])
+        pushes = [_of_merge_request(repository, request) for request in listed]
+    else:
+        requests = msgspec.json.decode(answer.content, type=list[PullRequest])
+        pushes = [push_of(repository.forge, row.installation, request) for request in requests]
+    return [checked_push(forge, push) for push in pushes]
+
+
+def _listing(forge: ForgeSettings, repository: str, token: str) -> tuple[str, Mapping[str, str]]:
+    """Address and headers of the list of open requests, the last changed first."""
+    url = forge.url.rstrip("/")
+    if forge.kind == "gitlab":
+        project = quote(repository, safe="")
+        query = "state=opened&order_by=updated_at&per_page=100"
+        address = f"{url}/api/v4/projects/{project}/merge_requests?{query}"
+        return address, {"PRIVATE-TOKEN": token}
+    if forge.kind == "github":
+        query = "state=open&sort=updated&direction=desc&per_page=100"
+        return f"{url}/repos/{repository}/pulls?{query}", {"Authorization": f"Bearer {token}"}
+    address = f"{url}/api/v1/repos/{repository}/pulls?state=open&sort=recentupdate&limit=50&page=1"
+    return address, {"Authorization": f"token {token}"}
+
+
+def _of_merge_request(repository: KnownRepository, request: _MergeRequest) -> Push:
+    return Push(
+        forge=repository.forge,
+        installation=repository.installation,
+        repository=repository.repository,
+        number=request.iid,
+        clone_url=repository.clone_url,
+        base=f"refs/heads/{request.target_branch}",
+        head=request.sha,
+        title=request.title,
+        description=request.description or "",
+    )
