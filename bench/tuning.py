@@ -94,6 +94,25 @@ def _gain(data: Path, languages: tuple[str, ...]) -> None:
     print(f"  calibration error, out of fold: {error:.3f}")
 
 
+def transfer(data: Path, _: int) -> None:
+    """What a rule that was fitted on one language gains on the other, of which it saw nothing."""
+    samples = {name: sample_of(*crscore(data, (name,))) for name in ("python", "java")}
+    for name, other in (("python", "java"), ("java", "python")):
+        s, test = samples[name], samples[other]
+        old = decide_rows(test, test.w0, 0.5)
+        for signs in (False, True):
+            plan = replace(plan_fit(s, OBJECTIVE), free_signs=signs)
+            rules = fit_rules(s, plan, s.weight[None, :], np.random.default_rng(1))
+            c = compare_decisions(
+                OBJECTIVE, old, rules.decide(test), test.accept, test.weight, test.group
+            )
+            how = "with --penalties" if signs else "signs kept"
+            print(
+                f"CRScore fitted on {name}, {how}: kappa on {other} {c.before.value:.3f} before, "
+                f"{c.after.format(3)} after, change {c.change.format(3)}"
+            )
+
+
 def curve(data: Path, _: int) -> None:
     for languages in LANGUAGES:
         _curve(data, languages)
@@ -234,22 +253,23 @@ def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[flo
 
 def permuted(data: Path, times: int) -> None:
     s = sample_of(*crscore(data, ("python",)))
-    claims = {120: 0, 250: 0, 882: 0}
+    claims = {(n, signs): 0 for n in (120, 250, 882) for signs in (False, True)}
     for seed in range(times):
         rng = np.random.default_rng(seed)
-        for n in claims:
+        for n, signs in claims:
             rows = rng.permutation(s.y.size)[:n]
             part = some(s, rows)
             part = replace(part, y=rng.permutation(part.y))
-            apart = cross_validation.cross_validate(part, plan_fit(part, OBJECTIVE), rng)
+            plan = replace(plan_fit(part, OBJECTIVE), free_signs=signs)
+            apart = cross_validation.cross_validate(part, plan, rng)
             old = decide_rows(part, part.w0, 0.5)
             c = compare_decisions(
                 OBJECTIVE, old, apart.accept, part.accept, part.weight, part.group
             )
-            claims[n] += claimed(c)
-    for n, k in claims.items():
+            claims[n, signs] += claimed(c)
+    for (n, signs), k in claims.items():
         print(
-            f"Permuted CRScore labels, {n}: 'improved' claimed in {k} of {times} ({k / times:.1%})"
+            f"Permuted CRScore labels, {n}{', --penalties' * signs}: 'improved' claimed in {k} of {times} ({k / times:.1%})"
         )
 
 
@@ -311,11 +331,11 @@ def speed(_: Path, __: int) -> None:
 
 PARTS: dict[str, Callable[[Path, int], None]] = {
     "crscore": gain, "curve": curve, "permuted": permuted, "speed": speed, "coverage": coverage,
-    "power": power,
+    "power": power, "transfer": transfer,
 }  # fmt: skip
 
 
-NEED_DATA = {"crscore", "curve", "permuted"}
+NEED_DATA = {"crscore", "curve", "permuted", "transfer"}
 
 
 def main() -> None:
