@@ -82,11 +82,9 @@ class CorrectedRate(Struct, frozen=True):
 
     def plain_sentence(self) -> str:
         """The result for a reader who knows no statistics."""
-        low, high = (f"{x:.0%}" for x in (self.corrected.low, self.corrected.high))
         text = (
             f"{name_trust(self.is_trusted)}: the judge accepts {self.judged.value:.0%} of "
-            f"{self.items:,} items; people would accept {self.corrected.value:.0%}, between {low} "
-            f"and {high}"
+            f"{self.items:,} items; people would accept {describe_share(self.corrected)}"
         )
         if self.labeled < MIN_LABELS:
             return f"{text}; {self.labeled} labeled items are too few, label at least {MIN_LABELS}"
@@ -96,6 +94,13 @@ class CorrectedRate(Struct, frozen=True):
                 "are like the others (--assume-random)"
             )
         return text
+
+
+def describe_share(found: Interval) -> str:
+    """A rate in percent, with its bounds where these are known."""
+    if math.isnan(found.low):
+        return f"{found.value:.0%}"
+    return f"{found.value:.0%}, between {found.low:.0%} and {found.high:.0%}"
 
 
 def estimate_rate(

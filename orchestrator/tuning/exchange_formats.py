@@ -76,11 +76,17 @@ def read_foreign(
     Raises:
         InputError: the file is not of this format, or the label's name is unclear.
     """
-    rows = _read_rows(path, format_name)
-    if format_name in READERS:
-        targets = [target for at, row in rows for target in READERS[format_name](row, at)]
-    else:
-        targets = [_from_table(row, at, columns) for at, row in rows]
+    targets: list[Target] = []
+    for at, row in _read_rows(path, format_name):
+        if not isinstance(row, Mapping):
+            raise InputError(f"{at}: must be a JSON object")
+        try:
+            if format_name in READERS:
+                targets += READERS[format_name](row, at)
+            else:
+                targets.append(_from_table(row, at, columns))
+        except (AttributeError, TypeError):  # a part is no object, or no list
+            raise InputError(f"{at}: is not in the shape of {format_name}") from None
     return _convert(_merge(targets), label_name)
 
 

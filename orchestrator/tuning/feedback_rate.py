@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.tuning.confidence_intervals import Interval
-from orchestrator.tuning.corrected_rate import CorrectedRate, correct_rate
+from orchestrator.tuning.corrected_rate import CorrectedRate, correct_rate, describe_share
 from orchestrator.tuning.disagreements import name_trust
 from orchestrator.tuning.labels import Label, infer_scale
 from orchestrator.tuning.rates import simple_interval
@@ -97,9 +97,7 @@ class FeedbackReport(Struct, frozen=True):
         text += "were useful"
         if self.rate is None:
             return f"{text}; let experts label some to correct it"
-        experts = self.rate.corrected
-        low, high = f"{experts.low:.0%}", f"{experts.high:.0%}"
-        return f"{text}; experts would say {experts.value:.0%}, between {low} and {high}"
+        return f"{text}; experts would say {describe_share(self.rate.corrected)}"
 
 
 def measure_feedback(

@@ -79,6 +79,7 @@ def test_answers_in_a_pull_request(
     ):
         body = f"Text\n\n{marker(found[path])}"
         server.thread({"body": body, "reactions": reactions, "resolved": resolved}, ME)
+    assert main(["rubric", "feedback", "--request", "12"]) == 2
     result = tmp_path / "o.json"
     words = ["--from", "github", "--project", "acme/shop", "--request", "12", "--url", server.url]
     assert main(["rubric", "feedback", *words, "--json", str(result)]) == 3

@@ -110,6 +110,16 @@ def test_whether_the_rate_of_the_judge_is_trusted(
     assert len(out.splitlines()) <= 12
 
 
+def test_two_labels_give_a_share_without_bounds(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, labels = rated(save, 2)
+    assert run("rate", house, items, "--labels", labels) == 3
+    out = " ".join(capsys.readouterr().out.split())
+    assert "nan" not in out
+    assert "2 labeled items are too few" in out
+
+
 def test_several_raters_of_an_item_count_once() -> None:
     items = [Item(f"i{n}", f"g{n}", {"a": 0.9}) for n in range(40)]
     labels = [Label(i.id, "ana", "accept", drawn="random") for i in items[:30]]

@@ -14,7 +14,7 @@ from orchestrator.cli.arguments import add_repo, count, name_of
 from orchestrator.cli.commands.post import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, to_json_data, write_text
 from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, escape_line
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
 def _read_answers(args: argparse.Namespace) -> list[Answer]:
     """What people answered to our comments in a pull request."""
     if args.forge is None:
+        if args.project or args.request or args.url:
+            raise InputError("--project, --request and --url require --from FORGE")
         return []
     from orchestrator.app.finding_feedback import Answer
     from orchestrator.posting.targets import Target
