@@ -425,8 +425,8 @@ def _stopped_action(
         reviewed = len({entry.path for entry in state.synthesis.checked})
         files = len(state.workspace.change.files)
         return f"No blocking findings in the files that were reviewed ({reviewed} of {files})."
-    held = (one for one in state.synthesis.findings if one.standing != "refuted")
-    first_finding = next(held, None)
+    findings = (one for one in state.synthesis.findings if one.state == "open")
+    first_finding = next((one for one in findings if one.standing != "refuted"), None)
     if first_finding is None:
         return "Resolve the reasons, then review again."
     where = f"{first_finding.path}:{first_finding.start_line}"
@@ -434,9 +434,10 @@ def _stopped_action(
 
 
 def next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    """How to fix what was found, the most severe first."""
+    """How to fix what is open, the most severe first."""
+    open_ones = [finding for finding in findings if finding.state == "open"]
     return tuple(
         f"{finding.id} {finding.path}:{finding.start_line}: {finding.fix_suggestion}"
-        for finding in findings[:LISTED_ACTIONS]
+        for finding in open_ones[:LISTED_ACTIONS]
         if finding.fix_suggestion
     )
