@@ -67,7 +67,7 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
     Raises:
         RunNotFound: no run has that name.
         InputError: there is no such state or finding, the plan cannot be used there, or files of
-            the exported directory were edited that are not named.
+            the exported directory, or of the plan's, were edited that are not named.
         StoreError: the journal cannot be read, or was altered.
     """
     folder = state_directory.state_dir(repo)
@@ -77,6 +77,8 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
         run_archive.withdraw_consents(run, repo)
         scratch = None
     else:
+        if fork.plan is not None and (fork.plan.parent / run_archive.JOURNAL).is_file():
+            run_archive.read_export(fork.plan.parent, fork.plan)  # for edits besides the plan
         with state_directory.open_run(folder, repo, fork.source) as (store, run):
             rows, patch = anyio.run(store.rows, run.run_id), None
         verify_chain(rows)

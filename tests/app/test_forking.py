@@ -19,7 +19,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError
 from tests.review.review_kit import change, options
 
-SHELL = "import subprocess\n\n\ndef run(x, y=[]):\n    subprocess.run(x, shell=True)\n"
+SHELL = "import subprocess\n\n\ndef run(x, y=[]):\n    subprocess.run(x, shell=True)\n    return eval(y)\n"
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,16 @@ def test_a_finding_that_is_dropped_does_not_count_and_the_chain_names_the_old_he
     old = rows_of(repo, verdict.run_id)
     (shell,) = [one for one in verdict.findings if one.rule == "security.subprocess-shell"]
     given = ["--repo", str(repo), "--quiet", "--json", "-"]
-    assert main(["fork", verdict.run_id, "--at", "Evaluate", "--drop", shell.id, *given]) == 0
+    assert main(["fork", verdict.run_id, "--at", "Evaluate", "--drop", shell.id, *given]) == 1
     forked = json.loads(capsys.readouterr().out)
     states = {one["fingerprint"]: (one["state"], one["waiver"]) for one in forked["findings"]}
     assert states[shell.fingerprint][0] == "waived"
     assert f"dropped in this fork of {verdict.run_id}" in states[shell.fingerprint][1]
-    assert (verdict.verdict, forked["verdict"]) == ("needs_changes", "merge")
+    (evaluated,) = [one for one in forked["findings"] if one["rule"] == "security.eval"]
+    assert verdict.stop.next_human_action.startswith(f"Start with {shell.id} ")
+    assert forked["stop"]["next_human_action"].startswith(f"Start with {evaluated['id']} ")
+    assert shell.fix_suggestion in " ".join(verdict.next_actions)
+    assert shell.fix_suggestion not in " ".join(forked["next_actions"])
     rows = rows_of(repo, forked["run_id"])
     verify_chain(rows)
     about = json.loads(rows[0].body)
@@ -138,6 +142,9 @@ def test_edited_files_that_were_not_asked_for_are_refused_by_name(
     with pytest.raises(InputError) as refused:
         fork_run(reviewed[0], Fork(str(exported), "Triage"))
     assert f"edited, and not asked for: {edited};" in str(refused.value)
+    if edited != "plan.json":  # the same, where the run is named and the plan is of its export
+        with pytest.raises(InputError, match=f"not asked for: {edited};"):
+            fork_run(reviewed[0], Fork(reviewed[1].run_id, "Triage", exported / "plan.json"))
     if edited == "plan.json":
         with pytest.raises(InputError, match="is no plan: .*unknown field|is no plan: .*required"):
             fork_run(reviewed[0], Fork(str(exported), "Triage", plan=place))
