@@ -67,38 +67,37 @@ def collect(
     Raises:
         StoreError: a store cannot be opened or listed. A damaged run is not an error.
     """
-    found = Collected([], [], since, time.time() if now is None else now)
-    seen: set[str] = set()
+    until = time.time() if now is None else now
+    runs, broken = dict[str, RunFacts](), dict[str, BrokenJournal]()
     for repo in repos:
         with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
-            anyio.run(_collect, store, found, seen, all_repositories)
-    found.runs.sort(key=lambda run: (run.started, run.run_id))
-    return found
+            found = anyio.run(collect_from, store, since, until, all_repositories)
+        runs |= {run.run_id: run for run in found.runs}
+        broken |= {one.run_id: one for one in found.broken}
+    oldest_first = sorted(runs.values(), key=lambda run: (run.started, run.run_id))
+    return Collected(oldest_first, list(broken.values()), since, until)
 
 
-async def collect_from(store: RunStore, *, since: float = 0.0, now: float) -> Collected:
-    """Read the runs of an open store, in the caller's event loop; see ``collect``."""
-    found = Collected([], [], since, now)
-    await _collect(store, found, set(), False)
-    found.runs.sort(key=lambda run: (run.started, run.run_id))
-    return found
+async def collect_from(
+    store: RunStore, since: float, until: float, all_repositories: bool = False
+) -> Collected:
+    """Read the runs of an open store, in the caller's event loop; see ``collect``.
 
-
-async def _collect(
-    store: RunStore, found: Collected, seen: set[str], all_repositories: bool
-) -> None:
+    Args:
+        until: the present time, which the statistics state.
+    """
+    found = Collected([], [], since, until)
     runs, damaged = await store.index(all_repositories=all_repositories)
-    found.broken.extend(
-        BrokenJournal(name, "its entry in the store is damaged") for name in damaged
-    )
-    for run in runs:
-        if run.started < found.since or run.run_id in seen:
+    for name in damaged:
+        found.broken.append(BrokenJournal(name, "its entry in the store is damaged"))
+    for run in reversed(runs):  # the index has the newest first
+        if run.started < since:
             continue
-        seen.add(run.run_id)
         try:
             found.runs.append(read_run(run, await store.rows(run.run_id)))
         except StoreError as error:
             found.broken.append(BrokenJournal(run.run_id, str(error)))
+    return found
 
 
 def summarize(collected: Collected) -> Statistics:
