@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from orchestrator.cli.commands.rubric.comparing import ScoringStopped
+from orchestrator.engine.types import Criterion, Json, Response, Rubric, ScoreLevel
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.power import estimate_labels_needed, smallest_detectable_change
 from orchestrator.tuning.rubric_comparison import LabeledRows, compare_paired, judge_change
 from orchestrator.tuning.rubric_file import write_rubric
+from tests.tuning.item_models import PROVIDER, judge_line, serving
 from tests.tuning.labelsets import rubric_of
 from tests.tuning.test_rubric_cli import run
 
@@ -150,3 +153,34 @@ def test_the_stated_number_of_labels_has_the_stated_power() -> None:
     ]
     assert 0.72 <= np.mean(proven) <= 0.95
     assert smallest_detectable_change(paired.standard_error, 2) == float("inf")
+
+
+def test_two_models_are_asked_on_the_way_and_not_again(
+    save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    levels = (ScoreLevel(0.0, "no"), ScoreLevel(1.0, "yes"))
+    line = Criterion("a", "judged", "Is it right?", levels=levels)
+    write_rubric(tmp_path / "ask.yaml", Rubric("ask", 1, "A rubric.", 0.5, (line,)))
+    rows = [{**r, "scores": {}, "judge": "", "usd": 0} for r in scored(80, 1.0, 1, "")]
+    truth = {str(r["text"]): float(r["label"] == "accept") for r in rows}
+
+    def reply(body: dict[str, Json]) -> Response:
+        weak = body["model"] == "model-x"
+        return judge_line(lambda text, _: 0.0 if weak else truth[text])(body)
+
+    given = ("ask.yaml", "ask.yaml", "--items", save(rows), "--provider", PROVIDER)
+    models = ("--model", "model-x", "--model", "model-y", "--max-tokens", 9_000_000)
+    with serving(monkeypatch, {"item-judge": [reply] * 160}) as server:
+        assert run("compare", *given, *models, "--estimate") == 0
+        assert "A: 80 items by 1 judged criteria, by model-x" in capsys.readouterr().out
+        assert not server.requests
+        with pytest.raises(ScoringStopped, match="the scoring of A ended early") as stopped:
+            run("compare", *given, *models[:4], "--max-tokens", 5_000)
+        assert stopped.value.exit_code == 3
+        assert run("compare", *given, *models) == 0
+        assert run("compare", *given, *models) == 0
+        assert len(server.requests) == 160
+    out = capsys.readouterr().out
+    assert out.startswith("B IS BETTER")
+    assert "judge: model-y, prompt " in out

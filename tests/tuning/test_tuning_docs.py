@@ -92,8 +92,8 @@ def test_the_walk_through_leads_to_a_better_judge(
     monkeypatch.chdir(tmp_path)
     for name, text in _files():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    save(comments(90, 0), "comments.jsonl")
-    save(comments(60, 500), "fresh.jsonl")
+    save(comments(70, 0), "comments.jsonl")
+    save(comments(40, 500), "fresh.jsonl")
     steps = [
         x for kind, _, text in FENCE.findall(PAGE) if kind == "console" for x in text.split("\n")
     ]

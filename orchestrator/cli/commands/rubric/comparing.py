@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
-from orchestrator.cli.arguments import amount
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.cli.arguments import add_repo, amount
+from orchestrator.cli.commands.rubric.model_scoring import (
+    INTERRUPTED,
+    add_judging_options,
+    add_provider,
+    ask_model,
+    pick,
+    read_judging_options,
+)
 from orchestrator.cli.commands.rubric.shared_inputs import (
     add_report,
     find_rubric,
@@ -18,7 +28,14 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     write_text,
 )
 from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.errors import (
+    EXIT_GATED,
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    BudgetExhausted,
+    InputError,
+)
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
@@ -35,7 +52,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("b", metavar="B", help="the same of the other side")
     p.add_argument(
         "--items", type=Path, action="append", default=[], metavar="FILE",
-        help="scored items, for a side that is a rubric (repeatable)",
+        help="items for a side that is a rubric (repeatable): scored, or with --provider",
     )  # fmt: skip
     p.add_argument(
         "--rubric", action="append", default=[], metavar="RUBRIC",
@@ -61,9 +78,18 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--margin", type=amount, default=0.05, metavar="KAPPA",
         help="a drop that does not matter; default 0.05",
     )  # fmt: skip
+    add_repo(p)
+    add_provider(p, "have this provider's model score --items for a side that is a rubric")
+    add_judging_options(p, sides=True)
     add_report(p)
     p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
     p.set_defaults(do=compare)
+
+
+class ScoringStopped(BudgetExhausted):
+    """A side could not be scored within the limits; what was scored is kept."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class _Given(Struct, frozen=True):
@@ -82,7 +108,13 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.rubric_comparison import compare_sides
 
-    a, b = (_read_side(args, name, index) for index, name in enumerate((args.a, args.b)))
+    try:
+        a, b = (_read_side(args, name, n, out) for n, name in enumerate((args.a, args.b)))
+    except KeyboardInterrupt:
+        emit(f"\n{INTERRUPTED}", sys.stderr)
+        return EXIT_INTERRUPTED
+    if a is None or b is None:
+        return EXIT_OK
     labels = read_labels(args.labels)
     if not labels:
         labels = extract_labels(a.items, args.label) or extract_labels(b.items, args.label)
@@ -102,28 +134,45 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     return codes.get(found.outcome, EXIT_INCOMPLETE)
 
 
-def _pick(given: list[str], index: int, option: str) -> str | None:
-    """The value of an option that is given once for both sides, or once for each."""
-    if len(given) > 2:
-        raise InputError(f"{option} is given {len(given)} times; once, or once for each of A and B")
-    return given[min(index, len(given) - 1)] if given else None
-
-
-def _read_side(args: argparse.Namespace, name: str, index: int) -> _Given:
+def _read_side(args: argparse.Namespace, name: str, index: int, out: TextIO) -> _Given | None:
     from orchestrator.tuning.item_files import read_items, select_judge
     from orchestrator.tuning.rubric_file import read_rubric
 
-    judge = _pick(args.judge, index, "--judge")
+    judge = pick(args.judge, index, "--judge")
     if name.endswith(ITEM_SUFFIXES):
-        rubric = _pick(args.rubric, index, "--rubric")
+        rubric = pick(args.rubric, index, "--rubric")
         if rubric is None:
             raise InputError(f"{name} holds items; give the rubric that decides them: --rubric")
         items = select_judge(read_items([Path(name)], args.scale), judge)
         return _Given(name, read_rubric(find_rubric(rubric)), items)
     if not args.items:
-        raise InputError(f"{name} is a rubric; give the scored items with --items FILE")
-    items = select_judge(read_items(args.items, args.scale), judge)
-    return _Given(name, read_rubric(find_rubric(name)), items)
+        raise InputError(f"{name} is a rubric; give the items with --items FILE")
+    rubric = read_rubric(find_rubric(name))
+    items = read_items(args.items, args.scale)
+    if args.provider != OFFLINE:
+        return _score_side(args, rubric, items, index, out)
+    return _Given(name, rubric, select_judge(items, judge))
+
+
+def _score_side(
+    args: argparse.Namespace, rubric: Rubric, items: list[Item], index: int, out: TextIO
+) -> _Given | None:
+    """A side whose items a model scores on the way; None where only the estimate is wanted.
+
+    Raises:
+        ScoringStopped: the limit ended the scoring.
+    """
+    name = "AB"[index]
+    options = read_judging_options(args, index)
+    found = ask_model(rubric, items, options, 1, args.estimate, out, f"{name}: ")
+    if found is None:
+        return None
+    if found.stopped:
+        raise ScoringStopped(
+            f"the scoring of {name} ended early: {found.stopped}; raise the limit and run the "
+            "command again: what is scored is kept"
+        )
+    return _Given(f"{name} {rubric.name}", rubric, list(found.rows))
 
 
 def _side(given: _Given) -> Side:

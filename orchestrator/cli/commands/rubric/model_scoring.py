@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import amount, count, name_of
@@ -17,22 +17,31 @@ from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.item_judging import JudgingOptions
-    from orchestrator.app.score_items import Quote
+    from orchestrator.app.score_items import Quote, ScoredItems
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.item_files import Item
+
+T = TypeVar("T")
 
 INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
 
 
-def add_judging_options(p: argparse.ArgumentParser) -> None:
-    """Add the options that say which model judges items, and what it may cost."""
+def add_judging_options(p: argparse.ArgumentParser, sides: bool = False) -> None:
+    """Add the options that say which model judges items, and what it may cost.
+
+    Args:
+        sides: two sides are judged, each by a model and with a prompt of its own where two are
+            given.
+    """
+    twice = "; twice for one of each side" if sides else ""
     p.add_argument(
-        "--model", default="strong", metavar="NAME",
-        help="a stage (fast, strong, strongest) or a model; default strong",
+        "--model", action="append", default=[], metavar="NAME",
+        help=f"a stage (fast, strong, strongest) or a model; default strong{twice}",
     )  # fmt: skip
     p.add_argument(
-        "--prompt", type=Path, metavar="FILE", help="the judge's system prompt, in place of ours"
-    )
+        "--prompt", action="append", default=[], type=Path, metavar="FILE",
+        help=f"the judge's system prompt, in place of ours{twice}",
+    )  # fmt: skip
     p.add_argument("--concurrency", type=count, metavar="N", help="items judged at the same time")
     p.add_argument("--max-usd", type=amount, metavar="X", help="stop before this cost, in dollars")
     p.add_argument("--max-tokens", type=count, metavar="N", help="stop before this many tokens")
@@ -41,8 +50,18 @@ def add_judging_options(p: argparse.ArgumentParser) -> None:
     )
 
 
-def read_judging_options(args: argparse.Namespace) -> JudgingOptions:
+def pick(given: list[T], index: int, option: str) -> T | None:
+    """The value of an option that is given once for both sides, or once for each."""
+    if len(given) > 2:
+        raise InputError(f"{option} is given {len(given)} times; once, or once for each of A and B")
+    return given[min(index, len(given) - 1)] if given else None
+
+
+def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOptions:
     """The options of ``add_judging_options``.
+
+    Args:
+        side: 0 or 1, where two sides are judged.
 
     Raises:
         InputError: the prompt cannot be read.
@@ -51,11 +70,12 @@ def read_judging_options(args: argparse.Namespace) -> JudgingOptions:
     from orchestrator.app.item_judging import JudgingOptions
     from orchestrator.tuning.text_files import read_text
 
+    prompt = pick(args.prompt, side, "--prompt")
     return JudgingOptions(
         repo=args.repo,
         provider=args.provider,
-        model=args.model,
-        prompt=PROMPT if args.prompt is None else read_text(args.prompt),
+        model=pick(args.model, side, "--model") or "strong",
+        prompt=PROMPT if prompt is None else read_text(prompt),
         concurrency=args.concurrency,
         max_usd=args.max_usd,
         max_tokens=args.max_tokens,
@@ -71,8 +91,7 @@ def add_provider(p: argparse.ArgumentParser, text: str) -> None:
 
 def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     """Have a model score items; exit code 3 where some are not scored."""
-    from orchestrator.app.score_items import score_items
-    from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote, render_scored
+    from orchestrator.report.tuning.scoring_text import render_scored
     from orchestrator.tuning.item_files import read_items, write_items
     from orchestrator.tuning.rubric_decisions import decide_item
     from orchestrator.tuning.rubric_file import read_rubric
@@ -81,16 +100,9 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError("--probes perturbs the evidence of runs; it requires --runs")
     rubric = read_rubric(find_rubric(args.rubric))
     items = read_items(args.items, args.scale)
-
-    def agree(quote: Quote) -> bool:
-        emit(render_quote(quote, width_of(sys.stderr)), out if args.estimate else sys.stderr)
-        return not args.estimate
-
+    options = read_judging_options(args)
     try:
-        found = score_items(
-            rubric, items, read_judging_options(args), max(args.repeat, 1), agree,
-            ScoringProgress(sys.stderr),
-        )  # fmt: skip
+        found = ask_model(rubric, items, options, max(args.repeat, 1), args.estimate, out)
     except KeyboardInterrupt:
         emit(f"\n{INTERRUPTED}", sys.stderr)
         return EXIT_INTERRUPTED
@@ -107,6 +119,30 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     text += _describe_noise(rubric, found.rows, width_of(out))
     emit(text + (f"wrote {args.out}\n" if args.out else ""), sys.stderr if args.json else out)
     return EXIT_INCOMPLETE if found.unscored else EXIT_OK
+
+
+def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is shown
+    rubric: Rubric,
+    items: list[Item],
+    options: JudgingOptions,
+    repeat: int,
+    estimate_only: bool,
+    out: TextIO,
+    name: str = "",
+) -> ScoredItems | None:
+    """Show what a scoring will take, then score; None where only the estimate is wanted.
+
+    Args:
+        name: what each line of the progress begins with.
+    """
+    from orchestrator.app.score_items import score_items
+    from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote
+
+    def agree(quote: Quote) -> bool:
+        emit(name + render_quote(quote, width_of(sys.stderr)), out if estimate_only else sys.stderr)
+        return not estimate_only
+
+    return score_items(rubric, items, options, repeat, agree, ScoringProgress(sys.stderr, name))
 
 
 def _json_row(rubric: Rubric, item: Item) -> str:
