@@ -18,7 +18,7 @@ from orchestrator.errors import InputError
 from orchestrator.report.findings_text import format_location, sort_open_findings
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_lines
 from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.labeling import Question, add_label, now, remove_label
+from orchestrator.tuning.labeling import SHARED_ITEMS, Question, add_label, now, remove_label
 from orchestrator.tuning.labels import Label, Value, read_labels
 from orchestrator.web.site import Action, Page, Part, Visit
 
@@ -29,8 +29,6 @@ MOST_TEXT = 20_000
 """Characters of an item's text."""
 MOST_LINES = 1_000
 """Lines of an item's context, and of each file of a change."""
-MIN_SHARED = 20
-"""Shared items from which agreement between two people is shown."""
 
 
 class LabelingTask(Struct, frozen=True):
@@ -187,8 +185,11 @@ class LabelingPage:
 
     def _again(self, visit: Visit) -> Response:
         """Ask for what was skipped."""
+        done = {x.item for x in self._read() if x.rater == visit.person.name}
         with self._lock:
-            self._seats.pop(visit.person.name, None)
+            seat = self._seat(visit)
+            skipped = [q for q in seat.todo if q.item.id not in done]
+            self._seats[visit.person.name] = _Seat(skipped)
         return visit.redirect("/")
 
     def _describe_item(self, item: Item) -> dict[str, Any]:
@@ -253,8 +254,8 @@ def _name_value(value: Value) -> str:
 
 
 def _describe_rater(found: "RaterAgreement") -> str:
-    if found.counted < MIN_SHARED:
-        return f"{found.shared} of {MIN_SHARED} items shared with {found.rater}"
+    if found.counted < SHARED_ITEMS:
+        return f"{found.shared} of {SHARED_ITEMS} items shared with {found.rater}"
     text = f"{found.agreed:.0%} the same as {found.rater} on {found.counted} shared items"
     if found.kappa is not None:
         text += f", kappa {found.kappa.format()}"

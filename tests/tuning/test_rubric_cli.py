@@ -577,6 +577,16 @@ def test_the_score_is_hidden_unless_asked_for(save: Save, tmp_path: Path, house:
     assert "0.123" in sit(tmp_path, items, "q\n", "--rubric", house, "--show-score")
 
 
+def test_what_a_text_is_about_is_shown_below_it(save: Save, tmp_path: Path) -> None:
+    diff = "@@ -1 +1 @@\n-old = 1\n+new = 2\x1b[2J " + "long " * 30
+    items = save([{"id": "x", "scores": {}, "text": "Reads well.", "diff": diff}])
+    shown = sit(tmp_path, items, "q\n").splitlines()
+    at = shown.index("  Reads well.")
+    assert shown[at + 1 : at + 3] == ["  | @@ -1 +1 @@", "  | -old = 1"]
+    assert shown[at + 3].startswith("  | +new = 2\\x1b[2J long")
+    assert all(len(line) <= 80 for line in shown[: at + 5])
+
+
 def test_criteria_are_asked_one_by_one(save: Save, tmp_path: Path, house: Path) -> None:
     items = save(rows(1))
     sit(tmp_path, items, "4\n5\n\nx\n2\n\n", "--rubric", house, "--criteria", "--answers", "1-5")

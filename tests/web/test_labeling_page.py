@@ -1,5 +1,6 @@
 """Labeling in a real browser, by the keyboard alone, into the file that the terminal uses."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.tuning.item_files import Item, item_from_verdict
 from orchestrator.tuning.labeling import ANSWERS, add_label, list_questions
 from orchestrator.tuning.labels import Label, read_labels
-from orchestrator.web.access import Access
+from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
@@ -132,6 +133,7 @@ def test_a_person_undoes_skips_and_gives_a_reason_by_keys(room: Room) -> None:
     assert asked(page) == "1 skipped"
     page.follow(lambda: page.press("Enter"))
     assert asked(page) == order[1]
+    assert "1 of 1" in text_of(page)
     type_keys(page, "a")
     assert [(x.item, x.label, x.note) for x in room.labels] == [
         (order[0], "accept", "too lax"), (order[2], "reject", ""), (order[1], "accept", "")
@@ -270,6 +272,27 @@ def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> 
         assert "<title>Label · " in shown.text
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 0
+
+
+def test_behind_a_proxy_people_label_under_their_own_names(room: Room) -> None:
+    items = make_items(2)
+    task = LabelingTask(
+        items, {}, None, room.path, lambda labels, who: list_questions(items, labels, who),
+        ANSWERS["accept"],
+    )  # fmt: skip
+    people = frozenset({"ana", "bo"})
+    proxy = Proxy("https://labels.example.org", "X-User", "s" * 16, people)
+    with running(Site(Access("root", proxy=proxy), [LabelingPage(task).part()])) as site:
+        for name in sorted(people):
+            headers = {"Host": "labels.example.org", "X-User": name, "Origin": proxy.origin,
+                       PROXY_SECRET_HEADER: proxy.secret}  # fmt: skip
+            with httpx2.Client(
+                base_url=f"http://127.0.0.1:{site.access.port}", headers=headers
+            ) as client:
+                found = dict(re.findall('name="(csrf|item)" value="(.*?)"', client.get("/").text))
+                sent = client.post("/label", data={**found, "answer": "r"})
+                assert sent.status_code == 303
+    assert [(x.rater, x.label) for x in room.labels] == [("ana", "reject"), ("bo", "reject")]
 
 
 def test_neither_scores_nor_a_verdict_reach_the_browser(room: Room) -> None:

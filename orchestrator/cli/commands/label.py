@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from orchestrator.web.site import Part
 
 SCALES = ("accept", "verdict", "1-5")
-MAX_TEXT = 4_000
 _COMMANDS = "s skip, < undo, # note, q quit"
 
 
@@ -240,6 +239,7 @@ class LabelingSession(Struct):
 
     def _show(self, item: Item, at: int) -> None:
         from orchestrator.report.text_layout import Page
+        from orchestrator.report.tuning.labeling_text import render_item, render_review
 
         page = Page(width_of(self.out), use_color(self.out))
         lines = ["", page.heading(f"{at + 1} of {len(self.todo)}: {escape_unprintable(item.id)}")]
@@ -249,12 +249,10 @@ class LabelingSession(Struct):
             lines.append(f"  your label: {earlier.label}  {escape_unprintable(earlier.note)}")
         if (review := self.reviews.get(item.id)) is not None:
             from orchestrator.app.finding_excerpts import read_change
-            from orchestrator.report.tuning.labeling_text import render_review
 
             lines += render_review(page, review, read_change(self.args.repo, review))
         else:
-            for part in item.text[:MAX_TEXT].splitlines():
-                lines += page.wrap(escape_unprintable(part), first="  ", limit=60)
+            lines += render_item(page, item)
         if self.args.show_score:
             lines += [f"  {escape_unprintable(k)}: {v}" for k, v in item.scores.items()]
         emit("\n".join(lines) + "\n", self.out)

@@ -7,14 +7,33 @@ from rich.cells import chop_cells
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.findings_text import render_open
-from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
+from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable, quote_path
 from orchestrator.report.text_layout import Page, count_noun
+from orchestrator.tuning.item_files import Item
 
 MOST_DIFF_LINES = 200
 """Of one change; what is more is read with git, in a pager."""
+MOST_TEXT = 4_000
+"""Characters of an item's text."""
 NO_DIFF = "The lines of the change are not in this repository, so only the findings are shown."
 _MARKS = {"same": " ", "added": "+", "removed": "-"}
 _STYLES = {"added": "green", "removed": "red"}
+
+
+def render_item(page: Page, item: Item) -> list[str]:
+    """An item's text, and below it what the text is about."""
+    lines: list[str] = []
+    for part in item.text[:MOST_TEXT].splitlines():
+        lines += page.wrap(escape_unprintable(part), first="  ", limit=60)
+    context = escape_code_lines(item.context) if item.context.strip() else []
+    styles = {"+": "green", "-": "red"} if any(x.startswith("@@ ") for x in context) else {}
+    for text in context[:MOST_DIFF_LINES]:
+        style = styles.get(text[:1])
+        rows = chop_cells(text, page.width - 4) or [""]
+        lines += [f"  | {page.paint(row, style) if style else row}".rstrip() for row in rows]
+    if len(context) > MOST_DIFF_LINES:
+        lines.append(f"  and {count_noun(len(context) - MOST_DIFF_LINES, 'more line')}")
+    return lines
 
 
 def render_review(page: Page, verdict: Verdict, files: Sequence[FileDiff]) -> list[str]:

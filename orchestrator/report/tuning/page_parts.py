@@ -12,14 +12,10 @@ from msgspec import Struct
 
 from orchestrator.report.formats.html_page import shared_style
 from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.tuning.disagreements import name_trust
 
 MOST_TEXT = 4_000
 """Characters of an item's text that a page shows."""
-_WORDS = {
-    True: ("Trusted", "trusted"),
-    False: ("Not trusted", "not-trusted"),
-    None: ("Cannot tell", "cannot-tell"),
-}
 
 
 class Conclusion(Struct, frozen=True):
@@ -46,8 +42,9 @@ class Section(Struct, frozen=True):
 
 def render_page(title: str, conclusion: Conclusion, sections: Sequence[Section]) -> str:
     """A page that begins with a conclusion, ending in a newline."""
-    word, kind = _WORDS[conclusion.trusted]
+    word = name_trust(conclusion.trusted)
     reasons = "".join(f'<p class="soft">{text(_end(line))}</p>' for line in conclusion.reasons)
+    kind = word.lower().replace(" ", "-")
     head = (
         f'<p class="small soft">{text(title)}</p><h1 class="{kind}">{word}</h1>'
         f'<p class="lead">{text(conclusion.sentence)}</p>{reasons}'
