@@ -99,8 +99,8 @@ class _Parts(Struct, frozen=True):
     rng: np.random.Generator
 
     def fit(self, train: Bools) -> Bools:
-        """(1, n) decisions of a rule that is fitted on some rows."""
-        weights = (self.sample.weight * train)[None, :]
+        """(r, n) decisions of rules, each fitted on some of the rows, (r, n)."""
+        weights = self.sample.weight * train
         return fit_rules(self.sample, self.plan, weights, self.rng).decide(self.sample)
 
     def check_fitted(self, name: str, train: Bools, test: Bools) -> GeneralizationCheck:
@@ -110,7 +110,7 @@ class _Parts(Struct, frozen=True):
             return GeneralizationCheck(name, "not made", reason=f"to fit, {shortage}")
         if _find_shortage(self.sample, test, MIN_TEST_ITEMS):
             return self.check(name, self.before[None, :], test)
-        return self.check(name, self.fit(train), test)
+        return self.check(name, self.fit(train[None, :]), test)
 
     def check(self, name: str, after: Bools, rows: Bools) -> GeneralizationCheck:
         """Compare (splits, n) decisions with those of the present rule on some rows."""
@@ -155,21 +155,24 @@ def _check_sites(data: TrainingData, part: _Parts) -> list[GeneralizationCheck]:
     if names.size < 2:
         reason = "no item names its site" if names.size == 0 else "all items are of one site"
         return [GeneralizationCheck("other sites", "not made", reason=reason)]
-    accept, together = np.zeros(s.y.size, dtype=bool), np.zeros(s.y.size, dtype=bool)
-    single: list[GeneralizationCheck] = []
-    for i in np.argsort(-counts, kind="stable"):
-        own = sites == names[i]
-        name = f"site {str(names[i])!r}, fitted on the others"
-        train = (sites != "") & ~own & ~np.isin(s.group, s.group[own])
-        shortage = _find_shortage(s, train, MIN_TRAIN_ITEMS)
+    order = names[np.argsort(-counts, kind="stable")]
+    own = sites[None, :] == order[:, None]
+    train = np.stack([(sites != "") & ~rows & ~np.isin(s.group, s.group[rows]) for rows in own])
+    shortages = [_find_shortage(s, rows, MIN_TRAIN_ITEMS) for rows in train]
+    usable = np.array([not shortage for shortage in shortages])
+    accept = np.zeros(s.y.size, dtype=bool)
+    if usable.any():
+        accept = (part.fit(train[usable]) & own[usable]).any(axis=0)
+    single = []
+    for site, rows, shortage in zip(order[:MAX_SITES], own, shortages, strict=False):
+        name = f"site {str(site)!r}, fitted on the others"
         if shortage:
             single.append(GeneralizationCheck(name, "not made", reason=f"to fit, {shortage}"))
-            continue
-        accept |= part.fit(train)[0] & own
-        together |= own
-        single.append(part.check(name, accept[None, :], own))
-    name = f"all {names.size} sites, each fitted on the others"
-    return [part.check(name, accept[None, :], together), *single[:MAX_SITES]]
+        else:
+            single.append(part.check(name, accept[None, :], rows))
+    together = own[usable].any(axis=0)
+    name = f"all {int(usable.sum())} sites, each fitted on the others"
+    return [part.check(name, accept[None, :], together), *single]
 
 
 def _find_shortage(s: Sample, rows: Bools, least: float) -> str:
