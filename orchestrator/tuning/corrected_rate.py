@@ -155,7 +155,7 @@ def correct_rate(judge: Bools, people: Floats, group: Ints) -> CorrectedRate:
     specificity = mean_rate(~judge[labeled][rejects], one[rejects], own[rejects])
     bias, spread = float((fl - y).mean()), cluster_variance(fl - y, one, own)
     half = t_quantile(groups - 1) * math.sqrt(spread) if groups > 2 else math.nan
-    width, base = variance, cluster_variance(y, one, own)
+    base = cluster_variance(y, one, own)  # NaN for a single group
     return CorrectedRate(
         items=f.size,
         labeled=int(labeled.sum()),
@@ -168,7 +168,7 @@ def correct_rate(judge: Bools, people: Floats, group: Ints) -> CorrectedRate:
         sensitivity=sensitivity,
         specificity=specificity,
         tuning=tuning,
-        worth=float(labeled.sum() * base / width) if width > 0 else float(labeled.sum()),
+        worth=float(labeled.sum() * (base / variance if variance > 0 and base > 0 else 1.0)),
     )
 
 

@@ -12,6 +12,7 @@ Each shape is what the tool's documentation has for traces (or runs, or results)
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ def _item_row(target: Target, lost: list[str]) -> dict[str, Any]:
 
 def _score_of(value: Any) -> float | None:
     if isinstance(value, (bool, int, float)):
-        return float(value)
+        return float(value) if math.isfinite(value) else None
     return _WORDS.get(str(value).strip().lower())
 
 
@@ -284,7 +285,7 @@ def _from_promptfoo(row: Any, at: str) -> Iterator[Target]:
         for part in grading.get("componentResults") or []:
             claim = part.get("assertion") or {}
             human = claim.get("type") == "human"
-            aspect = claim.get("metric") or (LABEL if human else _text(claim.get("value")))
+            aspect = _text(claim.get("metric")) or (LABEL if human else _text(claim.get("value")))
             value = part.get("pass") if human else part.get("score")
             note = part.get("comment") or (grading.get("comment") if human else None)
             target.assessments.append(

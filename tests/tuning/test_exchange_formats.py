@@ -176,7 +176,8 @@ def test_tables_with_names_of_their_own(tmp_path: Path) -> None:
     assert again.read_text().splitlines()[0] == "trace,group,answer,f1,who,helpful?"
 
     nested = tmp_path / "rows.jsonl"
-    nested.write_text(json.dumps({"run": {"id": "t2"}, "metrics": {"focus": 1, "depth": 0}}) + "\n")
+    metrics = {"focus": 1, "depth": 0, "broken": float("nan")}
+    nested.write_text(json.dumps({"run": {"id": "t2"}, "metrics": metrics}) + "\n")
     out = tmp_path / "nested.jsonl"
     pairs = ["--map", "id=run.id", "--map", "scores=metrics"]
     run("import-items", nested, "--from", "jsonl", "--out", out, *pairs)

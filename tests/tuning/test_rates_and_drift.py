@@ -114,6 +114,8 @@ def test_two_labels_give_a_share_without_bounds(
     save: Save, house: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items, labels = rated(save, 2)
+    one_group = [{**json.loads(x), "group": "g"} for x in items.read_text().splitlines()]
+    assert run("rate", house, save(one_group, "one.jsonl"), "--labels", labels) == 3
     assert run("rate", house, items, "--labels", labels) == 3
     out = " ".join(capsys.readouterr().out.split())
     assert "nan" not in out
