@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python import syntax_tree_cache
+from orchestrator.checks.python import compact_syntax_trees, syntax_tree_cache
 from orchestrator.checks.python.compact_syntax_trees import compact
 from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse, walk
 
@@ -110,6 +110,14 @@ def test_a_compact_tree_says_what_the_parser_said(text):
     assert (as_data(smaller), ast.unparse(smaller)) == (as_data(plain), ast.unparse(plain))
     of_ast = (isinstance(node, getattr(ast, type(node).__name__)) for node in ast.walk(smaller))
     assert all(of_ast)
+
+
+def test_classes_of_other_packages_are_not_made_compact():
+    name = type("Name", (ast.expr,), {"_fields": ("other",)})
+    statement = ast.Expr(name("kept"), lineno=1, col_offset=0)
+    tree = compact(ast.Module([statement], []))
+    assert name not in set(compact_syntax_trees._kinds(ast.AST))
+    assert [type(each) for each in ast.walk(tree)].count(name) == 1
 
 
 def test_a_compact_tree_takes_less_than_half_of_the_memory_of_the_parsers():

@@ -49,10 +49,12 @@ def _copier_of_fields(copies: _Copies) -> Callable[[Any], Any]:
 
 
 def _kinds(kind: type[ast.AST]) -> Iterator[type[ast.AST]]:
-    """The classes of nodes with fields; those below a constant are older names of it."""
+    """The parser's classes with fields; those below a constant are older names of it."""
+    if kind.__module__ not in {"ast", "_ast"}:
+        return  # somebody else's
     if kind._fields:
         yield kind
-    elif kind.__module__ in {"ast", "_ast"}:
+    else:
         for below in kind.__subclasses__():
             yield from _kinds(below)
 
@@ -68,7 +70,7 @@ def _copy_function(kind: type[ast.AST]) -> Iterator[str]:
     for name in (*kind._fields, *kind._attributes):
         yield f" value = node.{name}"
         if name.endswith("lineno"):
-            yield f" copied.{name} = LINES[value] if value < {_SHARED_LINES} else value"
+            yield f" copied.{name} = LINES[value] if value and value < {_SHARED_LINES} else value"
         elif kind is ast.Constant or name in NO_NODES or name in kind._attributes:
             yield f" copied.{name} = value"
         else:

@@ -47,12 +47,8 @@ class _Children(dict[type[ast.AST], tuple[str, ...]]):
     """Kind of node → the fields in which other nodes may be."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        found = (
-            ()
-            if issubclass(kind, ast.Constant)
-            else tuple(f for f in kind._fields if f not in NO_NODES)
-        )
-        self[kind] = found
+        fields = () if issubclass(kind, ast.Constant) else kind._fields
+        self[kind] = found = tuple(field for field in fields if field not in NO_NODES)
         return found
 
 
