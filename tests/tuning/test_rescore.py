@@ -270,6 +270,7 @@ def test_a_judge_that_contradicts_itself_is_measured(
         ((), "nothing to score"),
         (("--runs", "--repeat", "2"), "set --provider NAME"),
         (("--runs", "--provider", "nobody"), "there is no provider"),
+        (("--runs", "--max-usd", "2"), "--max-usd is for ITEMS"),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(

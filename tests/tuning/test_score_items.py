@@ -71,7 +71,7 @@ def test_scores_reasons_judge_and_labels_are_written_and_asked_once(
 
 
 def test_only_what_was_reworded_is_asked_again(
-    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items, asked = save(texts(3)), Asked()
     new = judged("clear", examples=(ScoredExample("as here", 0.5, "half of it"),))
@@ -80,6 +80,8 @@ def test_only_what_was_reworded_is_asked_again(
         score(items)
         score(items, rubric="new.yaml")
     assert asked.criteria == [["right", "clear"]] * 3 + [["clear"]] * 3
+    assert run("export", "new.yaml", "--to", "healthbench") == 0
+    assert "not mapped: clear: examples" in capsys.readouterr().err
     old, read = read_rubric(here / "two.yaml"), read_rubric(here / "new.yaml")
     assert read.criteria[1].examples == new.examples
     assert digest_criteria(old) != digest_criteria(read)

@@ -111,4 +111,5 @@ def test_the_walk_through_leads_to_a_better_judge(
     out = capsys.readouterr().out
     assert "none asked for" not in out
     assert "NEW WORDING PROVEN" in out
+    assert "useful reworded from team version 1: held-out kappa" in out
     assert "B IS BETTER" in out

@@ -48,6 +48,9 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
     ]
     if rubric.judge:
         lines.append("judge: " + ", ".join(f"{k} {v}" for k, v in sorted(rubric.judge.items())))
+    reworded: Any = rubric.provenance.get("rewritten")
+    if isinstance(reworded, dict):
+        lines.append(_describe_rewording(reworded))
     tuned: Any = rubric.provenance.get("tuned")
     if isinstance(tuned, dict):
         counts = tuned["counts"]
@@ -70,6 +73,17 @@ def _describe_held_out(tuned: dict[str, Any]) -> str:
         for value, low, high in (tuned["held_out"][name] for name in ("before", "after"))
     )
     return f"held-out {statistic}: before {before}, after {after}"
+
+
+def _describe_rewording(found: dict[str, Any]) -> str:
+    """Which criterion was reworded, and its proof."""
+    proof, old = found["held_out"], found["from"]
+    value, low, high = proof["change"]
+    return (
+        f"{found['criterion']} reworded from {old['name']} version {old['version']}: held-out "
+        f"kappa {proof['before'][0]:.2f} to {proof['after'][0]:.2f}, change {value:+.2f} "
+        f"[{low:+.2f}, {high:+.2f}], {proof['items']} items of {proof['groups']} groups"
+    )
 
 
 def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
@@ -150,7 +164,8 @@ def export(args: argparse.Namespace, out: TextIO) -> int:
     else:
         done = EXPORTERS[args.format](rubric)
     emit(as_json(done.document), out)
-    for line in done.unmapped:
+    examples = [f"{c.id}: examples; no target has them" for c in rubric.criteria if c.examples]
+    for line in (*done.unmapped, *examples):
         emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
     return EXIT_OK
 

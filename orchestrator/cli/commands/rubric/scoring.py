@@ -29,6 +29,11 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
     if args.runs is not None:
         if args.items:
             raise InputError("ITEMS and --runs are mutually exclusive")
+        names = ("model", "prompt", "out", "estimate", "concurrency", "max_usd", "max_tokens")
+        for name in names:
+            if getattr(args, name):
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is for ITEMS; runs are judged as their settings say")
         return _score_runs(args, out)
     if not args.items and (args.repeat or args.probes or args.provider != OFFLINE):
         raise InputError("--provider, --repeat and --probes require --runs or ITEMS")
