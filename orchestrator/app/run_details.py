@@ -16,7 +16,6 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.run_index import RunSummary, describe_damage, summarize
 from orchestrator.app.run_record import RunRecord, Span, read_record
 from orchestrator.app.stored_runs import parse_verdict
-from orchestrator.app.types import ReviewOptions
 from orchestrator.app.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_keys import Key
@@ -36,7 +35,6 @@ class RunDetails(Struct, kw_only=True, eq=False):
     Attributes:
         verdict: the final one, or what a waiting run had come to; None while there is none.
         record: what the journal tells.
-        options: what the review was asked for; empty for a program's run.
         problem: why verdict and record are not all that there is; empty where they are.
     """
 
@@ -44,7 +42,6 @@ class RunDetails(Struct, kw_only=True, eq=False):
     verdict: Verdict | None
     record: RunRecord
     rows: Sequence[Row]
-    options: Mapping[str, Any]
     problem: str = ""
 
 
@@ -96,7 +93,6 @@ async def _load(store: RunStore, repo: Path, name: str) -> RunDetails:
         record=record,
         rows=rows,
         problem=problem,
-        options=run.meta.get("options") or {},
     )
 
 
@@ -105,16 +101,6 @@ def _read_verdict(rows: Sequence[Row]) -> Verdict | None:
     found = [row for row in rows if row.kind == "note" and row.key == VERDICT]
     found = found or [row for row in rows if is_waiting_verdict(row)]
     return parse_verdict(found[-1]) if found else None
-
-
-def granted_options(found: RunDetails) -> Mapping[str, float]:
-    """The limits that were asked for or granted since: option → limit of the whole run."""
-    names = [name for name in ReviewOptions.__struct_fields__ if name.startswith("max_")]
-    limits = {name: found.options[name] for name in names if found.options.get(name)}
-    for row in found.rows:
-        if row.kind == "intent" and Key.parse(row.key).part == "grant":
-            limits |= json.loads(row.body)["asked"]
-    return limits
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from orchestrator.app import state_directory
 from orchestrator.app.previous_reviews import NAME_KEY
+from orchestrator.app.run_limits import read_limits
 from orchestrator.app.run_record import RunRecord, Waiting, read_record
 from orchestrator.app.types import PROGRAM, is_program_run, review_options
 from orchestrator.app.verdict_recording import VERDICT, is_waiting_verdict
@@ -78,6 +79,7 @@ class RunSummary(Struct, kw_only=True):
             ``unreadable``.
         brief: None while there is no verdict.
         record: what the journal tells of a run that is not finished.
+        limits: of a run without a verdict: ``usd``, ``tokens``, ``tool_calls``, ``minutes``.
         problem: why it cannot be read.
     """
 
@@ -90,6 +92,7 @@ class RunSummary(Struct, kw_only=True):
     writer: str = ""
     brief: VerdictBrief | None = None
     record: RunRecord | None = None
+    limits: dict[str, float] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -216,6 +219,8 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
         rows = await store.rows(run.run_id)
         found.record = read_record(run.run_id, rows)
         found.brief = found.brief or _waiting_brief(rows)
+        if row is None and not is_program_run(run):
+            found.limits = await read_limits(run.run_id, review_options(run), rows)
     found.change = _change_of(found, run)
     found.state = _state_of(found, run, finished=row is not None)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from orchestrator.web.access import Access, Proxy
     from orchestrator.web.site import Part
 
-PROXY_SECRET = "DIFFCOURT_PROXY_SECRET"  # noqa: S105 - a variable's name
 MAX_PORT = 65_535
 
 
@@ -35,7 +34,8 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
     serving.add_argument("--open", action="store_true", help="open the page in your browser")
     serving.add_argument("--read-only", action="store_true", help="nobody may act, only look")
     proxy = parser.add_argument_group(
-        "behind a proxy that signs people in", f"Its requests carry {PROXY_SECRET}."
+        "behind a proxy that signs people in",
+        "Its requests carry the secret in DIFFCOURT_PROXY_SECRET.",
     )
     proxy.add_argument("--proxy-origin", metavar="URL", help="what browsers see: https://HOST")
     proxy.add_argument("--user-header", metavar="NAME", help="the header that names the person")
@@ -80,7 +80,7 @@ def serve_parts(
 
 
 def _read_proxy(args: argparse.Namespace) -> Proxy | None:
-    from orchestrator.web.access import Proxy
+    from orchestrator.web.access import PROXY_SECRET, Proxy
 
     if not args.proxy_origin:
         if args.user_header or args.operator:

@@ -18,8 +18,10 @@ LINK_HOURS = 1
 TRIES = 10
 """Wrong links at once; after that, one more every ``SECONDS_PER_TRY``."""
 SECONDS_PER_TRY = 6.0
+PROXY_SECRET = "DIFFCOURT_PROXY_SECRET"  # noqa: S105 - a variable's name
 PROXY_SECRET_HEADER = "X-Diffcourt-Proxy"  # noqa: S105 - a header's name
 MIN_SECRET = 16
+MAX_NAME = 200
 
 
 class Barred(Exception):
@@ -85,8 +87,8 @@ class Proxy(Struct, frozen=True):
             )
         if len(self.secret) < MIN_SECRET or not self.secret.isascii():
             raise InputError(
-                f"the proxy's secret needs at least {MIN_SECRET} ASCII characters; make one with: "
-                "openssl rand -hex 32"
+                f"the proxy's secret, {PROXY_SECRET}, needs {MIN_SECRET} ASCII characters; make "
+                "one with: openssl rand -hex 32"
             )
 
 
@@ -199,7 +201,7 @@ class Access:
         name = request.headers.get(proxy.user_header, "").strip()
         if not hmac.compare_digest(_digest(given), _digest(proxy.secret)):
             raise Barred(401, f"the request did not pass the proxy; open {proxy.origin}")
-        if not name:
+        if not name or len(name) > MAX_NAME or not name.isprintable():
             raise Barred(401, f"the proxy named nobody in {proxy.user_header}")
         may_act = name in proxy.operators and not self._read_only
         at = _digest(name)

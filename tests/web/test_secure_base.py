@@ -219,7 +219,7 @@ def test_a_proxy_names_the_person_and_only_the_proxy_can() -> None:
         assert DONE == ["dana: a\nb"]
     with pytest.raises(InputError, match="no origin"):
         Proxy("https://review.example.org/x", "X-User", secret)
-    with pytest.raises(InputError, match="at least 16"):
+    with pytest.raises(InputError, match="needs 16"):
         Proxy("https://review.example.org", "X-User", "short")
 
 

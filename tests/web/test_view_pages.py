@@ -9,7 +9,9 @@ import pytest
 from orchestrator.app.run_index import RunIndex
 from orchestrator.app.run_record import read_record
 from orchestrator.cli.main import main
+from orchestrator.engine.ports import RunMeta
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
+from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
@@ -64,7 +66,13 @@ def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_run
     first_call = next(row.seq for row in shop.rows(LONG) if row.kind == "intent") + 1
     others = [f"/runs/{name}" for name in (CALLING, ASKING, shop.stopped)]
     others.append(f"/compare?run={shop.done}&run={shop.stopped}")
-    odd = [f"/runs/{BROKEN}/journal", f"/runs/{LONG}/calls/{first_call}", "/statistics", "/nothing"]
+    odd = [
+        f"/runs/{BROKEN}/journal",
+        f"/runs/{LONG}/calls/{first_call}",
+        "/statistics",
+        "/memory",
+        "/nothing",
+    ]
     for path in ["/", *tabs, *others, *odd]:
         for width, scheme in LOOKS[1:3]:  # both widths, and both schemes
             page.open(address(shop, path), width, scheme)
@@ -208,6 +216,31 @@ def test_figures_alerts_and_metrics_are_those_of_the_command(
     metrics = person.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "# TYPE diffcourt_" in metrics.text
+
+
+def test_what_is_proposed_to_remember_is_the_patch_of_the_command(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person = people()
+    assert "proposed from" in person.get("/memory").text
+    patch = person.get("/memory/0/memory.patch")
+    assert patch.headers["content-disposition"] == 'attachment; filename="memory.patch"'
+    assert person.get("/memory/1/memory.patch").status_code == 409
+
+
+def test_an_interrupted_run_shows_the_limits_of_its_base(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    async def cut(store: SqliteStore) -> None:
+        run = next(run for run in await store.runs() if run.run_id == shop.done)
+        rows = await store.rows(shop.done)
+        await store.restore(RunMeta("20260101-000000-00000c07", 5.0, run.meta), rows[:40])
+
+    shop.store(cut)
+    text = people().get("/runs/20260101-000000-00000c07").text
+    assert "of 400" in text
+    assert "of $2.00" in text
+    assert "Continue the run" in text
 
 
 def test_a_dismissal_is_an_entry_of_the_file_that_the_command_writes(

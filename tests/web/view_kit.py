@@ -21,6 +21,7 @@ from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import AnswerPending
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.web.access import Access, _digest
+from orchestrator.web.memory import make_memory_part
 from orchestrator.web.runs.parts import make_runs_part
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
@@ -67,10 +68,8 @@ class Shop:
         self.waiting = Waiting(self.repo, CALLING, text=HOSTILE)
         self.store(self._ask)
         self.store(_add_odd_runs)
-        self.site = Site(
-            Access("dana"),
-            [make_runs_part([self.repo.path]), make_statistics_part([self.repo.path])],
-        )
+        makers = (make_runs_part, make_statistics_part, make_memory_part)
+        self.site = Site(Access("dana"), [make([self.repo.path]) for make in makers])
 
     def _review(self, *more: str) -> str:
         target = self.repo.path.parent / "verdict.json"

@@ -41,11 +41,12 @@ def run(args: argparse.Namespace) -> int:
         return _write_bundle(args.repos or [Path()], *args.bundle)
 
     def make_parts(access: Access) -> Sequence[Part]:
+        from orchestrator.web.memory import make_memory_part
         from orchestrator.web.runs.parts import make_runs_part
         from orchestrator.web.statistics import make_statistics_part
 
         repos = args.repos or [Path()]
-        return [make_runs_part(repos), make_statistics_part(repos)]
+        return [make_runs_part(repos), make_statistics_part(repos), make_memory_part(repos)]
 
     return serve_parts(args, make_parts)
 

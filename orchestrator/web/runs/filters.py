@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 
 from msgspec.structs import asdict
 
-from orchestrator.app.run_index import RunSummary
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.report.text_layout import format_duration
 from orchestrator.web.runs.run_list import Filter
-from orchestrator.web.runs.run_pages import Meter
+from orchestrator.web.runs.run_pages import Meter, live_meters
 
 _VERDICTS = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
 _CONSEQUENCES = {
@@ -44,16 +43,8 @@ def _write_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"
 
 
-def _live_meters(run: RunSummary) -> list[Meter]:
-    """What a run that is not finished has used so far."""
-    if run.record is None:
-        return []
-    spent = run.record.spent
-    return [
-        Meter("Cost", spent.usd, None, money=True),
-        Meter("Tool calls", spent.tool_calls, None),
-        Meter("Tokens", spent.tokens, None),
-    ]
+def _write_clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
 
 
 def _write_query(values: Mapping[str, Any]) -> str:
@@ -65,11 +56,12 @@ def _fields(chosen: Filter) -> dict[str, str]:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
+    "clock": _write_clock,
     "consequence": lambda level: _CONSEQUENCES.get(level, "nobody knows what it changes"),
     "duration": format_duration,
     "fields": _fields,
     "limit": _write_limit,
-    "live_meters": _live_meters,
+    "live_meters": live_meters,
     "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
     "query": _write_query,
     "severities": _severities,

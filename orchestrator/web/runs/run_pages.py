@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,14 +13,8 @@ from starlette.responses import Response
 
 from orchestrator.app.finding_excerpts import read_excerpts
 from orchestrator.app.limit_grants import GRANTED
-from orchestrator.app.run_details import (
-    RunDetails,
-    describe_call,
-    granted_options,
-    load_details,
-    verify_rows,
-)
-from orchestrator.app.run_index import RunIndex
+from orchestrator.app.run_details import RunDetails, describe_call, load_details, verify_rows
+from orchestrator.app.run_index import RunIndex, RunSummary
 from orchestrator.app.run_record import Span
 from orchestrator.app.state_directory import STORE
 from orchestrator.code_review.review_flow import FLOW
@@ -64,18 +58,26 @@ class Meter(Struct, frozen=True):
         return min(100 * self.used / self.limit, 100.0) if self.limit else 0.0
 
 
+def live_meters(run: RunSummary) -> list[Meter]:
+    """What a run without a verdict has used so far, as its journal tells."""
+    if run.record is None:
+        return []
+    spent = run.record.spent
+    return _meters(spent.usd, spent.tokens, spent.tool_calls, run.record.seconds, run.limits)
+
+
 def meters_of(found: RunDetails) -> list[Meter]:
     """The budget of a run: as its verdict says, or as its journal tells so far."""
-    if found.verdict is not None:
-        used, limits = found.verdict.usage, found.verdict.usage.limits
-        tokens, usd, calls = used.input_tokens + used.output_tokens, used.usd, used.tool_calls
-        seconds = used.seconds
-    else:
-        spent, given = found.record.spent, granted_options(found)
-        limits = {name.removeprefix("max_"): value for name, value in given.items()}
-        tokens, usd, calls = int(spent.tokens), spent.usd, int(spent.tool_calls)
-        seconds = found.record.seconds
+    if found.verdict is None:
+        return live_meters(found.summary)
+    used = found.verdict.usage
+    tokens = used.input_tokens + used.output_tokens
+    return _meters(used.usd, tokens, used.tool_calls, used.seconds, used.limits)
 
+
+def _meters(
+    usd: float, tokens: float, tool_calls: float, seconds: float, limits: Mapping[str, float]
+) -> list[Meter]:
     def limit(name: str) -> float | None:
         value = limits.get(name)
         return value if value and isfinite(value) else None
@@ -83,7 +85,7 @@ def meters_of(found: RunDetails) -> list[Meter]:
     return [
         Meter("Cost", usd, limit("usd"), money=True),
         Meter("Tokens", tokens, limit("tokens")),
-        Meter("Tool calls", calls, limit("tool_calls")),
+        Meter("Tool calls", tool_calls, limit("tool_calls")),
         Meter("Minutes", seconds / 60, limit("minutes")),
     ]
 
