@@ -66,6 +66,7 @@ class Capabilities(Strict, frozen=True):
         asides: a request may have an instruction for one turn (``types.Aside``).
         cache_breakpoints: a request may mark where a cached prompt ends (Responses only).
         streams: answers are requested as a stream.
+        traceparent: requests carry the trace context (W3C) of the model call.
     """
 
     schemas: Literal["strict", "loose", "json", "none"]
@@ -79,6 +80,7 @@ class Capabilities(Strict, frozen=True):
     asides: bool = True
     cache_breakpoints: bool = False
     streams: bool = True
+    traceparent: bool = False
 
 
 class Provider(Strict, frozen=True, kw_only=True):

@@ -4,13 +4,19 @@ The ids follow from the run's id and the effect's key, so that a run is the same
 and from wherever it is exported, and so that others can be told of a span before it exists.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from orchestrator.engine.journal import Journal
+if TYPE_CHECKING:
+    from orchestrator.engine.journal import Journal
 
 TRACEPARENT = "traceparent"
 """Key of the note of the trace that a run belongs to, where the environment named one."""
@@ -54,6 +60,28 @@ def note_parent(journal: Journal, environment: Mapping[str, str]) -> None:
     found = parse_traceparent(environment.get(VARIABLE, ""))
     if known is None and found is not None and journal.log.length <= 1:
         journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
+
+
+_PERFORMED: ContextVar[tuple[Journal, str] | None] = ContextVar("performed effect", default=None)
+
+
+@contextmanager
+def performing(journal: Journal, key: str) -> Iterator[None]:
+    """Let what is called within know of which effect it is a part."""
+    token = _PERFORMED.set((journal, key))
+    try:
+        yield
+    finally:
+        _PERFORMED.reset(token)
+
+
+def current_traceparent() -> str:
+    """The header ``traceparent`` of the effect that is being performed; empty outside of any."""
+    performed = _PERFORMED.get()
+    if performed is None:
+        return ""
+    journal, key = performed
+    return trace_of(journal.run_id, journal.noted(TRACEPARENT)).header(key)
 
 
 def trace_of(run_id: str, note: Mapping[str, str] | None) -> TraceContext:

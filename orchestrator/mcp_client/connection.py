@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 import anyio
@@ -19,9 +20,12 @@ from mcp_types import (
     Tool,
     ToolListChangedNotification,
 )
+from opentelemetry import context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import TypeAdapter
 
 from orchestrator import __version__
+from orchestrator.engine.trace_context import current_traceparent
 from orchestrator.engine.types import Json
 from orchestrator.errors import DiffcourtError
 from orchestrator.mcp_client.server_config import Grant, McpServer, ServerError, mismatch
@@ -83,9 +87,10 @@ class Connection:
         params = CallToolRequestParams(name=grant.remote, arguments=dict(arguments))
         # Not the library's call_tool: that would run a server's output schema, regular expressions
         # included, in our process; we treat the result as text in any case.
-        result = await self._send(
-            self._session.send_request(CallToolRequest(params=params), _RESULT)
-        )
+        with _traced():
+            result = await self._send(
+                self._session.send_request(CallToolRequest(params=params), _RESULT)
+            )
         if isinstance(result, InputRequiredResult):
             raise ServerError(f"{self.server.name} requested input, which is not supported here")
         return result
@@ -149,6 +154,17 @@ class Connection:
             raise
         except Exception as error:
             raise self._error(self._end_reason or _one_line(error)) from None
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Let the library tell the server, in ``_meta``, which span of which trace calls it."""
+    found = TraceContextTextMapPropagator().extract({"traceparent": current_traceparent()})
+    token = context.attach(found)
+    try:
+        yield
+    finally:
+        context.detach(token)
 
 
 async def _list(session: ClientSession) -> Mapping[str, Tool]:

@@ -13,6 +13,7 @@ import anyio
 
 from orchestrator.catalog.model_config import CallPolicy, ModelsConfig, Provider
 from orchestrator.catalog.prices import Prices
+from orchestrator.engine.trace_context import current_traceparent
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -134,8 +135,15 @@ def _ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+async def _add_traceparent(request: Any) -> None:
+    """Tell the server which span of which trace asks it."""
+    if header := current_traceparent():
+        request.headers["traceparent"] = header
+
+
 def _client_settings(connection: _Connection, sdk: Any) -> dict[str, Any]:
     """The arguments that the clients of both SDKs take."""
+    hooks = [_add_traceparent] if connection.provider.can.traceparent else []
     return {
         "api_key": connection.key or PLACEHOLDER_KEY,
         "base_url": connection.url,
@@ -145,6 +153,7 @@ def _client_settings(connection: _Connection, sdk: Any) -> dict[str, Any]:
             follow_redirects=False,
             timeout=sdk.Timeout(connection.timeout, connect=CONNECT_SECONDS),
             verify=_ssl_context(),
+            event_hooks={"request": hooks},
         ),
     }
 

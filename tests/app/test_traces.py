@@ -23,6 +23,8 @@ from tests.providers.test_escalation_over_the_wire import (
     repo,
     says,
 )
+from tests.providers.whole_kit import BASE, HEAD, POLICY
+from tests.review.review_kit import change
 
 __all__ = ["portal", "repo", "says"]  # fixtures
 
@@ -126,6 +128,18 @@ def test_a_live_export_is_the_trace_that_is_exported_afterward_and_changes_nothi
     assert reviewed(repo, says)["digest"] == traced["digest"]
 
 
+def test_a_provider_that_wants_it_is_told_which_span_asks_it(tmp_path: Path, says: Says) -> None:
+    models = ".diffcourt/config/models.yaml"
+    wants = f"{POLICY[models]}providers: {{{NAME}: {{can: {{traceparent: true}}}}}}\n"
+    repo = change(tmp_path, {**BASE, **POLICY, models: wants}, HEAD).path
+    with says(*WORK) as server:
+        command(repo, *REVIEW)
+        told = [request.headers["traceparent"] for request in server.requests]
+    chats = [s for s in exported(repo).spans.values() if s["name"].startswith("chat ")]
+    assert sorted(told) == sorted(f"00-{one['trace']}-{one['id']}-01" for one in chats)
+    assert len(told) > 2
+
+
 def refused_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -145,7 +159,9 @@ def test_a_collector_in_trouble_is_a_line_and_nothing_is_lost(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(export, "LAST_SECONDS", 0.5)
-    monkeypatch.setattr("orchestrator.app.tracing.otlp.TIMEOUT", 0.5)
+    # The SDK says what is wrong with TLS when it tries again, about a second later.
+    timeout = 2.0 if trouble == "tls" else 0.5
+    monkeypatch.setattr("orchestrator.app.tracing.otlp.TIMEOUT", timeout)
     untraced = reviewed(repo, says)
     capsys.readouterr()
     hang = threading.Event() if trouble == "slow" else None

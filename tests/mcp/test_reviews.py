@@ -24,6 +24,7 @@ from orchestrator.engine import state_machine
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Model, SystemClock
+from orchestrator.engine.trace_context import trace_of
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
@@ -133,6 +134,10 @@ async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_
     assert len(script.shown) <= 20
     assert json.loads(script.told[0]) == {"result_of": "rogue__say", "text": "hello"}
     assert "config/mcp.yaml" in first.provenance.digests
+    log = map(json.loads, (tmp_path / "received").read_text().splitlines())
+    (call,) = [one for one in log if one.get("method") == "tools/call"]
+    (key,) = {r.key for r in await store.rows("run") if r.key.endswith("tool1/rogue__say")}
+    assert call["params"]["_meta"]["traceparent"] == trace_of("run", None).header(key)
     # Gone through again over its journal: the same verdict, and no server is started for it.
     (tmp_path / "received").unlink()
     again = await review(repo, script.model, "", store=store)

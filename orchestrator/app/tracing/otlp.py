@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -107,7 +108,10 @@ def _host(url: str) -> str:
 
 
 def _reason(said: Sequence[str]) -> str:
-    text = " ".join((said[-1] if said else "no reason given").split())
+    # Its last words are that it gave up; what it met before says why.
+    found = (re.search(r"Transient error (.*) encountered", line) for line in said)
+    why = next((match[1] for match in found if match), said[-1] if said else "no reason given")
+    text = " ".join(why.split())
     for mark in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "SSLError"):
         if any(mark in line for line in said):
             return f"its TLS cannot be trusted ({mark.lower().replace('_', ' ')})"
