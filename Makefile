@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture analyzers readers properties mutants lint docs bench clean
+.PHONY: help review serve test torture analyzers readers properties mutants lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -17,6 +17,9 @@ help: ## list the targets
 
 review: $(VENV)/.installed ## review the newest commit here, or REPO=… BASE=… HEAD=…
 	@BIN=$(BIN) sh tools/review.sh '$(REPO)' '$(BASE)' '$(HEAD)' $(ARGS)
+
+serve: $(VENV)/.installed-dev ## server, worker and database here, and a sample request; ARGS=--once
+	@$(BIN)/python -m tests.service.sample $(ARGS)
 
 test: $(VENV)/.installed-dev ## run the whole suite
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)

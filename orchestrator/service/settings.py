@@ -117,6 +117,7 @@ class WorkerSettings(Strict, frozen=True):
         grace: seconds that running jobs get when the worker is asked to end.
         most_crashes: deaths of workers or reviews on one head until it is parked.
         backend: the event loop of reviews.
+        alive_file: a file that is touched as long as the worker works, for a probe; empty: none.
     """
 
     cache: str = "/var/cache/diffcourt"
@@ -124,6 +125,7 @@ class WorkerSettings(Strict, frozen=True):
     grace: float = 20.0
     most_crashes: int = 3
     backend: Literal["asyncio", "trio"] = "asyncio"
+    alive_file: str = ""
 
 
 class Settings(Strict, frozen=True):

@@ -256,6 +256,17 @@ class Worker:
             elif ended.code == POST:
                 await changes.enqueue_post(db, self._queue, change)
 
+    async def show_alive(self) -> None:
+        """Touch the configured file, for ever: the database answers, and so do we."""
+        path = self._settings.worker.alive_file
+        while path:
+            with suppress(*DATABASE_ERRORS):
+                async with self._connection() as db:
+                    await db.execute("SELECT 1")
+                await asyncio.to_thread(Path(path).touch)
+            await asyncio.sleep(self._settings.queue.heartbeat)
+        await asyncio.Event().wait()
+
     async def clean_up(self) -> None:
         """Remove what ended long ago, for ever, once an hour."""
         while True:
@@ -351,10 +362,12 @@ async def _work(settings: Settings) -> bool:
     worker = Worker(settings, queue, jobs)
     stopping = asyncio.Event()
     async with queue.open_async():
-        sweeper = asyncio.create_task(sweep_stalled_jobs(jobs, times, worker.count_crash))
-        cleaner = asyncio.create_task(worker.clean_up())
-        loop = asyncio.get_running_loop()
-        running = asyncio.create_task(
+        _on_signals(asyncio.get_running_loop(), stopping)
+        work = (
+            sweep_stalled_jobs(jobs, times, worker.count_crash),
+            worker.clean_up(),
+            worker.show_alive(),
+            stopping.wait(),
             queue.run_worker_async(
                 queues=[POSTS, REVIEWS],
                 concurrency=settings.worker.concurrency,
@@ -364,18 +377,15 @@ async def _work(settings: Settings) -> bool:
                 stalled_worker_timeout=times.stalled,
                 shutdown_graceful_timeout=settings.worker.grace,
                 install_signal_handlers=False,
-            )
+            ),
         )
-        _on_signals(loop, stopping)
-        stop = asyncio.create_task(stopping.wait())
+        tasks = [asyncio.ensure_future(each) for each in work]
         try:
-            await asyncio.wait(
-                {sweeper, cleaner, running, stop}, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sweeper, cleaner, stop, running):
+            for task in tasks:
                 task.cancel()
-            results = await asyncio.gather(sweeper, cleaner, stop, running, return_exceptions=True)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 raise result

@@ -25,6 +25,7 @@ from tests.posting.forgejo_server import ForgejoServer
 from tests.posting.github_server import GitHubServer
 from tests.review.review_kit import change
 
+SECRET = "hook-secret"
 UNSAFE = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
 _WAITING_WRITERS = """
@@ -191,7 +192,7 @@ class Service:
                     "PATH": os.environ["PATH"],
                     "HOME": str(home),
                     "SERVICE_DATABASE": self.address,
-                    "SERVICE_SECRET": "hook-secret",
+                    "SERVICE_SECRET": SECRET,
                     "SERVICE_TOKEN": TOKEN,
                 },
                 start_new_session=True,

@@ -21,10 +21,9 @@ from orchestrator.service.http_server import make_app
 from orchestrator.service.settings import load_settings
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
-from tests.service.service_kit import Service
+from tests.service.service_kit import SECRET, Service
 from tests.stores.postgres_server import Server
 
-SECRET = "hook-secret"
 BASE, HEAD = "b" * 40, "a" * 40
 
 

@@ -15,6 +15,7 @@ pytest.importorskip("procrastinate")
 from orchestrator.cli.main import main
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
+from tests.service.sample import run_sample
 from tests.service.service_kit import Service, children, is_gone
 from tests.stores.postgres_server import Server
 
@@ -155,3 +156,12 @@ def test_an_operator_parks_drains_and_retries(
     assert queue("clean") == "0 jobs removed\n"
     assert main(["queue", "retry", "nobody", "--config", str(service.config)]) == 2
     assert "there is no change nobody" in capsys.readouterr().err
+
+
+def test_a_request_goes_from_its_webhook_to_its_post(
+    postgres: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sample(postgres.fresh("sample"), tmp_path, once=True)
+    printed = capsys.readouterr().out
+    assert "webhook: 202, forge:acme/shop#12 is to be reviewed" in printed
+    assert "shell=True" in printed
