@@ -81,7 +81,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt rubric eval": (
         "pr-review items.jsonl --labels labels.jsonl",
-        "pr-review items.jsonl --labels labels.jsonl --json result.json",
+        "pr-review items.jsonl --labels labels.jsonl --report eval.html",
     ),
     "diffcourt rubric disagree": (
         "pr-review items.jsonl --labels labels.jsonl",

@@ -176,6 +176,8 @@ class LabelingPage:
             seat = self._seat(visit)
             if not seat.given:
                 return visit.redirect("/", "There is no label of this session to take back.")
+            if visit.form.get("given") != str(len(seat.given)):  # sent twice
+                return visit.redirect("/")
             seat.at = seat.given.pop()
             item = seat.todo[seat.at].item.id
             own = [x for x in self._read() if (x.item, x.rater) == (item, rater)]

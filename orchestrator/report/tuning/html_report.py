@@ -87,9 +87,10 @@ def _conclude(result: TuningResult) -> Conclusion:
         sentence = "No new rubric is proven to be better, so the old one stays."
     if shares and not result.plan.objective.uses_costs:
         old, new = shares
-        sentence += f" It decides as people do in {new:.0f} of 100 cases, the old one in {old:.0f}."
-        if not result.proven:
-            sentence = sentence.replace("It decides", "The new one decides")
+        who = "It" if result.proven else "The new one"
+        sentence += (
+            f" {who} decides as people do in {new:.0f} of 100 cases, the old one in {old:.0f}."
+        )
     return Conclusion(result.proven, sentence, (*result.reasons, *result.notes))
 
 
