@@ -280,7 +280,11 @@ def _compare_with_trivial_policies(
             f"{-found.before.value:.3f} per decision, tuned rubric {-found.after.value:.3f} (95% "
             f"CI of the saving {-found.change.high:.3f} to {-found.change.low:.3f})"
         )
-        if found.change.high < 0.0 or bool((held_out == policy).all()):
+        if bool((held_out == policy).all()):
+            reasons.append(
+                f"at these costs {verb} everything is as cheap: the tuned rubric does so"
+            )
+        elif found.change.high < 0.0:
             reasons.append(f"at these costs {verb} everything is cheaper: {text}")
         else:
             notes.append(f"at these costs {verb} everything may be cheaper: {text}")
