@@ -160,21 +160,28 @@ class ItemJudge:
         wording = digest([[c.id, *describe_wording(c)] for c in criteria])
         return name_judge([self.model], {"agents/judge.md": self.spec.prompt}, wording)
 
-    def known(self, criteria: Sequence[Criterion], item: Item, number: int = 0) -> ItemMarks:
-        """The scores that are on record."""
+    def known(
+        self, criteria: Sequence[Criterion], item: Item, number: int = 0, *, alone: bool = False
+    ) -> ItemMarks:
+        """The scores that are on record.
+
+        Args:
+            alone: only scores of a criterion that was asked for by itself.
+        """
         found: dict[str, Mark] = {}
         usd = 0.0
         for criterion in criteria:
-            noted = self.runtime.journal.noted(self._score_key(criterion, item, number))
+            noted = self.runtime.journal.noted(self._score_key(criterion, item, number, alone))
             if noted is not None:
                 found[criterion.id] = convert(noted["mark"], Mark)
                 usd += noted["usd"]
         return ItemMarks(found, usd)
 
-    def _score_key(self, criterion: Criterion, item: Item, number: int) -> Key:
+    def _score_key(self, criterion: Criterion, item: Item, number: int, alone: bool) -> Key:
         """Of everything that a score depends on."""
         asked = [self.spec.digest, self.model, self._effort, item.text, item.context, number]
-        return Key(SCORE, subject=digest([*asked, criterion.id, *describe_wording(criterion)]))
+        topic = f"{SCORE}-alone" if alone else SCORE
+        return Key(topic, subject=digest([*asked, criterion.id, *describe_wording(criterion)]))
 
     def estimate(
         self,
@@ -183,16 +190,19 @@ class ItemJudge:
         repeat: int = 1,
         *,
         recorded: bool = True,
+        alone: bool = False,
     ) -> Estimate:
         """What it takes to score items.
 
         Args:
             recorded: what is on record costs nothing; False: as if nothing were.
+            alone: as for ``score``.
         """
         total = Estimate(usd=None if self.price is None else 0.0)
         for item in items:
             for number in range(repeat):
-                known = self.known(criteria, item, number).marks if recorded else {}
+                found = self.known(criteria, item, number, alone=alone)
+                known = found.marks if recorded else {}
                 missing = [c for c in criteria if c.id not in known]
                 if missing:
                     brief = build_judge_brief(missing, item, self.runtime.executor.nonce)
@@ -217,12 +227,15 @@ class ItemJudge:
         items: Sequence[Item],
         repeat: int = 1,
         *,
+        alone: bool = False,
         account: Account | None = None,
         observe: Callable[[Progress], None] = lambda _: None,
     ) -> dict[tuple[str, int], ItemMarks]:
         """Score items; what is on record is not asked for again.
 
         Args:
+            alone: of one criterion, scored by itself also where it was asked for with others: what
+                stands beside a criterion may move its score, and wordings are compared alike.
             account: what these calls may use, of ``budget``; None: all of it.
             observe: called whenever an item is done.
 
@@ -240,7 +253,7 @@ class ItemJudge:
             # Items of the same text are one question.
             async with self._locks[digest([item.text, item.context, number])], limiter:
                 out[item.id, number] = await self._score_one(
-                    criteria, item, number, account or self.budget, progress
+                    criteria, item, number, account or self.budget, progress, alone
                 )
                 progress.done += 1
                 observe(progress)
@@ -257,8 +270,9 @@ class ItemJudge:
         number: int,
         account: Account,
         progress: Progress,
+        alone: bool,
     ) -> ItemMarks:
-        known = self.known(criteria, item, number)
+        known = self.known(criteria, item, number, alone=alone)
         missing = [c for c in criteria if c.id not in known.marks]
         if not missing:
             return known
@@ -276,7 +290,10 @@ class ItemJudge:
         marks = read_item_marks(missing, item, result.report)
         for criterion in missing:
             body = {"mark": to_builtins(marks[criterion.id]), "usd": usd / len(missing)}
-            self.runtime.journal.note(self._score_key(criterion, item, number), body)
+            for by_itself in (False, True) if len(missing) == 1 else (False,):
+                key = self._score_key(criterion, item, number, by_itself)
+                if self.runtime.journal.noted(key) is None:
+                    self.runtime.journal.note(key, body)
         return ItemMarks({**known.marks, **marks}, known.usd + usd)
 
     async def _ask(

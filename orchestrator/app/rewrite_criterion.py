@@ -187,7 +187,7 @@ class _Work:
         """What it will take; keeps what the proof needs out of the search's reach."""
         judge, options, halves = self._judge, self._options, self._halves
         own = [self._criterion]
-        base = judge.estimate(own, [*halves.training, *halves.held_out])
+        base = judge.estimate(own, [*halves.training, *halves.held_out], alone=True)
         for other in self._others:
             base += judge.estimate([other], self._without(other))
         candidate = judge.estimate(own, halves.training, recorded=False)
@@ -283,6 +283,7 @@ class _Work:
         found = await self._judge.score(
             [criterion],
             items,
+            alone=criterion.id == self._criterion.id,
             account=account,
             observe=lambda progress: self._observe(what, progress),
         )

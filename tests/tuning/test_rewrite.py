@@ -18,7 +18,7 @@ from orchestrator.tuning.item_files import Item, read_items
 from orchestrator.tuning.labels import Label, extract_labels
 from orchestrator.tuning.rewrite_search import Candidate, SearchResult, search, split_halves
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
-from tests.tuning.item_models import PROVIDER, facts, judge_line, serving
+from tests.tuning.item_models import PROVIDER, Asked, facts, judge_line, serving
 from tests.tuning.recorded_runs import says
 from tests.tuning.test_rubric_cli import run
 from tests.tuning.test_score_items import judged
@@ -201,3 +201,22 @@ def test_labels_of_the_criterion_itself_are_used_where_there_are_enough() -> Non
     assert halves.by_criterion
     assert {label.label for label in halves.labels} == {"accept", "reject"}
     assert halves.rubric.threshold == 0.5
+
+
+def test_both_wordings_are_judged_by_themselves(
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores that were given beside other criteria are no fair baseline for a wording alone."""
+    write_rubric(here / "house.yaml", replace(HOUSE, criteria=(PRESENT, judged("clear"))))
+    items, asked = save(comments(80)), Asked()
+    script: dict[str, Any] = {
+        "rubric-writer": [writing],
+        "item-judge": [judge_line(by_wording, asked)] * 400,
+    }
+    with serving(monkeypatch, script):
+        given = ("--provider", PROVIDER, "--max-tokens", 9_000_000)
+        assert run("score", "house.yaml", items, *given, "--out", "scored.jsonl") == 0
+        rewrite(Path("scored.jsonl"), "--rounds", 1, *given[2:])
+    assert asked.criteria[:80] == [["useful", "clear"]] * 80
+    assert set(map(tuple, asked.criteria[80:])) == {("useful",)}
+    assert len(asked.criteria) == 80 + 40 + 2 * 40 + 2 * 40
