@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
 from orchestrator.app.run_index import RunIndex
 from orchestrator.app.run_record import read_record
 from orchestrator.cli.main import main
 from orchestrator.engine.ports import RunMeta
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
@@ -62,7 +64,9 @@ def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_run
     shop: Shop, browser: Browser
 ) -> None:
     page = sign_in(browser, shop)
-    tabs = [f"/runs/{shop.done}{tab}" for tab in ("", "/findings", "/timeline", "/journal")]
+    tabs = [
+        f"/runs/{shop.done}{tab}" for tab in ("", "/findings", "/change", "/timeline", "/journal")
+    ]
     first_call = next(row.seq for row in shop.rows(LONG) if row.kind == "intent") + 1
     others = [f"/runs/{name}" for name in (CALLING, ASKING, shop.stopped)]
     others.append(f"/compare?run={shop.done}&run={shop.stopped}")
@@ -122,6 +126,23 @@ def test_a_run_of_5000_rows_is_shown_in_pages_of_bounded_size(
     assert timeline.count("<tr>") == CALLS_PER_PAGE + 1
     drawn = render_timeline(record := read_record("x", long_rows(20_000)), whole_window(record))
     assert drawn.count("<rect") < 20 * 300
+
+
+def test_the_change_is_shown_with_findings_at_its_lines_in_pages(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    text = people().get(f"/runs/{shop.done}/change").text
+    assert text.count('class="cite"') == 2
+    assert text.index("app.py") < text.index("Shell command built") < text.index("b.py")
+    line = ExcerptLine("added", 0, 1, "x")
+    sizes = (1_000, 600, 4_000, 1)
+    files = [FileDiff(f"{n}.py", [line] * n) for n in sizes]
+    assert [[len(file.lines) for file in page] for page in split_into_pages(files)] == [
+        [1_000],
+        [600],
+        [4_000],
+        [1],
+    ]
 
 
 def test_a_call_shows_what_was_sent_and_what_came_of_it(

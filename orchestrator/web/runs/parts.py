@@ -27,6 +27,7 @@ def make_runs_part(repos: Sequence[Path]) -> Part:
             Page("/compare", Comparison(one.load).show),
             Page("/runs/{run}", one.overview),
             Page("/runs/{run}/findings", one.findings),
+            Page("/runs/{run}/change", one.change),
             Page("/runs/{run}/timeline", one.timeline),
             Page("/runs/{run}/calls/{row}", one.call),
             Page("/runs/{run}/journal", one.journal),

@@ -29,6 +29,7 @@ from orchestrator.report.formats.html_page.timeline import (
     whole_window,
 )
 from orchestrator.report.formats.open_findings import counted_findings
+from orchestrator.web.runs.change_page import read_pages, show_files
 from orchestrator.web.runs.run_list import page_number
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import Visit
@@ -171,6 +172,14 @@ class RunPages:
 
             html = render_findings(found.verdict, excerpts, actions)
         return self._render(visit, "findings", found, html=Markup(html))  # noqa: S704 - escaped there
+
+    def change(self, visit: Visit) -> Response:
+        """The lines of the change, with the findings at them."""
+        found = self.load(visit.values["run"])
+        pages = read_pages(found)
+        page = min(page_number(visit), len(pages))
+        files = show_files(found, pages[page - 1])
+        return self._render(visit, "change", found, files=files, page=page, pages=len(pages))
 
     def timeline(self, visit: Visit) -> Response:
         """Lanes of a part of the run, and the calls in it."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from orchestrator.app.approvals import ACTING_FOR
+from orchestrator.errors import EXIT_INCOMPLETE
+from orchestrator.web.access import PROXY_SECRET
 
 LAST_CHARACTERS = 600
 
@@ -45,15 +47,21 @@ class RunProcesses:
                 return False
             state = self._states[run_id] = ProcessState()
         command = [sys.executable, "-m", "orchestrator", "resume", run_id, "--repo", str(repo)]
-        environment = {**os.environ, **({ACTING_FOR: person} if person else {})}
-        process = subprocess.Popen(
-            [*command, "--quiet", *more],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        environment = {name: value for name, value in os.environ.items() if name != PROXY_SECRET}
+        if person:
+            environment[ACTING_FOR] = person
+        try:
+            process = subprocess.Popen(
+                [*command, "--quiet", *more],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            state.code, state.said = EXIT_INCOMPLETE, f"it could not be started: {error.strerror}"
+            return True
         threading.Thread(target=_watch, args=(process, state), daemon=True).start()
         return True
 

@@ -111,7 +111,7 @@ class _Drawing:
             left, right = self._window.share(step.at), self._window.share(end)
             if right <= left:
                 continue
-            name = f'<text x="{left:.3f}%" dx="4" y="12">{escape(step.name)}</text>'
+            name = f'<text class="name" x="{left:.3f}%" dx="4" y="12">{escape(step.name)}</text>'
             parts.append(
                 f"<g><title>{escape(step.name)}, {format_duration(end - step.at)}</title>"
                 f'<rect class="state{number % 2}" x="{left:.3f}%" width="{right - left:.3f}%" '
