@@ -28,6 +28,12 @@ from orchestrator.stores.base import RunStore
 MOST_CHARACTERS = 60_000
 """Of one text of a call; of a longer one, its beginning."""
 
+OPENING = (
+    "What the author says, base's guidance, the files, what analyzers found, the diff, and the "
+    "agent's role. The journal has these by their digest only, as a part of the conversation's."
+)
+"""Of a call whose role does not stand in its system prompt."""
+
 
 class RunDetails(Struct, kw_only=True, eq=False):
     """One run, read once.
@@ -50,7 +56,7 @@ class Passage(Struct, frozen=True):
 
     Attributes:
         title: what it is.
-        kind: ``text``, ``json``, ``call`` or ``result``.
+        kind: ``text``, ``json``, ``call``, ``result``, or ``note`` for what is not kept.
         cut: characters that are left out.
     """
 
@@ -162,7 +168,15 @@ class _CallReader:
             if isinstance(value, str) and value in self._data:
                 yield from self._kept(name, value)
         if span.kind == "model":
+            if not self._has_role(asked.get("system")):
+                yield Passage("Opening, shared by all agents, and the role", OPENING, "note")
             yield from self._conversation(span)
+
+    def _has_role(self, system: object) -> bool:
+        """Whether the agent's role stands in its system prompt, and not behind an opening."""
+        row = self._data.get(str(system))
+        sections = json.loads(row.body)["value"] if row else ()
+        return any(section.get("kind") == "role" for section in sections)
 
     def _kept(self, name: str, digest: str) -> Iterator[Passage]:
         value = self._redact.json(json.loads(self._data[digest].body)["value"])

@@ -1,7 +1,7 @@
 """A run as its journal tells it: states, tasks of agents, calls, questions and decisions."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -76,7 +76,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class Decided(Struct, frozen=True):
+class PersonDecision(Struct, frozen=True):
     """What a person decided, answered or granted, and when."""
 
     who: str
@@ -102,7 +102,7 @@ class RunRecord(Struct, kw_only=True):
     states: list[StateStep] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
-    decided: list[Decided] = field(default_factory=list)
+    decided: list[PersonDecision] = field(default_factory=list)
     rulings: list[Mapping[str, Any]] = field(default_factory=list)
     notes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -158,7 +158,9 @@ class _Reader:
         elif key.part == APPROVAL:
             self._asked.pop(key.subject, None)
             what = "approved" if body.get("approved") else "denied"
-            self.record.decided.append(Decided(str(body.get("who")), what, key.subject, row.at))
+            self.record.decided.append(
+                PersonDecision(str(body.get("who")), what, key.subject, row.at)
+            )
         elif key.part == GUARDS:
             self.record.rulings.append(body)
         else:
@@ -207,11 +209,15 @@ class _Reader:
             span.name = "playbook" if value["model"] == OFFLINE else str(value["model"])
         if span.kind == "question" and row.key in self._questions:
             del self._questions[row.key]
-            answer = Decided(str(value.get("who")), "answered", str(value.get("answer")), row.at)
+            answer = PersonDecision(
+                str(value.get("who")), "answered", str(value.get("answer")), row.at
+            )
             self.record.decided.append(answer)
         if Key.parse(row.key).part == GRANT:
             more = ", ".join(f"{k} {v:g}" for k, v in self._requests[row.key].items())
-            self.record.decided.append(Decided(str(value.get("who")), "granted", more, row.at))
+            self.record.decided.append(
+                PersonDecision(str(value.get("who")), "granted", more, row.at)
+            )
 
     def finish(self) -> RunRecord:
         """What the rows tell together."""
@@ -275,8 +281,3 @@ def _outcome_of(kind: str, body: Mapping[str, Any]) -> tuple[SpanStatus, str]:
     failed = value.get("ok") is False or value.get("status") not in {None, "ok"}
     said = value.get("code") or value.get("detail") or value.get("stop") or value.get("status")
     return "failed" if failed else "ok", str(said or "")
-
-
-def spans_of_task(spans: Sequence[Span], task: str) -> list[Span]:
-    """The spans that belong to a task, in the order in which they began."""
-    return [span for span in spans if span.task == task]

@@ -124,8 +124,10 @@ def test_a_yes_lets_it_happen_once_and_the_audit_says_whose_it_was(
 
 
 def test_a_no_is_a_refusal(waiting: Waiting) -> None:
-    assert command(waiting, "deny", RUN, CALL) == 0
-    assert waiting.sit().code == "denied"
+    assert command(waiting, "deny", RUN, CALL, "--reason", "Not on a Friday.") == 0
+    said = waiting.sit()
+    assert said.code == "denied"
+    assert "has denied deploy: Not on a Friday." in said.content
     assert waiting.tool.started == []
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from orchestrator.app import state_directory
 from orchestrator.app.approvals import acting_for, current_user, decide_call
 from orchestrator.app.cancellation import cancel_run
-from orchestrator.app.limit_grants import GRANTED
+from orchestrator.app.limit_grants import GRANTED, require_stopped_by_limit
 from orchestrator.app.overrides import override_verdict
 from orchestrator.app.run_details import RunDetails, load_details
 from orchestrator.app.run_index import RunIndex
@@ -79,11 +79,17 @@ class Decisions:
         if not more:
             raise InputError("name a higher limit")
         with self._deciding(visit) as repo:
+            verdict = load_details(repo, visit.values["run"]).verdict
+            if verdict is not None:
+                require_stopped_by_limit(verdict)
             return self._resume(visit, repo, more)
 
     def resume(self, visit: Visit) -> Response:
         """Continue a run in a process of its own."""
         with self._deciding(visit) as repo:
+            run = self._index.find(visit.values["run"])
+            if run.state in {"finished", "running"}:
+                raise InputError(f"{run.run_id} is {run.state}; there is nothing to continue")
             return self._resume(visit, repo, ())
 
     def cancel(self, visit: Visit) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from orchestrator.app.run_record import Decided, RunRecord, Span
+from orchestrator.app.run_record import PersonDecision, RunRecord, Span
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats.html_page.findings import text
@@ -56,7 +56,7 @@ def _render_guards(rulings: Sequence[GuardRuling]) -> str:
     return render_section("guards", "Guard rulings", render_table("Guard rulings", head, rows))
 
 
-def _render_people(decided: Sequence[Decided]) -> str:
+def _render_people(decided: Sequence[PersonDecision]) -> str:
     rows = [
         (
             text(one.who),
