@@ -186,7 +186,7 @@ class Page:
         self.run("for (const one of document.querySelectorAll('details')) one.open = true")
         self.run((Path(_AXE.origin).parent / "axe.min.js").read_text(encoding="utf-8"))
         found: list[str] = self.run(
-            "axe.run().then((found) => found.violations.map((one) => "
+            "axe.run({resultTypes: ['violations']}).then((found) => found.violations.map((one) => "
             "`${one.id}: ${one.nodes[0].html} ${one.nodes[0].failureSummary}`))"
         )
         return found
