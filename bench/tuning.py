@@ -15,9 +15,16 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import cohen_kappa_score
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning import calibration, cross_validation, rubric_decisions
@@ -111,6 +118,44 @@ def transfer(data: Path, _: int) -> None:
                 f"CRScore fitted on {name}, {how}: kappa on {other} {c.before.value:.3f} before, "
                 f"{c.after.format(3)} after, change {c.change.format(3)}"
             )
+
+
+def reference(data: Path, _: int) -> None:
+    """What rules of other shapes reach on the same scores, nested and grouped in the same way."""
+    models: dict[str, Callable[[], Any]] = {
+        "logistic regression, signs free": lambda: make_pipeline(
+            StandardScaler(), LogisticRegression(C=1.0, max_iter=2000)
+        ),
+        "boosted trees": lambda: HistGradientBoostingClassifier(
+            max_depth=3, max_iter=60, learning_rate=0.08, min_samples_leaf=20
+        ),
+    }
+    for languages in LANGUAGES:
+        s = sample_of(*crscore(data, languages))
+        for name, make in models.items():
+            print(f"CRScore {'+'.join(languages)}, {name}: kappa {_nested(make, s):.3f}")
+
+
+def _nested(make: Callable[[], Any], s: Sample) -> float:
+    """Kappa of held-out decisions; model and threshold are chosen in each training part alone."""
+    x, accept = np.nan_to_num(s.x, nan=0.5), s.accept
+    names, place = np.unique(s.group, return_inverse=True)
+    order = np.random.default_rng(0).permutation(len(names))[place]
+    decided = np.zeros(len(accept), bool)
+    for fold in range(5):
+        train, test = order % 5 != fold, order % 5 == fold
+        inner = order[train] // 5 % 5
+        held = cross_val_predict(
+            make(), x[train], accept[train], groups=inner, cv=LeaveOneGroupOut(),
+            method="predict_proba",
+        )[:, 1]  # fmt: skip
+        at = np.unique(np.quantile(held, np.linspace(0.02, 0.98, 97)))
+        kappas = [cohen_kappa_score(accept[train], held >= t) for t in at]
+        smooth = np.convolve(kappas, np.ones(9) / 9, mode="valid")
+        threshold = at[int(np.argmax(smooth)) + 4]
+        model = make().fit(x[train], accept[train])
+        decided[test] = model.predict_proba(x[test])[:, 1] >= threshold
+    return float(cohen_kappa_score(accept, decided))
 
 
 def curve(data: Path, _: int) -> None:
@@ -331,11 +376,11 @@ def speed(_: Path, __: int) -> None:
 
 PARTS: dict[str, Callable[[Path, int], None]] = {
     "crscore": gain, "curve": curve, "permuted": permuted, "speed": speed, "coverage": coverage,
-    "power": power, "transfer": transfer,
+    "power": power, "transfer": transfer, "reference": reference,
 }  # fmt: skip
 
 
-NEED_DATA = {"crscore", "curve", "permuted", "transfer"}
+NEED_DATA = {"crscore", "curve", "permuted", "reference", "transfer"}
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from statistics import NormalDist
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.rubric_decisions import Objective
@@ -185,4 +186,5 @@ def jackknife_interval(
     defined = np.array([v for v in omitted if v is not None])
     if defined.size < len(omitted) or defined.size < 3:
         return Interval(value, math.nan, math.nan)
-    return t_interval(value, jackknife_variance(defined), defined.size)
+    found = t_interval(value, jackknife_variance(defined), defined.size)
+    return replace(found, high=min(found.high, 1.0))  # agreement and AUC are at most 1

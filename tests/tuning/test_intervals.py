@@ -9,6 +9,7 @@ from orchestrator.tuning.confidence_intervals import (
     Interval,
     compare_decisions,
     format_statistic,
+    jackknife_interval,
     t_quantile,
 )
 from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
@@ -75,3 +76,14 @@ def test_a_rule_that_changes_nothing_has_a_change_of_exactly_none() -> None:
     old = decide_rows(s, s.w0, 0.5)
     c = compare_decisions(OBJECTIVE, old, np.stack([old, old]), s.accept, s.weight, s.group)
     assert (c.change.low, c.change.value, c.change.high) == (0.0, 0.0, 0.0)
+
+
+def test_no_interval_of_agreement_passes_one() -> None:
+    agrees = np.array([1.0] * 9 + [0.6])
+    found = jackknife_interval(
+        lambda w: float(agrees @ w / w.sum()), np.ones(10), np.arange(10, dtype=np.int64)
+    )
+    assert found is not None
+    assert found.value == pytest.approx(0.96)
+    assert found.low < 0.9
+    assert found.high == 1.0
