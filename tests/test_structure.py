@@ -17,7 +17,7 @@ FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
     "report/formats/html_page/__init__.py": "our own style and script",
-    "report/tuning/page_parts.py": "our own style",
+    "report/figure_pages.py": "our own style",
     "report/statistics/grafana_dashboard.py": "our own data",
     "app/advisory_copies.py": "a copy under our own name",
     "app/advisory_dump.py": "a dump that a person or the configuration in base names",

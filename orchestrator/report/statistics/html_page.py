@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 
 from orchestrator.app.statistics_document import Figures, Grouping, Statistics
+from orchestrator.report.figure_pages import Section, bullets, figure, render_document, table, text
 from orchestrator.report.statistics.text_and_csv import (
     dollars,
     duration,
@@ -13,14 +14,6 @@ from orchestrator.report.statistics.text_and_csv import (
     tokens,
 )
 from orchestrator.report.svg_parts import HEIGHT, label, line, svg, x, y
-from orchestrator.report.tuning.page_parts import (
-    Section,
-    bullets,
-    figure,
-    render_document,
-    table,
-    text,
-)
 
 MOST_DAYS = 90
 LISTED = 100

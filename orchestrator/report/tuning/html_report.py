@@ -2,21 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.report.text_layout import count_noun
-from orchestrator.report.tuning import charts
-from orchestrator.report.tuning.comparison_text import describe_change, describe_power
-from orchestrator.report.tuning.page_parts import (
-    Conclusion,
+from orchestrator.report.figure_pages import (
     Section,
     bullets,
     figure,
     fold,
     link,
     quote,
-    render_page,
     table,
     text,
 )
+from orchestrator.report.text_layout import count_noun
+from orchestrator.report.tuning import charts
+from orchestrator.report.tuning.comparison_text import describe_change, describe_power
+from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
     apply_sign,

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from orchestrator.report.figure_pages import Section, bullets, figure, link, quote, table, text
 from orchestrator.report.text_layout import count_noun
 from orchestrator.report.tuning import charts
+from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
 from orchestrator.report.tuning.html_report import (
     MOST_LISTED,
     format_interval,
@@ -13,17 +15,6 @@ from orchestrator.report.tuning.html_report import (
     render_criteria,
     render_people,
     words,
-)
-from orchestrator.report.tuning.page_parts import (
-    Conclusion,
-    Section,
-    bullets,
-    figure,
-    link,
-    quote,
-    render_page,
-    table,
-    text,
 )
 from orchestrator.tuning.confidence_intervals import format_statistic
 from orchestrator.tuning.corrected_rate import CorrectedRate

@@ -1,4 +1,4 @@
-"""Parts of pages of figures: a plain sentence first, then sections; no script, no network."""
+"""Parts of pages of figures: a head, then sections; no script, no network."""
 
 import base64
 import hashlib
@@ -11,25 +11,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from orchestrator.report.formats.html_page import shared_style
+from orchestrator.report.formats.html_page.overview import render_table
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.tuning.disagreements import name_trust
 
 MOST_TEXT = 4_000
 """Characters of an item's text that a page shows."""
-
-
-class Conclusion(Struct, frozen=True):
-    """What a page says first, for a reader who knows no statistics.
-
-    Attributes:
-        trusted: None where the labels cannot tell.
-        sentence: why, without a statistic's name.
-        reasons: the same with figures, a sentence each.
-    """
-
-    trusted: bool | None
-    sentence: str
-    reasons: Sequence[str] = ()
 
 
 class Section(Struct, frozen=True):
@@ -38,18 +24,6 @@ class Section(Struct, frozen=True):
     id: str
     heading: str
     body: str
-
-
-def render_page(title: str, conclusion: Conclusion, sections: Sequence[Section]) -> str:
-    """A page that begins with a conclusion, ending in a newline."""
-    word = name_trust(conclusion.trusted)
-    reasons = "".join(f'<p class="soft">{text(_end(line))}</p>' for line in conclusion.reasons)
-    kind = word.lower().replace(" ", "-")
-    head = (
-        f'<p class="small soft">{text(title)}</p><h1 class="{kind}">{word}</h1>'
-        f'<p class="lead">{text(conclusion.sentence)}</p>{reasons}'
-    )
-    return render_document(f"{word}: {title}", head, sections)
 
 
 def render_document(title: str, head: str, sections: Sequence[Section]) -> str:
@@ -81,13 +55,9 @@ def render_document(title: str, head: str, sections: Sequence[Section]) -> str:
     )
 
 
-def _end(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:] + ("" if sentence.endswith(".") else ".")
-
-
 @cache
 def _own_style() -> str:
-    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    return Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 
 def text(raw: str) -> str:
@@ -97,21 +67,7 @@ def text(raw: str) -> str:
 
 def table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML already; nothing without rows."""
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-name="{name}">{cell}</td>' for name, cell in zip(head, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    if not body:
-        return ""
-    names = "".join(f'<th scope="col">{name}</th>' for name in head)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label} (table)">'
-        f'<table class="list"><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return render_table(f"{label} (table)", head, rows)
 
 
 def figure(caption: str, note: str, svg: str) -> str:
