@@ -160,7 +160,12 @@ def test_an_interrupted_scoring_goes_on_where_it_stopped(
     with serving(monkeypatch, {"item-judge": [judge_line(by_number, asked)] * 4}) as server:
         with monkeypatch.context() as patch:
             patch.setattr(ScoringProgress, "__call__", interrupt)
-            assert score(items, "--concurrency", 1) == 130
+            # A suite that a shell began with & ignores the signal.
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                assert score(items, "--concurrency", 1) == 130
+            finally:
+                signal.signal(signal.SIGINT, before)
         assert "what is scored is kept" in capsys.readouterr().err
         assert len(server.requests) == 2
         assert score(items, "--concurrency", 1) == 0
