@@ -418,6 +418,7 @@ def call_github(what: str, call: Callable[[], T]) -> T:
         data = error.data if isinstance(error.data, dict) else {}
         why = str(data.get("message") or "no reason given")[:200]
         raise ForgeError(f"GitHub did not {what}: {error.status} {why}") from error
-    except (OSError, AssertionError, KeyError, TypeError, ValueError) as error:
+    # RuntimeError: a redirect to another host, which is not followed
+    except (OSError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"[:200]
         raise ForgeError(f"GitHub did not {what}: {why}") from error

@@ -24,6 +24,7 @@ from orchestrator.posting.targets import Target
 
 try:
     import gitlab
+    import requests
 except ImportError:
     raise InputError(
         f"posting to GitLab needs python-gitlab; run: {install_command('gitlab')}"
@@ -67,8 +68,12 @@ class GitLab:
     """
 
     def __init__(self, token: str, url: str, project: str, number: int) -> None:
+        session = requests.Session()
+        session.max_redirects = 0  # the token's header would be sent to another host
         # A rate limit is waited out; a call whose reply was lost is never sent again.
-        self._client = gitlab.Gitlab(url.removesuffix("/api/v4"), private_token=token, timeout=60)
+        self._client = gitlab.Gitlab(
+            url.removesuffix("/api/v4"), private_token=token, timeout=60, session=session
+        )
         self._project = self._client.projects.get(project, lazy=True)
         self._number = number
         self._old_paths: dict[str, str] = {}

@@ -6,13 +6,15 @@ names the change only: what it reviews is the head that the row has when it star
 
 import zlib
 from collections.abc import Sequence
+from typing import Annotated, LiteralString
 
 import procrastinate
 import psycopg
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, to_builtins
 from procrastinate.exceptions import AlreadyEnqueued
 from psycopg.rows import class_row, scalar_row
 
+from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict
 from orchestrator.service.event_counts import SUPERSEDED, count
 from orchestrator.service.job_queue import POSTS, REVIEWS
 
@@ -33,7 +35,7 @@ ON CONFLICT (change) DO UPDATE SET
     installation = excluded.installation, clone_url = excluded.clone_url, base = excluded.base,
     head = excluded.head, title = excluded.title, description = excluded.description,
     lines = excluded.lines, received = clock_timestamp(), pushes = c.pushes + 1,
-    crashes = 0, problem = '', is_full = false
+    crashes = 0, failures = 0, problem = '', is_full = false
 RETURNING is_paused
 """
 
@@ -48,8 +50,8 @@ WHERE queueing_lock = %(place)s AND status = 'todo'
 
 _COLUMNS = (
     "change, forge, installation, repository, number, clone_url, base, head, title, description,"
-    " lines, run, run_base, run_head, base_commit, crashes, is_paused, is_full, posted_head,"
-    " problem"
+    " lines, run, run_base, run_head, base_commit, crashes, failures, is_paused, is_full,"
+    " posted_head, problem"
 )
 
 
@@ -89,7 +91,8 @@ class StoredChange(Struct, frozen=True):
     Attributes:
         run, run_base, run_head: the newest run and what it reviews; empty before the first.
         base_commit: the commit that ``run_base`` was when the run began; empty before.
-        crashes: how often a worker died on this head.
+        crashes: how often a worker or its review died on this head.
+        failures: how often this head's review failed in a way that may pass.
         is_paused: pushes are recorded and not reviewed.
         is_full: the head is reviewed as if it were the first.
         posted_head: the head for which the newest verdict was posted.
@@ -112,6 +115,7 @@ class StoredChange(Struct, frozen=True):
     run_head: str
     base_commit: str
     crashes: int
+    failures: int
     is_paused: bool
     is_full: bool
     posted_head: str
@@ -123,7 +127,7 @@ class StoredChange(Struct, frozen=True):
         return (self.run_head, self.run_base) == (self.head, self.base)
 
 
-class Enqueuing(Struct, frozen=True):
+class Enqueuing(Strict, frozen=True):
     """How jobs are enqueued.
 
     Attributes:
@@ -132,9 +136,9 @@ class Enqueuing(Struct, frozen=True):
         slots: how many reviews of one repository may run at a time.
     """
 
-    debounce: float = 5.0
-    most_wait: float = 60.0
-    slots: int = 2
+    debounce: Annotated[float, Meta(ge=0)] = 5.0
+    most_wait: PositiveFloat = 60.0
+    slots: PositiveInt = 2
 
 
 async def record_delivery(db: psycopg.AsyncConnection, forge: str, delivery: str) -> bool:
@@ -156,7 +160,7 @@ async def record_push(
     values = {name: getattr(push, name) for name in (*push.__struct_fields__, "change")}
     done = await db.execute(_RECORD_PUSH, values)
     row = await done.fetchone()
-    superseded = await cancel_jobs(db, push.change)
+    superseded = await cancel_begun_jobs(db, push.change)
     await count(db, SUPERSEDED, len(superseded))
     if row is not None and not row[0]:
         await enqueue_review(db, queue, push, how)
@@ -225,12 +229,14 @@ async def review_again(
     """
     await db.execute(
         "UPDATE service_changes SET run = '', run_base = '', run_head = '', base_commit = '',"
-        " crashes = 0, problem = '', is_paused = false, is_full = %s WHERE change = %s",
+        " crashes = 0, failures = 0, problem = '', is_paused = false, is_full = %s"
+        " WHERE change = %s",
         (full, change),
     )
     row = await load_change(db, change)
     if row is None:
         return False
+    await cancel_begun_jobs(db, change)
     await enqueue_review(db, queue, row, Enqueuing(debounce=0.0))
     return True
 
@@ -261,12 +267,38 @@ async def is_reviewing(db: psycopg.AsyncConnection, change: str) -> bool:
     return await done.fetchone() is not None
 
 
-async def cancel_jobs(db: psycopg.AsyncConnection, change: str) -> Sequence[int]:
-    """Ask the running jobs of a change to end; its waiting one stays."""
+async def cancel_begun_jobs(
+    db: psycopg.AsyncConnection, change: str, *, running: bool = True
+) -> Sequence[int]:
+    """End the jobs of a change that have begun; the one that has yet to begin stays.
+
+    One that waits for its next attempt has begun as well: a new job would have to wait behind it.
+
+    Args:
+        running: also those that run now, which are asked to end.
+    """
+    return await _cancel_jobs(
+        db,
+        change,
+        "queueing_lock IS NULL AND status = ANY(%(states)s)",
+        states=["todo", "doing"] if running else ["todo"],
+    )
+
+
+async def cancel_all_jobs(db: psycopg.AsyncConnection, change: str) -> Sequence[int]:
+    """End the running and the waiting jobs of a change; returns their ids. Answers stay."""
+    return await _cancel_jobs(db, change, "status IN ('todo', 'doing')")
+
+
+async def _cancel_jobs(
+    db: psycopg.AsyncConnection, change: str, which: LiteralString, **values: object
+) -> Sequence[int]:
     done = await db.execute(
-        "SELECT procrastinate_cancel_job_v1(id, true, false) FROM procrastinate_jobs"
-        " WHERE status = 'doing' AND task_name <> %s AND args->>'change' = %s",
-        (COMMAND_TASK, change),
+        # The states are said again, so that the index of live jobs is used.
+        "SELECT procrastinate_cancel_job_v1(id, true, false) FROM procrastinate_jobs"  # noqa: S608
+        f" WHERE status IN ('todo', 'doing') AND task_name <> %(answer)s"
+        f" AND args->>'change' = %(change)s AND {which}",
+        {"answer": COMMAND_TASK, "change": change, **values},
     )
     return [row[0] for row in await done.fetchall()]
 
@@ -300,15 +332,27 @@ async def record_base(db: psycopg.AsyncConnection, change: str, run: str, commit
     )
 
 
+async def count_failure(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
+    """Record that a review failed in a way that may pass; False when it did too often."""
+    return await _count(db, "failures", change, most)
+
+
 async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
     """Record that a worker or its child died on a change's head; False when it did too often."""
+    return await _count(db, "crashes", change, most)
+
+
+async def _count(
+    db: psycopg.AsyncConnection, column: LiteralString, change: str, most: int
+) -> bool:
     async with db.cursor(row_factory=scalar_row) as cursor:
         await cursor.execute(
-            "UPDATE service_changes SET crashes = crashes + 1 WHERE change = %s RETURNING crashes",
+            f"UPDATE service_changes SET {column} = {column} + 1 WHERE change = %s"  # noqa: S608
+            f" RETURNING {column}",
             (change,),
         )
-        crashes = await cursor.fetchone()
-    return crashes is not None and crashes < most
+        times = await cursor.fetchone()
+    return times is not None and times < most
 
 
 async def record_problem(db: psycopg.AsyncConnection, change: str, head: str, why: str) -> None:

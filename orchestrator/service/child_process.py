@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -74,8 +75,10 @@ async def run_child(
 
 async def _end(child: asyncio.subprocess.Process, ending: asyncio.Task[object]) -> None:
     """Ask the child to end, then kill what is left of its session."""
-    child.terminate()
+    with suppress(ProcessLookupError):  # it has ended, and what it started has not
+        child.terminate()
     await asyncio.wait({ending}, timeout=END_SECONDS)
     if not ending.done():
-        os.killpg(child.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
     await asyncio.wait({ending})

@@ -3,6 +3,7 @@
 A review reserves the most that it may cost, and gives back what it did not use, however it ended.
 """
 
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -10,7 +11,7 @@ import psycopg
 
 from orchestrator.app.repository_identity import repository_identity
 from orchestrator.app.run_facts import read_run
-from orchestrator.errors import InputError, StoreError
+from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.service.changes import StoredChange
 from orchestrator.service.settings import Settings
 from orchestrator.stores.postgres import PostgresStore
@@ -76,11 +77,9 @@ async def settle(db: psycopg.AsyncConnection, run: str, usd: float) -> None:
 
 def cost_so_far(address: str, repo: Path, run_id: str) -> float | None:
     """What a run has cost, by its journal; None where that cannot be read. Blocks."""
-    store = PostgresStore(address, repository_identity(repo))
     try:
-        found = [run for run in anyio.run(store.runs) if run.run_id == run_id]
-        return read_run(found[0], anyio.run(store.rows, run_id)).usd if found else 0.0
-    except StoreError:
+        with closing(PostgresStore(address, repository_identity(repo))) as store:
+            found = [run for run in anyio.run(store.runs) if run.run_id == run_id]
+            return read_run(found[0], anyio.run(store.rows, run_id)).usd if found else 0.0
+    except (DiffcourtError, OSError):
         return None
-    finally:
-        store.close()

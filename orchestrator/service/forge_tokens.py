@@ -12,6 +12,7 @@ from orchestrator.service.changes import StoredChange
 from orchestrator.service.settings import ForgeSettings
 
 READING: Mapping[str, str] = {"contents": "read"}
+LISTING: Mapping[str, str] = {"pull_requests": "read"}
 POSTING: Mapping[str, str] = {"checks": "write", "pull_requests": "write"}
 
 MARGIN_SECONDS = 600.0
@@ -38,7 +39,7 @@ class ForgeTokens:
     """Tokens, each kept while it is valid. Of an App, one for each repository and purpose."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, str, tuple[str, ...]], _Token] = {}
+        self._kept: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], _Token] = {}
 
     def get(
         self, forge: ForgeSettings, change: StoredChange, permissions: Mapping[str, str]
@@ -54,7 +55,7 @@ class ForgeTokens:
         """
         if forge.app_id is None:
             return forge.token.read() if forge.token else ""
-        name = (change.forge, change.installation, change.repository, tuple(permissions))
+        name = (change.forge, change.installation, change.repository, tuple(permissions.items()))
         kept = self._kept.get(name)
         if kept is None or kept.until < time.monotonic() + MARGIN_SECONDS:
             until = time.monotonic() + VALID_SECONDS

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from orchestrator.errors import InputError
 from orchestrator.service.changes import (
-    cancel_jobs,
+    cancel_all_jobs,
     changes_at,
     enqueue_command,
     record_delivery,
@@ -27,7 +27,7 @@ from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.missed_pushes import sweep_forever
 from orchestrator.service.queue_metrics import render_queue_metrics
 from orchestrator.service.queue_state import read_figures
-from orchestrator.service.settings import Settings
+from orchestrator.service.settings import NoSecret, Settings
 from orchestrator.service.webhooks import MOST_BYTES, Delivery, NotAuthentic, read_delivery
 
 READY_SECONDS = 2.0
@@ -83,6 +83,9 @@ class Server:
             )
         except NotAuthentic as error:
             raise Refused(401, str(error)) from None
+        except NoSecret as error:
+            LOG.error("webhooks of %s cannot be checked: %s", name, error)
+            raise Refused(503, "the webhook's secret cannot be read here") from None
         except InputError as error:
             raise Refused(400, str(error)) from None
         return await self._record(name, delivery)
@@ -99,11 +102,12 @@ class Server:
                 comment = delivery.comment
                 await enqueue_command(db, self._queue, comment.change, comment.id, comment.body)
                 return f"a command on {comment.change}"
-            for change in await changes_at(db, name, *delivery.rerun):
-                await review_again(db, self._queue, change)
-                return f"{change} is to be reviewed again"
+            if again := await changes_at(db, name, *delivery.rerun):
+                for change in again:
+                    await review_again(db, self._queue, change)
+                return f"{', '.join(again)} is to be reviewed again"
             if delivery.closed:
-                await cancel_jobs(db, delivery.closed)
+                await cancel_all_jobs(db, delivery.closed)
                 return f"{delivery.closed} is closed"
         return "nothing to do"
 
@@ -116,14 +120,20 @@ class Server:
         try:
             async with asyncio.timeout(READY_SECONDS), self.connection() as db:
                 await db.execute("SELECT 1 FROM service_changes LIMIT 1")
+                done = await db.execute("SELECT current_setting('transaction_read_only')")
+                if await done.fetchone() != ("off",):
+                    return PlainTextResponse("the database is read-only\n", 503)
         except (*DATABASE_ERRORS, TimeoutError):
             return PlainTextResponse("the database cannot be used\n", 503)
         return PlainTextResponse("ok\n")
 
     async def metrics(self, _: Request) -> Response:
         """The queue in numbers, for Prometheus."""
-        async with self.connection() as db:
-            text = render_queue_metrics(await read_figures(db), await read_counts(db))
+        try:
+            async with self.connection() as db:
+                text = render_queue_metrics(await read_figures(db), await read_counts(db))
+        except DATABASE_ERRORS:
+            return PlainTextResponse("the database cannot be used\n", 503)
         return PlainTextResponse(text, media_type=CONTENT_TYPE_LATEST)
 
     def connection(self) -> Any:
@@ -152,7 +162,7 @@ async def _read_body(request: Request) -> bytes:
 
 def make_app(settings: Settings) -> Starlette:
     """The server's application; its queue is open while it runs."""
-    queue, _ = make_queue(settings.database.read())
+    queue, _ = make_queue(settings.database.read)
     server = Server(settings, queue)
 
     @asynccontextmanager

@@ -13,12 +13,13 @@ from typing import Any
 
 import procrastinate
 import psycopg
-from msgspec import Struct
 from procrastinate.exceptions import ConnectorException, UniqueViolation
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from psycopg_pool import PoolTimeout
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_fixed
+
+from orchestrator.engine.field_types import PositiveFloat, Strict
 
 LOG = logging.getLogger("diffcourt.service")
 
@@ -47,7 +48,7 @@ class JobFailed(Exception):
     """A job failed for a reason that one line says."""
 
 
-class QueueTimes(Struct, frozen=True):
+class QueueTimes(Strict, frozen=True):
     """Seconds between what workers do.
 
     Attributes:
@@ -58,10 +59,10 @@ class QueueTimes(Struct, frozen=True):
         poll: new jobs, cancelled jobs and lost jobs are looked for, beside notifications.
     """
 
-    heartbeat: float = 10.0
-    stalled: float = 60.0
-    sweep: float = 5.0
-    poll: float = 5.0
+    heartbeat: PositiveFloat = 10.0
+    stalled: PositiveFloat = 60.0
+    sweep: PositiveFloat = 5.0
+    poll: PositiveFloat = 5.0
 
 
 class OwnedJobs(JobManager):
@@ -117,10 +118,15 @@ class OwnedJobs(JobManager):
         return bool(rows)
 
 
-def make_queue(address: str, *, connections: int = 8) -> tuple[procrastinate.App, OwnedJobs]:
+def make_queue(
+    address: str | Callable[[], str], *, connections: int = 8
+) -> tuple[procrastinate.App, OwnedJobs]:
     """The queue at an address of PostgreSQL; not opened yet.
 
     LISTEN needs a direct connection: not one through a pooler in transaction mode.
+
+    Args:
+        address: asked for anew for each connection where it is a function, as passwords change.
     """
     connector = procrastinate.PsycopgConnector(
         conninfo=address,

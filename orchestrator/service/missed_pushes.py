@@ -15,14 +15,20 @@ import procrastinate
 from msgspec import Struct, ValidationError
 from psycopg.rows import class_row
 
-from orchestrator.errors import DiffcourtError
+from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.service.changes import Push, load_change, record_push
-from orchestrator.service.forge_tokens import POSTING, ForgeTokens
+from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
 from orchestrator.service.settings import ForgeSettings, Settings
 from orchestrator.service.webhooks import PullRequest, checked_push, push_of
 
 EVERY_SECONDS = 600.0
+SECONDS_FOR_EACH = 3.6
+"""At most a thousand calls an hour, so that most of what the forge allows is left for posts."""
+
+SWEEP_LOCK = 0x6469666664
+"""The number of the advisory lock of the one server that looks."""
+
 CALL_SECONDS = 20.0
 KNOWN_DAYS = 30
 
@@ -57,22 +63,28 @@ class _MergeRequest(Struct, frozen=True):
 
 
 async def sweep_forever(settings: Settings, queue: procrastinate.App, connect: Connect) -> None:
-    """Look for missed pushes now, and then every ten minutes."""
+    """Look for missed pushes now, and then every ten minutes, or less often in a large place."""
     tokens = ForgeTokens()
     while True:
+        asked = 0
         try:
-            found = await find_missed_pushes(settings, queue, connect, tokens)
-            if found:
-                LOG.warning("%d pushes had been missed and are to be reviewed", found)
+            async with connect() as db, db.transaction():
+                lock = await db.execute("SELECT pg_try_advisory_xact_lock(%s)", (SWEEP_LOCK,))
+                if await lock.fetchone() == (True,):
+                    found, asked = await find_missed_pushes(settings, queue, connect, tokens)
+                    if found:
+                        LOG.warning("%d pushes had been missed and are to be reviewed", found)
         except DATABASE_ERRORS as error:
             LOG.warning("missed pushes cannot be looked for: %s", " ".join(str(error).split()))
-        await asyncio.sleep(EVERY_SECONDS)
+        await asyncio.sleep(max(EVERY_SECONDS, asked * SECONDS_FOR_EACH))
 
 
 async def find_missed_pushes(
     settings: Settings, queue: procrastinate.App, connect: Connect, tokens: ForgeTokens
-) -> int:
-    """Enqueue the open requests whose newest push is not known; returns how many.
+) -> tuple[int, int]:
+    """Enqueue the open requests whose newest push is not known; how many, and of how many calls.
+
+    A forge that refuses is asked no more this time: it is away, or limits the rate.
 
     Raises:
         Exception: one of ``DATABASE_ERRORS``.
@@ -80,16 +92,21 @@ async def find_missed_pushes(
     async with connect() as db, db.cursor(row_factory=class_row(KnownRepository)) as cursor:
         await cursor.execute(_REPOSITORIES, (KNOWN_DAYS,))
         known = await cursor.fetchall()
-    found = 0
+    found = asked = 0
+    refused: set[tuple[str, str]] = set()
     for repository in known:
         forge = settings.forges.get(repository.forge)
-        if forge is None:
+        whose = (repository.forge, repository.installation)
+        if forge is None or whose in refused:
             continue
+        asked += 1
         try:
             pushes = await _open_pushes(forge, repository, connect, tokens)
         except (DiffcourtError, httpx2.HTTPError, ValidationError, msgspec.DecodeError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             LOG.warning("%s cannot be asked for missed pushes: %s", repository.repository, why)
+            if not _is_about_one_repository(error):
+                refused.add(whose)
             continue
         for push in pushes:
             async with connect() as db, db.transaction():
@@ -97,7 +114,14 @@ async def find_missed_pushes(
                 if row is None or row.head != push.head:
                     await record_push(db, queue, push, settings.enqueuing)
                     found += 1
-    return found
+    return found, asked
+
+
+def _is_about_one_repository(error: Exception) -> bool:
+    """Whether the next repository may well be answered: this one is gone, or strange."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return error.response.status_code in {301, 302, 307, 308, 404, 410, 451}
+    return isinstance(error, (InputError, ValidationError, msgspec.DecodeError))
 
 
 async def _open_pushes(
@@ -107,7 +131,7 @@ async def _open_pushes(
     async with connect() as db:
         row = await load_change(db, repository.change)
     assert row is not None
-    token = await asyncio.to_thread(tokens.get, forge, row, POSTING)
+    token = await asyncio.to_thread(tokens.get, forge, row, LISTING)
     address, headers = _listing(forge, repository.repository, token)
     async with httpx2.AsyncClient(timeout=CALL_SECONDS) as client:
         answer = await client.get(address, headers=dict(headers))

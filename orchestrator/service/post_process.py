@@ -1,7 +1,7 @@
 """The process that posts one verdict: the only one that has a token that may write.
 
-Exit codes: 0 it is posted, or the request has moved on and there is nothing to post; 2 no attempt
-can work, which the last line of stderr explains; 3 another attempt may.
+Exit codes: 0 it is posted; 14 the request is closed or has a newer head, so nothing was; 2 no
+attempt can work, which the last line of stderr explains; 3 another attempt may.
 """
 
 import os
@@ -20,6 +20,7 @@ from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.posting.targets import Target
 from orchestrator.sandbox.kernel_calls import die_with_parent
 
+MOVED = 14
 TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
 
 
@@ -75,7 +76,7 @@ def main() -> int:
     try:
         post(request)
     except HeadMoved:
-        return EXIT_OK
+        return MOVED
     except DiffcourtError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

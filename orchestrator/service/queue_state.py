@@ -1,12 +1,11 @@
 """What an operator sees of the queue, and does with it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import procrastinate
 import psycopg
 from msgspec import Struct
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from orchestrator.errors import InputError
 from orchestrator.service import changes
@@ -110,15 +109,15 @@ async def retry_change(
     """
     row = await _known(db, change)
     await db.execute(
-        "UPDATE service_changes SET crashes = 0, problem = '', is_paused = false WHERE change = %s",
+        "UPDATE service_changes SET crashes = 0, failures = 0, problem = '', is_paused = false"
+        " WHERE change = %s",
         (change,),
     )
+    await changes.cancel_begun_jobs(db, change, running=False)
     return await changes.enqueue_review(db, queue, row, how)
 
 
-async def stop_change(
-    db: psycopg.AsyncConnection, change: str, *, park: bool
-) -> Sequence[dict[str, Any]]:
+async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -> Sequence[int]:
     """End the running and the waiting reviews of a change; returns their ids.
 
     Args:
@@ -130,13 +129,7 @@ async def stop_change(
     await _known(db, change)
     if park:
         await changes.pause(db, change)
-    async with db.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(
-            "SELECT procrastinate_cancel_job_v1(id, true, false) AS id FROM procrastinate_jobs"
-            " WHERE status IN ('todo', 'doing') AND args->>'change' = %s",
-            (change,),
-        )
-        return await cursor.fetchall()
+    return await changes.cancel_all_jobs(db, change)
 
 
 async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) -> int:

@@ -7,11 +7,15 @@ from typing import Literal
 from msgspec import field
 
 from orchestrator.catalog.yaml_validation import read_yaml
-from orchestrator.engine.field_types import Strict
+from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict
 from orchestrator.errors import InputError
 from orchestrator.service.changes import Enqueuing
 from orchestrator.service.job_queue import QueueTimes
 from orchestrator.service.local_postgres import start_local_postgres
+
+
+class NoSecret(InputError):
+    """A secret is not where the configuration says; it may be soon, as in a rotation."""
 
 
 class Secret(Strict, frozen=True):
@@ -25,24 +29,28 @@ class Secret(Strict, frozen=True):
     file: str = ""
     env: str = ""
 
+    def __post_init__(self) -> None:
+        if bool(self.file) == bool(self.env):
+            raise ValueError("name the file of the secret, or its environment variable (env)")
+
     def read(self) -> str:
         """The secret itself.
 
         Raises:
-            InputError: it is not where the configuration says.
+            NoSecret: it is not where the configuration says.
         """
         if self.file:
             try:
-                return Path(self.file).read_text(encoding="utf-8").strip()
+                value = Path(self.file).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"the secret {self.file} cannot be read: {error}") from None
+                why = getattr(error, "strerror", "") or error
+                raise NoSecret(f"the secret {self.file} cannot be read: {why}") from None
+            if not value:
+                raise NoSecret(f"the secret {self.file} is empty")
+            return value
         value = os.environ.get(self.env, "").strip() if self.env else ""
         if not value:
-            raise InputError(
-                f"the secret {self.env} is not set; set that environment variable"
-                if self.env
-                else "a secret names neither file nor env; give one of them"
-            )
+            raise NoSecret(f"the secret {self.env} is not set; set that environment variable")
         return value
 
 
@@ -55,6 +63,10 @@ class Database(Secret, frozen=True):
     """
 
     local: str = ""
+
+    def __post_init__(self) -> None:
+        if [bool(self.file), bool(self.env), bool(self.local)].count(True) != 1:
+            raise ValueError("give one of local, file and env")
 
     def read(self) -> str:
         """The address; a server of our own is started where it is not running.
@@ -84,6 +96,12 @@ class ForgeSettings(Strict, frozen=True):
     app_id: int | None = None
     private_key: Secret | None = None
 
+    def __post_init__(self) -> None:
+        if (self.app_id is None) != (self.private_key is None):
+            raise ValueError("a GitHub App needs both app_id and private_key")
+        if not self.url.startswith(("https://", "http://")):
+            raise ValueError("url must begin with https:// or http://")
+
 
 class ReviewSettings(Strict, frozen=True):
     """How changes are reviewed; None leaves it to the policy of each repository's base.
@@ -95,8 +113,8 @@ class ReviewSettings(Strict, frozen=True):
     """
 
     provider: str | None = None
-    max_usd: float | None = None
-    max_minutes: float | None = None
+    max_usd: PositiveFloat | None = None
+    max_minutes: PositiveFloat | None = None
     allow_spending: bool = False
     env: dict[str, Secret] = field(default_factory=dict)
 
@@ -104,8 +122,8 @@ class ReviewSettings(Strict, frozen=True):
 class Limits(Strict, frozen=True):
     """What reviews may cost in a day of UTC, in US dollars; None: no limit."""
 
-    installation_daily_usd: float | None = None
-    repository_daily_usd: float | None = None
+    installation_daily_usd: PositiveFloat | None = None
+    repository_daily_usd: PositiveFloat | None = None
 
 
 class WorkerSettings(Strict, frozen=True):
@@ -121,9 +139,9 @@ class WorkerSettings(Strict, frozen=True):
     """
 
     cache: str = "/var/cache/diffcourt"
-    concurrency: int = 2
-    grace: float = 20.0
-    most_crashes: int = 3
+    concurrency: PositiveInt = 2
+    grace: PositiveFloat = 20.0
+    most_crashes: PositiveInt = 3
     backend: Literal["asyncio", "trio"] = "asyncio"
     alive_file: str = ""
 

@@ -21,7 +21,7 @@ class Tenants:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: set[str] = set()
+        self._made: set[tuple[str, str]] = set()
 
     def address(self, forge: str, installation: str) -> str:
         """Where an installation's journals are; blocks while they are made.
@@ -35,9 +35,9 @@ class Tenants:
         key = self._settings.tenants.read()
         name = f"tenant_{hashlib.sha256(f'{forge}:{installation}'.encode()).hexdigest()[:16]}"
         password = hmac.new(key.encode(), name.encode(), hashlib.sha256).hexdigest()
-        if name not in self._made:
+        if (name, password) not in self._made:
             _make(database, name, password)
-            self._made.add(name)
+            self._made.add((name, password))
         given = conninfo_to_dict(database)
         own = {"user": name, "password": password, "options": f"-csearch_path={name}"}
         return f"postgresql:///?{urlencode({**given, **own}, quote_via=quote)}"

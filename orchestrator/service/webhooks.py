@@ -29,6 +29,7 @@ _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})+")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH = re.compile(r"(?!-)[^\x00-\x20\x7f~^:?*\[\\]+")
 _TITLE, _DESCRIPTION = 1000, 60_000
+_MOST_LINES = 1_000_000
 
 _REVIEWED = frozenset({"opened", "reopened", "synchronize", "synchronized", "ready_for_review"})
 _REVIEWED_GITLAB = frozenset({"open", "reopen"})
@@ -226,7 +227,7 @@ def push_of(forge: str, installation: str, request: PullRequest) -> Push:
     """The newest push of a pull request, not checked yet."""
     lines = None
     if request.additions is not None and request.deletions is not None:
-        lines = request.additions + request.deletions
+        lines = min(request.additions + request.deletions, _MOST_LINES)
     return Push(
         forge=forge,
         installation=installation,
@@ -235,10 +236,15 @@ def push_of(forge: str, installation: str, request: PullRequest) -> Push:
         clone_url=request.base.repo.clone_url,
         base=request.base.sha,
         head=request.head.sha,
-        title=request.title[:_TITLE],
-        description=(request.body or "")[:_DESCRIPTION],
+        title=_text(request.title, _TITLE),
+        description=_text(request.body, _DESCRIPTION),
         lines=lines,
     )
+
+
+def _text(given: str | None, most: int) -> str:
+    """A text of people, as much of it as is kept; PostgreSQL stores no NUL."""
+    return (given or "").replace("\0", "\N{REPLACEMENT CHARACTER}")[:most]
 
 
 def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
@@ -253,7 +259,7 @@ def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
 
 def _of_comment(name: str, delivery: str, body: bytes) -> Delivery:
     event = msgspec.json.decode(body, type=_CommentEvent)
-    text = event.comment.body or ""
+    text = _text(event.comment.body, _DESCRIPTION)
     if event.action != "created" or event.issue.pull_request is None or not is_command(text):
         return Delivery(delivery)
     change = f"{name}:{event.repository.full_name}#{event.issue.number}"
@@ -279,8 +285,8 @@ def _of_merge_request(name: str, delivery: str, body: bytes) -> Delivery:
         clone_url=event.project.git_http_url,
         base=f"refs/heads/{request.target_branch}",
         head=str(head),
-        title=request.title[:_TITLE],
-        description=(request.description or "")[:_DESCRIPTION],
+        title=_text(request.title, _TITLE),
+        description=_text(request.description, _DESCRIPTION),
     )
     if request.action in {"close", "merge"}:
         return Delivery(delivery, closed=push.change)
@@ -320,13 +326,14 @@ def checked_push(forge: ForgeSettings, push: Push) -> Push:
 
 
 def _is_of(forge: ForgeSettings, address: str) -> bool:
-    """Whether an address is of the forge's host, over HTTP."""
+    """Whether an address is of the forge's host, and as safe from listeners."""
     try:
         ours, given = urlsplit(forge.url), urlsplit(address)
     except ValueError:
         return False
     host = (ours.hostname or "").removeprefix("api.")
-    return given.scheme in {"http", "https"} and given.hostname == host and address.isprintable()
+    schemes = {"https"} if ours.scheme == "https" else {"http", "https"}
+    return given.scheme in schemes and given.hostname == host and address.isprintable()
 
 
 def _is_branch(name: str) -> bool:

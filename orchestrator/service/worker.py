@@ -22,7 +22,8 @@ from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from orchestrator.app.state_directory import STORE, new_run_id
-from orchestrator.errors import EXIT_USAGE, DiffcourtError, InputError
+from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, InputError
+from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.service import changes
 from orchestrator.service.changes import COMMAND_TASK, POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import Ended, JobLost, run_child
@@ -41,17 +42,19 @@ from orchestrator.service.job_queue import (
     make_queue,
     sweep_stalled_jobs,
 )
-from orchestrator.service.post_process import PostRequest
+from orchestrator.service.post_process import MOVED, PostRequest
 from orchestrator.service.queue_state import is_draining, remove_old_rows
 from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.review_process import ReviewRequest
-from orchestrator.service.settings import ForgeSettings, Settings
+from orchestrator.service.settings import ForgeSettings, NoSecret, Settings
 from orchestrator.service.tenants import Tenants
 
 FIRST_RETRY_SECONDS = 1.0
 DRAINING_SECONDS = 5.0
 CLEAN_UP_SECONDS = 3600.0
-MOST_POST_ATTEMPTS = 6
+MOST_TRIES = 10
+"""Of what fails in a way that may pass, within some 45 minutes; then it is parked."""
+LONGEST_RETRY_SECONDS = 600.0
 
 
 class TryLater(JobFailed):
@@ -181,12 +184,15 @@ class Worker:
                 await changes.enqueue_post(db, self._queue, row.change)
             return
         why = ended.line or f"the review ended with {ended.code}"
-        most = self._settings.worker.most_crashes
         async with self._connection() as db, db.transaction():
-            again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
+            if ended.code == EXIT_INCOMPLETE:  # the forge or the database is away
+                again = await changes.count_failure(db, row.change, MOST_TRIES)
+            else:
+                most = self._settings.worker.most_crashes
+                again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
             if not again:
                 await self._give_up(db, row, why)
-        raise TryLater(why, FIRST_RETRY_SECONDS * 4**row.crashes) if again else Parked(why)
+        raise _later(row.change, why, row.failures + row.crashes) if again else Parked(why)
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and have its check say it."""
@@ -203,7 +209,10 @@ class Worker:
         if row is None or not (row.problem or row.is_reviewed_head):
             return  # a newer push came, whose review enqueues another post
         ended = await _ended(context, self._post(context, row))
-        _require_answer(context.job, ended, {0})
+        _require_answer(context.job, ended, {0, MOVED})
+        if ended.code == MOVED:
+            LOG.info("nothing is posted on %s: it is closed or has a newer head", change)
+            return
         async with self._connection() as db:
             await changes.record_posted(db, change, row.head)
 
@@ -231,6 +240,21 @@ class Worker:
             is_running = await changes.is_reviewing(db, change)
         if row is None:
             return
+        ended = await _ended(context, self._command(context, row, is_running, comment, body))
+        _require_answer(context.job, ended, {0, REVIEW, FULL, PAUSE, POST})
+        LOG.info("a command on %s: %s", change, ended.line)
+        async with self._connection() as db, db.transaction():
+            if ended.code in {REVIEW, FULL}:
+                await changes.review_again(db, self._queue, change, full=ended.code == FULL)
+            elif ended.code == PAUSE:
+                await changes.pause(db, change)
+            elif ended.code == POST:
+                await changes.enqueue_post(db, self._queue, change)
+
+    async def _command(
+        self, context: JobContext, row: StoredChange, is_running: bool, comment: int, body: str
+    ) -> Ended:
+        """Answer a command in a child."""
         forge = self._forge(row)
         request = CommandRequest(
             worker=os.getpid(),
@@ -245,16 +269,7 @@ class Worker:
             comment=comment,
             body=body,
         )
-        ended = await _ended(context, self._run_child(context, "command_process", request, row))
-        _require_answer(context.job, ended, {0, REVIEW, FULL, PAUSE, POST})
-        LOG.info("a command on %s: %s", change, ended.line)
-        async with self._connection() as db, db.transaction():
-            if ended.code in {REVIEW, FULL}:
-                await changes.review_again(db, self._queue, change, full=ended.code == FULL)
-            elif ended.code == PAUSE:
-                await changes.pause(db, change)
-            elif ended.code == POST:
-                await changes.enqueue_post(db, self._queue, change)
+        return await self._run_child(context, "command_process", request, row)
 
     async def show_alive(self) -> None:
         """Touch the configured file, for ever: the database answers, and so do we."""
@@ -321,9 +336,17 @@ def _require_answer(job: Job, ended: Ended, answers: Container[int]) -> None:
     """
     if ended.code in answers:
         return
-    if ended.code == EXIT_USAGE or job.attempts >= MOST_POST_ATTEMPTS:
-        raise Parked(ended.line)
-    raise TryLater(ended.line, FIRST_RETRY_SECONDS * 4**job.attempts)
+    why = ended.line or f"the call of the forge ended with {ended.code}"
+    if ended.code == EXIT_USAGE or job.attempts >= MOST_TRIES:
+        raise Parked(why)
+    raise _later(str(job.task_kwargs["change"]), why, job.attempts)
+
+
+def _later(change: str, why: str, tries: int) -> TryLater:
+    """That a job is to be tried again, after so many tries; logged."""
+    seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, LONGEST_RETRY_SECONDS)
+    LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
+    return TryLater(why, seconds)
 
 
 async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
@@ -334,8 +357,12 @@ async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
     """
     try:
         return await child
+    except NoSecret as error:
+        return Ended(EXIT_INCOMPLETE, str(error))
     except DiffcourtError as error:
         return Ended(error.exit_code, str(error))
+    except OSError as error:  # our own disk is full, or no process can be started
+        return Ended(EXIT_INCOMPLETE, f"the worker cannot go on: {error.strerror or error}")
     except JobLost:
         raise JobAborted from None
     except asyncio.CancelledError:
@@ -346,19 +373,21 @@ async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
 
 async def run_worker(settings: Settings) -> None:
     """Work until asked to end by SIGTERM or SIGINT; the database may go away and come back."""
+    hide_from_other_processes()  # our environment may hold tokens
     while True:
         try:
             if await _work(settings):
                 return
         except DATABASE_ERRORS as error:
-            LOG.warning("the database cannot be used (%s); trying again", error)
+            why = " ".join(str(error.__cause__ or error).split())
+            LOG.warning("the database cannot be used (%s); trying again", why)
         await asyncio.sleep(RECONNECT_SECONDS)
 
 
 async def _work(settings: Settings) -> bool:
     """Work until asked to end; False when something else ended it."""
     times = settings.queue
-    queue, jobs = make_queue(settings.database.read())
+    queue, jobs = make_queue(settings.database.read)
     worker = Worker(settings, queue, jobs)
     stopping = asyncio.Event()
     async with queue.open_async():

@@ -30,7 +30,7 @@ from tests.stores.postgres_server import Server
 CHANGE = StoredChange(
     change="hub:acme/shop#12", forge="hub", installation="7", repository="acme/shop", number=12,
     clone_url="", base="", head="", title="", description="", lines=None, run="", run_base="",
-    run_head="", base_commit="", crashes=0, is_paused=False, is_full=False, posted_head="", problem="",
+    run_head="", base_commit="", crashes=0, failures=0, is_paused=False, is_full=False, posted_head="", problem="",
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_an_apps_token_is_for_one_repository_and_no_more_than_the_job_needs(tmp_
         forge = ForgeSettings(
             kind="github",
             url=f"http://127.0.0.1:{server.server_port}",
-            webhook_secret=Secret(),
+            webhook_secret=Secret(env="HOOK"),
             app_id=42,
             private_key=Secret(file=str(tmp_path / "key.pem")),
         )
