@@ -43,6 +43,10 @@ def collect_feedback(
         signals.setdefault(answer.identity, set()).add(answer.signal)
     for identity in _read_dismissed(repo):
         signals.setdefault(identity, set()).add("dismissed")
+    for identity, given in reviews.feedback.items():
+        signal: Signal = "marked-fixed" if given.said == "fixed" else given.said
+        signals.setdefault(identity, set()).add(signal)
+        days.setdefault(identity, given.at[:10])
     found: dict[str, tuple[Verdict, Finding]] = {}
     for review in reviews.verdicts:
         for finding in review.verdict.findings:

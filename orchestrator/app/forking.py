@@ -30,12 +30,14 @@ from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.journal_hash_chain import GENESIS, SIGNED_HEAD, row_hash, verify_chain
-from orchestrator.engine.journal_keys import FORKED, Key
+from orchestrator.engine.journal_keys import FEEDBACK, FORKED, Key
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.trace_context import TRACEPARENT
 from orchestrator.errors import InputError
 
-NOT_COPIED = frozenset({VERDICT, WAITING, APPROVAL, ASKED, FORKED, CANCELLED, TRACEPARENT})
+NOT_COPIED = frozenset(
+    {VERDICT, WAITING, APPROVAL, ASKED, FEEDBACK, FORKED, CANCELLED, TRACEPARENT}
+)
 """Topics of notes that are of the old run only."""
 
 FORK_KEY = Key(FORKED, number=1)

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from orchestrator.app import state_directory
+from orchestrator.app.feedback_notes import FindingFeedback, newest_feedback, read_feedback
 from orchestrator.app.reviewed_findings import DatedVerdict
 from orchestrator.app.stored_runs import parse_verdict
 from orchestrator.app.verdict_files import read_verdict
 from orchestrator.app.verdict_recording import VERDICT
+from orchestrator.engine.journal_keys import FEEDBACK
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
@@ -28,10 +30,12 @@ class Reviews(Struct):
 
     Attributes:
         passed_over: runs whose verdict is of another version of this program.
+        feedback: what people said of findings: identity → the newest.
     """
 
     verdicts: list[DatedVerdict]
     passed_over: int = 0
+    feedback: dict[str, FindingFeedback] = field(default_factory=dict)
 
 
 def load_reviews(repo: Path | None, names: Sequence[str]) -> Reviews:
@@ -52,7 +56,8 @@ def load_reviews(repo: Path | None, names: Sequence[str]) -> Reviews:
     with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
         if runs or not names:
             anyio.run(_load, store, runs, found)
-    return Reviews(sorted(found.verdicts, key=lambda one: one.day, reverse=True), found.passed_over)
+    found.verdicts.sort(key=lambda one: one.day, reverse=True)
+    return found
 
 
 def _read_file(path: Path) -> DatedVerdict:
@@ -63,22 +68,25 @@ def _read_file(path: Path) -> DatedVerdict:
 
 
 async def _load(store: RunStore, names: Sequence[str], found: Reviews) -> None:
-    """Add the verdicts of runs; without names, of all."""
+    """Add the verdicts of runs, and what was said of their findings; without names, of all."""
     runs = await store.runs()
-    for name in names:
-        run = state_directory.find_run(name, runs)
+    chosen = [state_directory.find_run(name, runs) for name in names] or runs[:MAX_RUNS]
+    for run in chosen:
         row = await store.find(run.run_id, VERDICT)
         if row is None:
-            raise InputError(f"{run.run_id} has no verdict yet; finish it first")
-        found.verdicts.append(DatedVerdict(parse_verdict(row), _day_of(run)))
-    for run in () if names else runs[:MAX_RUNS]:
-        row = await store.find(run.run_id, VERDICT)
-        if row is None:
+            if names:
+                raise InputError(f"{run.run_id} has no verdict yet; finish it first")
             continue
         try:
             found.verdicts.append(DatedVerdict(parse_verdict(row), _day_of(run)))
         except InputError:
+            if names:
+                raise
             found.passed_over += 1
+            continue
+        said = read_feedback(await store.find(run.run_id, FEEDBACK))
+        older_first = sorted([*found.feedback.values(), *said], key=lambda one: one.at)
+        found.feedback = newest_feedback(older_first)
 
 
 def _day_of(run: RunMeta) -> str:

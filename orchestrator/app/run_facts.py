@@ -6,11 +6,12 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
+from orchestrator.app.feedback_notes import newest_feedback, read_feedback
 from orchestrator.app.types import is_program_run
 from orchestrator.app.verdict_recording import VERDICT, WAITING
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal_hash_chain import verify_chain
-from orchestrator.engine.journal_keys import FORKED, Key
+from orchestrator.engine.journal_keys import FEEDBACK, FORKED, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
@@ -278,6 +279,7 @@ class _Reader:
         self._sessions = 0
         self._session_worked = self._session_ended = False
         self._copied = 0
+        self._marked_fixed: set[str] = set()
 
     def read(self, row: Row) -> None:
         """Read the next row; what a forked run took over counts in the run that it is from."""
@@ -383,6 +385,9 @@ class _Reader:
             self._final, self._waiting = row.key == VERDICT, key.part == WAITING
             if bytes(self._verdict.override) == b"null":  # else a person's session, not the run's
                 self._session_worked = self._session_ended = True
+        elif row.key == FEEDBACK:
+            given = newest_feedback(read_feedback(row))
+            self._marked_fixed = {at for at, one in given.items() if one.said == "fixed"}
         elif key.step == "loop":
             facts.loops_cut.append(key.name or key.part)
         elif key.is_escalation:
@@ -407,7 +412,9 @@ class _Reader:
         }
         for one in verdict.findings:
             state = "dismissed" if one.state == "waived" and one.id in dismissed else one.state
-            facts.findings.append(_finding(one, state))
+            identity = one.first_fingerprint or one.fingerprint
+            marked = state == "open" and identity in self._marked_fixed
+            facts.findings.append(_finding(one, "fixed" if marked else state))
         for one in verdict.previous.fixed if verdict.previous else ():
             facts.findings.append(_finding(one, "fixed"))
         facts.rejected = len(verdict.rejected)

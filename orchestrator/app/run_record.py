@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from orchestrator.app.feedback_notes import FindingFeedback, newest_feedback, read_feedback
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.approvals import ASKED, approval_id
 from orchestrator.engine.budget import NO_COST, Cost
 from orchestrator.engine.journal import APPROVAL, error_from_json
-from orchestrator.engine.journal_keys import GRANT, Key
+from orchestrator.engine.journal_keys import FEEDBACK, GRANT, Key
 from orchestrator.engine.ports import Row
 
 SpanKind = Literal["task", "model", "tool", "question", "other"]
@@ -92,6 +93,7 @@ class RunRecord(Struct, kw_only=True):
         started: of the first row, in seconds since the epoch.
         seconds: from the first row to the last.
         rulings: bodies of the guards' notes.
+        feedback: what people said of findings: identity → the newest.
         notes: further things that were noted: key → body.
     """
 
@@ -104,6 +106,7 @@ class RunRecord(Struct, kw_only=True):
     waiting: list[Waiting] = field(default_factory=list)
     decided: list[PersonDecision] = field(default_factory=list)
     rulings: list[Mapping[str, Any]] = field(default_factory=list)
+    feedback: dict[str, FindingFeedback] = field(default_factory=dict)
     notes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -161,10 +164,17 @@ class _Reader:
             self.record.decided.append(
                 PersonDecision(str(body.get("who")), what, key.subject, row.at)
             )
+        elif row.key == FEEDBACK:
+            self._read_feedback(row)
         elif key.part == GUARDS:
             self.record.rulings.append(body)
         else:
             self.record.notes[row.key] = body
+
+    def _read_feedback(self, row: Row) -> None:
+        given = read_feedback(row)
+        self.record.feedback = newest_feedback(given)
+        self.record.decided.append(PersonDecision(given[-1].who, "said", str(given[-1]), row.at))
 
     def _enter(self, state: str, at: float) -> None:
         states = self.record.states

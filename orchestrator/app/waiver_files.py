@@ -69,11 +69,11 @@ class NewWaiver(Struct, frozen=True):
     comment: str = ""
 
 
-def open_finding(verdict: Verdict, finding_id: str, by: str) -> Finding:
-    """A finding of a run that can be accepted.
+def find_finding(verdict: Verdict, finding_id: str) -> Finding:
+    """A finding of a verdict by its id or fingerprint.
 
     Raises:
-        InputError: the verdict has no such open finding, or a critical one and nobody is named.
+        InputError: there is none.
     """
     known = {finding.id: finding for finding in verdict.findings}
     known |= {finding.fingerprint: finding for finding in verdict.findings}
@@ -81,6 +81,16 @@ def open_finding(verdict: Verdict, finding_id: str, by: str) -> Finding:
     if finding is None:
         names = ", ".join([one.id for one in verdict.findings][:10]) or "none"
         raise InputError(f"the run {verdict.run_id} has no finding {finding_id}; it has {names}")
+    return finding
+
+
+def open_finding(verdict: Verdict, finding_id: str, by: str) -> Finding:
+    """A finding of a run that can be accepted.
+
+    Raises:
+        InputError: the verdict has no such open finding, or a critical one and nobody is named.
+    """
+    finding = find_finding(verdict, finding_id)
     if finding.state == "waived":
         raise InputError(f"{finding_id} is waived already: {finding.waiver}")
     if finding.severity == "critical" and not by:

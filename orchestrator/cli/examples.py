@@ -32,6 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "F3 --reason 'The list is never empty.' --by dana",
         "F3 --scope path --until 2027-06-30 --reason 'Old parser.'",
     ),
+    "diffcourt feedback": ("F3 useful", "F3 fixed --run 20261122-101500-4f2a"),
     "diffcourt remember": ("--out memory.patch", "latest"),
     "diffcourt override": (
         "latest --reason 'The old client is gone on Monday.'",

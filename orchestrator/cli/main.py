@@ -34,6 +34,7 @@ COMMANDS = {
     "trace": ("trace", "export a run as an OpenTelemetry trace"),
     "waive": ("waive", "accept a finding, or a rule in some files"),
     "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),
+    "feedback": ("feedback", "say whether a finding was useful, or that it is fixed"),
     "remember": ("remember", "propose what to remember of past reviews, as a patch"),
     "override": ("override", "record a person's decision against a verdict"),
     "export": ("export", "write a verdict in the formats of other programs"),

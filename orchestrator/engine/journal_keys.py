@@ -34,6 +34,9 @@ none has another's key, whatever name the program gives.
 GRANT = "grant"
 """Topic of effects by which a person raises limits of the run."""
 
+FEEDBACK = "feedback"
+"""Key of the note of what people said of a run's findings."""
+
 FORKED = "forked"
 """Topic of the note with which a forked run's journal begins: what it was forked from."""
 
@@ -41,9 +44,9 @@ NOTIFY = "notify"
 """Topic of effects by which people are told of a run."""
 
 TOPICS = (
-    "approval", "asked", "breaker", "calls", "cancelled", "execute", FORKED, GRANT, "guards",
-    "imported", "intake", "model_call", NOTIFY, "rollback", "session", "signed_head", "state",
-    "traceparent", "waiting",
+    "approval", "asked", "breaker", "calls", "cancelled", "execute", FEEDBACK, FORKED, GRANT,
+    "guards", "imported", "intake", "model_call", NOTIFY, "rollback", "session", "signed_head",
+    "state", "traceparent", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

@@ -18,12 +18,18 @@ from orchestrator.tuning.disagreements import name_trust
 from orchestrator.tuning.labels import Label, infer_scale
 from orchestrator.tuning.rates import simple_interval
 
-Signal = Literal["dismissed", "disliked", "liked", "fixed", "resolved", "merged"]
+Signal = Literal[
+    "dismissed", "disliked", "liked", "not-useful", "useful", "fixed", "marked-fixed",
+    "resolved", "merged",
+]  # fmt: skip
 USEFUL: Mapping[Signal, bool] = {
     "dismissed": False,
     "disliked": False,
     "liked": True,
+    "not-useful": False,
+    "useful": True,
     "fixed": True,
+    "marked-fixed": True,
     "resolved": False,
     "merged": False,
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.stored_runs import load_verdict, show_run
 from orchestrator.cli.main import main
 from orchestrator.posting.posting_plan import marker
 from orchestrator.tuning.feedback_rate import Feedback, measure_feedback
@@ -66,6 +66,32 @@ def test_what_people_did_and_what_experts_make_of_it(
     assert document["unused_labels"] == 1
     signals = {s["signal"]: s["agreement"]["value"] for s in document["signals"]}
     assert signals == {"fixed": 1.0, "dismissed": 0.0}
+
+
+def test_what_a_person_says_of_a_finding_is_one_more_signal_and_leaves_the_verdict(
+    found: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before, result = load_verdict(None, "latest"), tmp_path / "o.json"
+    ids = {one.path: one.id for one in before.findings}
+    for path, said in (("c.py", "not-useful"), ("c.py", "fixed"), ("d.py", "useful")):
+        assert main(["feedback", ids[path], said]) == 0
+    assert capsys.readouterr().out.count(", says ") == 3
+    assert main(["feedback", found["b.py"], "useful"]) == 0  # dismissed: that counts more
+    rows = len(show_run(None, "latest").timeline)
+    assert main(["feedback", found["b.py"], "useful"]) == 0  # the same again is no other
+    assert len(show_run(None, "latest").timeline) <= rows + 1  # of the session
+    assert load_verdict(None, "latest") == before
+    main(["rubric", "feedback", "--json", str(result)])
+    signals = {s["signal"]: s["findings"] for s in json.loads(result.read_text())["signals"]}
+    assert signals == {"dismissed": 1, "useful": 1, "fixed": 1, "marked-fixed": 1}
+    capsys.readouterr()
+    assert main(["show"]) == 0
+    assert f"{ids['c.py']} is fixed, says " in " ".join(capsys.readouterr().out.split())
+    assert main(["stats", "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)["total"]["findings"]
+    assert (counts["fixed"], counts["open"]) == (2, 2)  # a.py by its push, c.py as marked
+    assert main(["feedback", "F99", "fixed"]) == 2
+    assert "has no finding F99; it has F1" in capsys.readouterr().err
 
 
 def test_answers_in_a_pull_request(

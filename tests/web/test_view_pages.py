@@ -9,6 +9,7 @@ import pytest
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
 from orchestrator.app.run_index import RunIndex
 from orchestrator.app.run_record import read_record
+from orchestrator.app.stored_runs import load_verdict
 from orchestrator.cli.main import main
 from orchestrator.engine.ports import RunMeta
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
@@ -284,6 +285,26 @@ def test_a_dismissal_is_an_entry_of_the_file_that_the_command_writes(
         "is entered in .diffcourt/waivers.yaml"
         in person.post(path, decision="waive", reason="Until July.").text
     )
+
+
+@needs_chromium
+def test_what_a_person_says_of_a_finding_is_shown_to_all_and_only_recorded(
+    shop: Shop, browser: Browser, people: Callable[..., Person]
+) -> None:
+    viewer, path = people(may_act=False), f"/runs/{shop.done}/findings"
+    digest = load_verdict(shop.repo.path, shop.done).digest
+    page = sign_in(browser, shop)
+    page.open(address(shop, path))
+    page.click("#F1 button[value='not-useful']")
+    assert "Recorded: F1 is not useful." in page.run("document.body.innerText")
+    page.click("#F1 button[value='fixed']")
+    assert page.run("document.querySelector('#F1 [aria-pressed=true]').innerText") == "fixed"
+    shown = viewer.get(path).text
+    assert ("Fixed, says dana (through " in shown, "<form" in shown) == (True, False)
+    assert "F1 is not useful" in viewer.get(f"/runs/{shop.done}").text
+    assert viewer.post(f"{path}/F1/say", said="useful").status_code == 403
+    assert people().post(f"{path}/F1/say", said="great").status_code == 409
+    assert load_verdict(shop.repo.path, shop.done).digest == digest
 
 
 @needs_chromium

@@ -50,7 +50,7 @@ class Decisions:
         if not approved and visit.form.get("decision") != "deny":
             raise InputError("choose approve or deny")
         with self._deciding(visit) as repo:
-            decided = _when_free(
+            decided = when_free(
                 lambda: decide_call(
                     repo, run_id, approval, approved=approved, reason=reason,
                     shown=lambda call: str(call.request["tool"]),
@@ -67,7 +67,7 @@ class Decisions:
         with self._deciding(visit) as repo:
             run_id = visit.values["run"]
             _refuse_answered(load_details(repo, run_id), name)
-            _when_free(lambda: _record_answer(repo, run_id, Answer(text, name)))
+            when_free(lambda: _record_answer(repo, run_id, Answer(text, name)))
         return self._go_on(visit, repo, "Your answer is recorded.")
 
     def grant(self, visit: Visit) -> Response:
@@ -108,7 +108,7 @@ class Decisions:
             raise InputError("an override needs an outcome and a reason")
         run_id = visit.values["run"]
         with self._deciding(visit) as repo:
-            _when_free(lambda: override_verdict(repo, run_id, chosen, reason))
+            when_free(lambda: override_verdict(repo, run_id, chosen, reason))
         return visit.redirect(f"/runs/{run_id}", f"Overridden to {chosen.replace('_', ' ')}.")
 
     @contextmanager
@@ -164,7 +164,7 @@ def _amount(value: str) -> str:
     return f"{number:g}" if number % 1 else str(int(number))
 
 
-def _when_free(work: Callable[[], T]) -> T:
+def when_free(work: Callable[[], T]) -> T:
     """Do what writes a journal, again where another process has just taken it."""
     for left in range(LOCK_TRIES, 0, -1):
         try:

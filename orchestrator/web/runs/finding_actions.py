@@ -1,34 +1,52 @@
-"""What people do about a finding: an entry in a file of the work tree, for a person to commit."""
+"""What people do about a finding: say what it was worth, or enter it in a file to commit."""
 
 from starlette.responses import Response
 
 from orchestrator.app.approvals import acting_for
 from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, Scope, add_dismissal, dismissal_of
+from orchestrator.app.feedback_notes import SAID
+from orchestrator.app.feedback_recording import record_feedback
+from orchestrator.app.run_details import RunDetails
 from orchestrator.app.run_index import RunIndex
 from orchestrator.app.stored_runs import load_verdict
 from orchestrator.app.waiver_files import NAME, add_waiver, waiver_of_finding
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import InputError
-from orchestrator.web.runs.decisions import person_of, text_of
+from orchestrator.web.runs.decisions import person_of, text_of, when_free
 from orchestrator.web.site import Visit
 
 SCOPES: tuple[Scope, ...] = ("finding", "path", "rule")
 
 
 class FindingActions:
-    """Dismissals and waivers of the findings of an index's runs."""
+    """Feedback on, dismissals and waivers of the findings of an index's runs."""
 
     def __init__(self, index: RunIndex) -> None:
         self._index = index
 
-    def render(self, visit: Visit, run_id: str, finding: Finding) -> str:
-        """The forms below a finding; nothing for who may only look."""
-        if not visit.person.may_act or finding.state != "open":
-            return ""
-        path = visit.site.url(f"/runs/{run_id}/findings/{finding.id}/decide")
+    def render(self, visit: Visit, found: RunDetails, finding: Finding) -> str:
+        """What people said of a finding, and the forms below it for who may act."""
+        run = found.summary
         return visit.site.render_part(
-            "runs/finding_actions.html", visit=visit, finding=finding, path=path
+            "runs/finding_actions.html",
+            visit=visit,
+            finding=finding,
+            path=visit.site.url(f"/runs/{run.run_id}/findings/{finding.id}"),
+            given=found.record.feedback.get(finding.identity),
+            words=SAID if run.state == "finished" else (),
         )
+
+    def say(self, visit: Visit) -> Response:
+        """Record what the person says of a finding."""
+        run_id, finding_id = visit.values["run"], visit.values["finding"]
+        said = next((one for one in SAID if one == visit.form.get("said")), None)
+        if said is None:
+            raise InputError(f"choose one of {', '.join(SAID)}")
+        repo = self._index.find(run_id).repo
+        with acting_for(person_of(visit)):
+            given = when_free(lambda: record_feedback(repo, run_id, finding_id, said))
+        self._index.forget(run_id)
+        return visit.redirect(f"/runs/{run_id}/findings#{given.finding}", f"Recorded: {given}.")
 
     def decide(self, visit: Visit) -> Response:
         """Write the entry that the form asks for."""

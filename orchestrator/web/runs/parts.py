@@ -32,6 +32,7 @@ def make_runs_part(repos: Sequence[Path]) -> Part:
             Page("/runs/{run}/calls/{row}", one.call),
             Page("/runs/{run}/journal", one.journal),
             Action("/runs/{run}/findings/{finding}/decide", findings.decide),
+            Action("/runs/{run}/findings/{finding}/say", findings.say),
             Action("/runs/{run}/calls/{approval}/decide", decisions.decide),
             Action("/runs/{run}/answer", decisions.answer),
             Action("/runs/{run}/grant", decisions.grant),

@@ -98,7 +98,7 @@ class RunPages:
         self,
         index: RunIndex,
         processes: RunProcesses,
-        finding_actions: Callable[[Visit, str, Finding], str],
+        finding_actions: Callable[[Visit, RunDetails, Finding], str],
     ) -> None:
         self._index, self._processes = index, processes
         self._finding_actions = finding_actions
@@ -165,10 +165,9 @@ class RunPages:
         found, html = self.load(visit.values["run"]), ""
         if found.verdict is not None:
             excerpts = read_excerpts(found.summary.repo, found.verdict)
-            run_id = found.summary.run_id
 
             def actions(finding: Finding) -> str:
-                return self._finding_actions(visit, run_id, finding)
+                return self._finding_actions(visit, found, finding)
 
             html = render_findings(found.verdict, excerpts, actions)
         return self._render(visit, "findings", found, html=Markup(html))  # noqa: S704 - escaped there

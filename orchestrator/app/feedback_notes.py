@@ -1,0 +1,62 @@
+"""What people said of a run's findings: a note in its journal, beside verdict and digest.
+
+These words are weak labels (``finding_feedback``): who gives them has seen the verdict.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import msgspec
+from msgspec import Struct
+
+from orchestrator.engine.ports import Row
+
+Said = Literal["useful", "not-useful", "fixed"]
+SAID: tuple[Said, ...] = get_args(Said)
+
+
+class FindingFeedback(Struct, frozen=True):
+    """What a person said of a finding.
+
+    Attributes:
+        finding: its id in the run, ``F3``.
+        identity: equal for the finding in all reviews of its change.
+        at: when, in UTC, ISO 8601.
+    """
+
+    finding: str
+    identity: str
+    said: Said
+    who: str
+    at: str
+
+    def __str__(self) -> str:
+        return f"{self.finding} is {self.said.replace('-', ' ')}"
+
+
+class FeedbackNote(Struct, frozen=True):
+    """The body of a run's note: all that was said of its findings, the newest last.
+
+    Attributes:
+        message: the newest in words, for timelines.
+    """
+
+    message: str
+    feedback: tuple[FindingFeedback, ...]
+
+
+_NOTE = msgspec.json.Decoder(FeedbackNote)
+
+
+def read_feedback(row: Row | None) -> tuple[FindingFeedback, ...]:
+    """All that was said in a run, the newest last; None: the run has no note of it.
+
+    Raises:
+        msgspec.DecodeError: the row is no such note.
+    """
+    return () if row is None else _NOTE.decode(row.body).feedback
+
+
+def newest_feedback(given: Sequence[FindingFeedback]) -> dict[str, FindingFeedback]:
+    """Identity of a finding → what counts: the newest that was said of it."""
+    return {one.identity: one for one in given}

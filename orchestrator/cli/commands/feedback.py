@@ -1,0 +1,38 @@
+"""``diffcourt feedback``: say whether a finding was useful, or that it is fixed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from orchestrator.app.feedback_notes import SAID
+from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.output import emit
+from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import escape_line
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.description = (
+        "Say what a finding of a finished run was worth. It is recorded in the run's journal\n"
+        "with your name, and changes neither verdict nor later reviews; the newest counts in\n"
+        "diffcourt stats and diffcourt rubric feedback."
+    )
+    parser.add_argument(
+        "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
+    )
+    parser.add_argument("said", choices=SAID, metavar="WORD", help=", ".join(SAID))
+    parser.add_argument(
+        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
+    )
+    add_repo(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record it, and print what counts now."""
+    from orchestrator.app.feedback_recording import record_feedback
+
+    given = record_feedback(args.repo, args.run_id, args.finding, args.said)
+    emit(f"{escape_line(f'{given}, says {given.who}')}\n", sys.stdout)
+    return EXIT_OK
