@@ -23,9 +23,7 @@ def run(job: Job) -> CheckReply:
     """Report the first mention of each name that is gone in each page."""
     gaps: dict[str, str] = {}
     examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
-    gone = _removed(job, gaps)
-    if gone:
-        gone -= _words(job, gaps)
+    gone = _without_used(_removed(job, gaps), job, gaps)
     found: list[RawFinding] = []
     for page in job["head_tree"] if gone else ():
         prose = page.endswith((".md", ".rst")) and page not in job["head_links"]
@@ -55,18 +53,26 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
     return gone
 
 
-def _words(job: Job, gaps: dict[str, str]) -> set[str]:
-    """Every word of head's Python: a name that is used in any way is not gone."""
-    found: set[str] = set()
+def _without_used(names: set[str], job: Job, gaps: dict[str, str]) -> set[str]:
+    """The names that no Python of head holds: one that is used in any way is not gone.
+
+    Most stand where they did: the changed files are looked at first, and others for the rest.
+    """
+    left = set(names)
     links = frozenset(job["head_links"])  # what they lead to is read where it is
-    for path in job["head_tree"]:
+    changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
+    for path in dict.fromkeys((*changed, *job["head_tree"])) if left else ():
         if path not in links and path.endswith((".py", ".pyi", ".pyx", ".pxd")):
             try:
                 # Any encoding will do: names are looked for, and most are ASCII.
-                found.update(_WORD.findall(read_bytes(job["head_root"], path).decode("latin-1")))
+                left.difference_update(
+                    _WORD.findall(read_bytes(job["head_root"], path).decode("latin-1"))
+                )
             except Gap as why:
                 gaps.setdefault(path, str(why))
-    return found
+        if not left:
+            break
+    return left
 
 
 def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[RawFinding]:

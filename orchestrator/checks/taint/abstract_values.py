@@ -1,6 +1,6 @@
 """What an expression may be: a constant, a name from outside, an object of ours, tainted or not."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -151,6 +151,30 @@ class Value(Struct, eq=False):
 
 
 UNKNOWN: Final = Value()
+
+
+class Imported(Value):
+    """What a module imports by name, looked up when it is first used: most of it never is.
+
+    Attributes:
+        find: looks it up.
+        found: what it is, once it was used.
+    """
+
+    find: Callable[[], Value] = Value
+    found: Value | None = None
+
+
+def resolve(value: Value) -> Value:
+    """The value itself, where it is an import that nobody has used so far."""
+    if type(value) is not Imported:
+        return value
+    if value.found is None:
+        value.found = UNKNOWN  # to whoever asks in a circle
+        value.found = value.find()
+    return value.found
+
+
 NORETURN: Final = Value(marks=frozenset({"noreturn"}))
 
 
@@ -199,6 +223,7 @@ def join(left: Value, right: Value) -> Value:
     """A value that may be either."""
     if left is right:
         return left
+    left, right = resolve(left), resolve(right)
     same_value = left.known and right.known and same_const(left.const, right.const)
     # A name that is None on one way is used only on the other.
     if left.known and left.const is None and not right.known:
@@ -241,6 +266,7 @@ def same_value(left: Value, right: Value) -> bool:
     """Whether two values say the same, traces apart."""
     if left is right:
         return True
+    left, right = resolve(left), resolve(right)
     return (
         left.ref == right.ref
         and left.locs == right.locs

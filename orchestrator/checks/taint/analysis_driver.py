@@ -72,15 +72,15 @@ class TaintAnalysis:
             module.globals = {}
             frame = Frame(self.run, module)
             frame.quiet = True
-            steps = self.run.steps
-            self.run.steps = 0
+            steps, handling = self.run.steps, self.run.handling
+            self.run.steps, self.run.handling = 0, False
             try:
                 self.run.execute(frame, module.tree.body)
             except BudgetExceeded:
                 self.gaps[module.path] = "its body is too long to be traced"
             except RecursionError:
                 self.gaps[module.path] = _TOO_DEEP
-            self.run.steps = steps
+            self.run.steps, self.run.handling = steps, handling
             module.globals = frame.state.vars
             self.run.heap.shared.update(frame.state.objects)
             self._construct(module)
@@ -173,7 +173,6 @@ class TaintAnalysis:
         if self._spent > MAX_TOTAL:
             self.gaps.setdefault(path, "not traced: the step limit of one job is used up")
             return []
-        self.globals_of(module)
         if module not in self._spans:
             self._spans[module] = spans(module)
         found = self._spans[module]
@@ -181,7 +180,10 @@ class TaintAnalysis:
         if path in self._used:
             using = {span.node for span in functions_containing(found, self._used[path])}
             chosen = [span for span in chosen if span.node in using]
-        elif module not in self._done and not covers(found, lines):
+            if not chosen:
+                return []
+        self.globals_of(module)
+        if path not in self._used and module not in self._done and not covers(found, lines):
             self._done.add(module)
             frame = Frame(self.run, module)
             self._guarded(frame, functools.partial(self.run.execute, frame, module.tree.body))

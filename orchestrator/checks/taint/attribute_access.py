@@ -14,6 +14,7 @@ from orchestrator.checks.taint.abstract_values import (
     join,
     join_all,
     merge_taints,
+    resolve,
 )
 from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.module_index import Bound, Class, Function, Module, Namespace
@@ -131,7 +132,7 @@ def _of_target(frame: Frame, base: Value, name: str) -> Value | None:
     if isinstance(target, Module):
         names = frame.run.globals_of(target)
         if name in names:
-            return names[name]
+            return resolve(names[name])
     if isinstance(target, Module | Namespace):
         child = frame.run.project.child(target, name)
         return Value(target=child) if child is not None else UNKNOWN

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
-from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
 from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Class, Function, Module, Project
 from orchestrator.checks.taint.template_names import Templates
@@ -211,7 +211,7 @@ class Frame:
         if value is None and self.module.globals is not None:
             value = self.module.globals.get(name)
         if value is not None:
-            return value
+            return resolve(value)
         if name in _BUILTINS:
             return Value(ref=f"builtins.{name}")
         if self.module.wildcards:

@@ -233,7 +233,7 @@ def find_users(
         defined = {path: own & affected for path, own in defined.items() if own & affected}
     found: dict[str, list[int]] = {}
     fresh, names = list(defined), set[str]().union(*defined.values())
-    for _ in range(_LEVELS):
+    for level in range(1, _LEVELS + 1):
         imports, named = _imports_any(fresh), distinctive_names(names)
         if not named:
             break
@@ -243,6 +243,9 @@ def find_users(
             if path in found or len(found) >= _MAX_FILES or not imports.search(text):
                 continue
             lines = lines_naming(text, named)
+            if lines and level == _LEVELS:  # whose users do not count is parsed when it is run
+                found[path] = lines
+                continue
             module = project.module(path) if lines else None
             if module is not None:
                 found[path] = lines

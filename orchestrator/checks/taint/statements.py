@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from orchestrator.checks.python.compact_syntax_trees import by_kind
@@ -14,7 +15,7 @@ from orchestrator.checks.taint import (
     strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject, State, join_states, same_state
-from orchestrator.checks.taint.abstract_values import PART, UNKNOWN, Value
+from orchestrator.checks.taint.abstract_values import PART, UNKNOWN, Imported, Value, resolve
 from orchestrator.checks.taint.attribute_access import external_value
 from orchestrator.checks.taint.call_frames import Call, Frame, Return
 from orchestrator.checks.taint.module_index import Class, Function, Module, Namespace
@@ -394,31 +395,37 @@ def _value(found: Module | Namespace) -> Value:
 
 
 def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:
-    """Perform a ``from ... import``."""
-    project = frame.run.project
-    name = node.module or ""
-    source: Module | Namespace | None
-    if node.level:
-        source = project.relative(frame.module, node.level, name)
-    else:
-        source = project.find(name, frame.module.path)
+    """Perform a ``from ... import``; one that a module begins with, when its names are used."""
+    is_outermost = frame.function is None and node.col_offset == 0
+    # A frame of its own: what is held by a name that it holds itself would never be freed.
+    later = Frame(frame.run, frame.module) if is_outermost else frame
     for alias in node.names:
         if alias.name == "*":
+            source = _source(frame, node)
+            name = node.module or ""
             if isinstance(source, Module):
                 frame.state.vars.update(frame.run.globals_of(source))
             elif source is None and name:
                 frame.module.wildcards.append(name)
             continue
-        frame.state.vars[alias.asname or alias.name] = _one(frame, node, source, alias)
+        find = partial(_one, later, node, alias)
+        frame.state.vars[alias.asname or alias.name] = (
+            Imported(find=find) if is_outermost else find()
+        )
 
 
-def _one(
-    frame: Frame, node: ast.ImportFrom, source: Module | Namespace | None, alias: ast.alias
-) -> Value:
+def _source(frame: Frame, node: ast.ImportFrom) -> Module | Namespace | None:
+    if node.level:
+        return frame.run.project.relative(frame.module, node.level, node.module or "")
+    return frame.run.project.find(node.module or "", frame.module.path)
+
+
+def _one(frame: Frame, node: ast.ImportFrom, alias: ast.alias) -> Value:
+    source = _source(frame, node)
     if isinstance(source, Module):
         value = frame.run.globals_of(source).get(alias.name)
         if value is not None:
-            return value
+            return resolve(value)
     if source is not None:
         child = frame.run.project.child(source, alias.name)
         return UNKNOWN if child is None else Value(target=child)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from orchestrator.checks.taint.abstract_values import Step, Taint, Value
+from orchestrator.checks.taint.abstract_values import Step, Taint, Value, resolve
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
 from orchestrator.checks.taint.module_index import Class, Module
 
@@ -85,10 +85,10 @@ def _models(run: Run, module: Module) -> "list[Class]":
     known = run.imported_models.get(module)
     if known is not None:
         return known
-    targets = [value.target for value in (module.globals or {}).values()]
+    targets = [resolve(value).target for value in list((module.globals or {}).values())]
     for target in list(targets):
         if isinstance(target, Module) and target is not module:
-            targets += [value.target for value in (target.globals or {}).values()]
+            targets += [resolve(value).target for value in list((target.globals or {}).values())]
     found = [
         target for target in targets if isinstance(target, Class) and _text_fields(run, target)
     ]

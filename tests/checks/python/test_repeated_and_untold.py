@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.checks import check_io
 from orchestrator.checks.doc_quality import changelog, stale_references
 from orchestrator.checks.python import duplicated_blocks
 from tests.review.copied_block import NAMES, block
@@ -78,6 +79,24 @@ def test_a_page_that_speaks_of_what_is_gone(compare: Callable[..., Any]) -> None
     (one,) = compare(stale_references, base, head).findings
     assert (one.code, one.path, one.line) == ("gone", "docs/guide.md", 3)
     assert "load_record" in one.message
+
+
+def test_other_files_are_read_only_for_names_that_a_changed_one_no_longer_holds(
+    compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def read_bytes(root: str, path: str) -> bytes:
+        read.append(path)
+        return check_io.read(root, path)
+
+    monkeypatch.setattr(stale_references, "read_bytes", read_bytes)
+    code = "def load_record(path): ...\n"
+    base = {"pkg/a.py": code, "pkg/b.py": "X = 1\n", "docs/guide.md": PAGE}
+    compare(stale_references, base, {**base, "pkg/a.py": code + "\nY = 1\n"})
+    assert read == ["pkg/a.py"]
+    compare(stale_references, base, {**base, "pkg/a.py": "Y = 1\n"})
+    assert "pkg/b.py" in read
 
 
 def test_links_are_read_where_they_lead(compare: Callable[..., Any]) -> None:

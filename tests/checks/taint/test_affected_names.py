@@ -1,5 +1,6 @@
 """What a change does not affect is not traced again, and no finding of the change is lost by it."""
 
+import ast
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator.checks.check_io import CheckReply
+from orchestrator.checks.python import syntax_tree_cache
+from orchestrator.checks.taint import module_index
 from orchestrator.checks.taint.affected_names import affected_names
 from orchestrator.code_review.findings.new_findings import ComparableFinding, find_new
 from tests.checks.taint.taint_pairs import Pair, pairs, trace, write
@@ -249,3 +252,39 @@ def test_every_pair_of_several_files_brings_in_what_it_does_when_everything_is_t
         write(root / "a", base)
         write(root / "b", head)
         assert _introduced(root, base, head, all_=False) == _introduced(root, base, head, all_=True)
+
+
+CIRCLE = {
+    "app.py": """from flask import Flask, request
+from tools.shell import execute
+from tools.unused import other
+app = Flask(__name__)
+
+@app.route("/")
+def index():
+    return execute(request.args["command"])
+""",
+    "tools/shell.py": """import os
+from app import app
+
+def execute(command):
+    return os.system(command)
+""",
+    "tools/unused.py": "def other(): pass\n",
+}
+
+
+def test_only_what_is_used_of_imported_modules_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+
+    def parse(data: bytes) -> ast.Module:
+        parsed.append(data)
+        return syntax_tree_cache.parse(data)
+
+    monkeypatch.setattr(module_index, "parse", parse)
+    (found,) = trace(tmp_path, CIRCLE, paths=["app.py"]).findings
+    assert (found.path, found.steps[-1].path) == ("app.py", "tools/shell.py")
+    assert CIRCLE["tools/unused.py"].encode() not in parsed
+    assert CIRCLE["tools/shell.py"].encode() in parsed
