@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_OK, DiffcourtError, RunLocked
@@ -55,15 +56,17 @@ def review(request: ReviewRequest) -> None:
         DiffcourtError: it cannot be reviewed; the exit code says whether another attempt may work.
     """
     repo = Path(request.repo)
+    trace = live_trace(repo, None, os.environ)
+    observer = trace.follow(ignore_event) if trace else ignore_event
     deadline = time.monotonic() + request.lease_seconds
     while True:
         try:
             if _is_begun(repo, request.run_id):
-                resume_review(repo, request.run_id, ignore_event, backend=request.backend)
+                resume_review(repo, request.run_id, observer, backend=request.backend)
             else:
                 run_review(
                     _options(request, repo),
-                    ignore_event,
+                    observer,
                     backend=request.backend,
                     run_id=request.run_id,
                 )
@@ -72,7 +75,9 @@ def review(request: ReviewRequest) -> None:
                 raise
             time.sleep(RETRY_SECONDS)
         else:
-            return
+            break
+    if trace is not None and (problem := trace.finish()):
+        sys.stderr.write(f"{problem}\n")
 
 
 def _is_begun(repo: Path, run_id: str) -> bool:

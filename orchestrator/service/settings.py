@@ -152,11 +152,13 @@ class Settings(Strict, frozen=True):
     Attributes:
         tenants: the key from which passwords of each installation's own role are made; None: all
             journals are in one schema.
+        traces: address of an OTLP collector for traces from webhook to post; empty: none.
     """
 
     database: Database
     forges: dict[str, ForgeSettings]
     tenants: Secret | None = None
+    traces: str = ""
     limits: Limits = field(default_factory=Limits)
     review: ReviewSettings = field(default_factory=ReviewSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)

@@ -7,6 +7,7 @@ with its run, on whatever worker, to the same verdict.
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Awaitable, Container, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from orchestrator.app.state_directory import STORE, new_run_id
+from orchestrator.app.tracing.export import LIVE
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.service import changes
@@ -48,6 +50,7 @@ from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.review_process import ReviewRequest
 from orchestrator.service.settings import ForgeSettings, NoSecret, Settings
 from orchestrator.service.tenants import Tenants
+from orchestrator.service.traces import context_of, export_trace
 
 FIRST_RETRY_SECONDS = 1.0
 DRAINING_SECONDS = 5.0
@@ -208,6 +211,7 @@ class Worker:
             row = await changes.load_change(db, change)
         if row is None or not (row.problem or row.is_reviewed_head):
             return  # a newer push came, whose review enqueues another post
+        began = time.time()
         ended = await _ended(context, self._post(context, row))
         _require_answer(context.job, ended, {0, MOVED})
         if ended.code == MOVED:
@@ -215,6 +219,8 @@ class Worker:
             return
         async with self._connection() as db:
             await changes.record_posted(db, change, row.head)
+            if self._settings.traces:
+                await export_trace(db, self._settings.traces, row, began)
 
     async def _post(self, context: JobContext, row: StoredChange) -> Ended:
         """Post in a child, which alone has the token."""
@@ -316,7 +322,13 @@ class Worker:
             if self._forge(row).kind == "gitlab"
             else {"GITHUB_REF": f"refs/pull/{row.number}/head"}
         )
+        traces = {
+            "TRACEPARENT": context_of(row).header("review"),
+            LIVE: "1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self._settings.traces,
+        }
         return {
+            **(traces if self._settings.traces else {}),
             **{name: os.environ[name] for name in passed if name in os.environ},
             **{name: secret.read() for name, secret in self._settings.review.env.items()},
             # The name by which the previous review of this request is found.

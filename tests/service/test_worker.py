@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("procrastinate")
 
 from orchestrator.cli.main import main
+from tests.app.collector import collector
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.sample import run_sample
@@ -165,3 +166,17 @@ def test_a_request_goes_from_its_webhook_to_its_post(
     printed = capsys.readouterr().out
     assert "webhook: 202, forge:acme/shop#12 is to be reviewed" in printed
     assert "shell=True" in printed
+
+
+def test_a_push_is_one_trace_from_its_webhook_to_its_post(service: Service) -> None:
+    with collector() as received:
+        service.configure(f"traces: {received.url}")
+        service.push()
+        with service.worker():
+            service.wait(lambda: received.named("push"))
+    (push,) = received.named("push")
+    spans = {name: received.named(name)[0] for name in ("wait", "review", "post")}
+    assert {span["parent"] for span in spans.values()} == {push["id"]}
+    (run,) = received.named("invoke_workflow review")
+    assert (run["trace"], run["parent"]) == (push["trace"], spans["review"]["id"])
+    assert push["attributes"]["diffcourt.change"] == "forge:acme/shop#12"

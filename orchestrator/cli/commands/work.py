@@ -52,10 +52,13 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.service.database import prepare_database
     from orchestrator.service.service_log import log_to_stderr
     from orchestrator.service.settings import load_settings
+    from orchestrator.service.traces import check_exporter
     from orchestrator.service.worker import run_worker
 
     settings = load_settings(args.config)
     log_to_stderr()
+    if settings.traces:
+        check_exporter(settings.traces)
     prepare_database(settings.database.read())
     asyncio.run(run_worker(settings))
     return EXIT_OK
