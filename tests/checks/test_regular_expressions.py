@@ -1,11 +1,11 @@
-"""Regular expressions of exponential time: which ones are, and where they are read."""
+"""Regular expressions of exponential and cubic time: which ones are, and where they are read."""
 
 from pathlib import Path
 
 import pytest
 
 from orchestrator.checks import regular_expressions
-from orchestrator.checks.regular_expressions.backtracking import is_exponential
+from orchestrator.checks.regular_expressions.backtracking import find_growth
 from tests.checks.test_text_checks import codes, look
 
 
@@ -27,7 +27,7 @@ from tests.checks.test_text_checks import codes, look
     ],
 )
 def test_two_ways_through_a_loop_take_exponential_time(expression: str | bytes) -> None:
-    assert is_exponential(expression)
+    assert find_growth(expression) == "exponential"
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,41 @@ def test_two_ways_through_a_loop_take_exponential_time(expression: str | bytes) 
     ],
 )
 def test_one_way_through_each_loop_is_no_finding(expression: str) -> None:
-    assert not is_exponential(expression)
+    assert find_growth(expression) != "exponential"
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        (r"a*a*a*b", r"a*a*b"),  # two parts take the square: not reported
+        (r"a*a*a*b", r"a*a*a*"),  # nothing that may fail follows
+        (r"\s*\s*\s*x", r"\s*\S*\s*x"),
+        (r"^\s*(\s*)(?:\s*)x", r"^\s*(\s*)\b\s*x"),
+        (r".*,.*,.*,.*;", r"[^,]*,[^,]*,[^,]*,[^,]*;"),
+        (r"(.*?)-(.*?)-(.*?)\.whl", r"(.*?)-(.*?)-(.*?)-"),
+        (r".*, .*; .*!", r"[^;]*, .*; [^,]*!"),
+        (r"\w+\d+[a-z0-9]+\.", r"\w+\d+[a-z]+\."),
+        (r"x*;?x*,?x*!", r"x*;x*,?x*!"),
+        (r"\s*\s*\s*$", r"\s*\s*\s*"),
+        (r"^(.*) (.*) (.*)x$", r"^(.*) (.*) (.*)$"),  # all of a line always matches
+        (r"a*a{0,5000}a*b", r"a*a{0,50}a*b"),
+        (r"(?:x|y)a*a*a*b", r"(?!aa)a*a*a*b"),
+        (r"a*a*a*b", r"(?>a*)a*a*b"),
+        (r"(?i)K*k*\w*!", r"K*k*\w*!"),
+        (r"a+a+(?:a+)b", r"a++a+a+b"),
+        (r"(?:;\s*\s*\s*x)?", r"(?:;\s*\s*x)?"),
+        (b"^.*:.*:.*@", b"^.*:.*:.*:"),
+    ],
+)
+def test_three_loops_that_share_a_text_take_cubic_time(
+    slow: str | bytes, fast: str | bytes
+) -> None:
+    assert find_growth(slow) == "polynomial"
+    assert find_growth(fast) is None
 
 
 def test_a_full_match_needs_all_of_the_text() -> None:
-    assert is_exponential(r"(a+)+", whole=True)
+    assert find_growth(r"(a+)+", whole=True) == "exponential"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +122,22 @@ def test_literals_are_read_where_they_are_used_as_regular_expressions(
     name: str, bad: str, good: str, tmp_path: Path
 ) -> None:
     assert codes(look(regular_expressions, tmp_path, name, bad)) == ["exponential"]
+    assert codes(look(regular_expressions, tmp_path, name, good)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        ("a.py", "import re\nre.search('.*,.*,.*;', x)\n", "import re\nre.search('.*,.*;', x)\n"),
+        ("a.py", "re_path(r'^a/\\w+\\w*\\d*/$', v)\n", "re_path(r'^a/\\w+\\d*/$', v)\n"),
+        ("a.js", "x.split(/\\s*\\s*\\s*;/s);\n", "x.split(/\\s*;\\s*,\\s*;/s);\n"),
+        ("a.tsx", "const p = /^.*-.*-.*\\.gz/;\n", "const p = /^[^-]*-[^-]*-[^-]*\\.gz/;\n"),
+    ],
+)
+def test_loops_in_a_row_are_read_in_each_language(
+    name: str, bad: str, good: str, tmp_path: Path
+) -> None:
+    assert codes(look(regular_expressions, tmp_path, name, bad)) == ["polynomial"]
     assert codes(look(regular_expressions, tmp_path, name, good)) == []
 
 

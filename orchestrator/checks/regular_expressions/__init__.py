@@ -1,4 +1,4 @@
-"""Written-out regular expressions that take exponential time, in Python and JavaScript."""
+"""Written-out regular expressions that take exponential or cubic time, in Python and JavaScript."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ from orchestrator.checks.check_io import (
     check_files,
 )
 from orchestrator.checks.python import syntax_tree_cache
-from orchestrator.checks.regular_expressions.backtracking import LARGEST, is_exponential
+from orchestrator.checks.regular_expressions.backtracking import LARGEST, Growth, find_growth
 
-_MESSAGE = "This regular expression takes exponential time on some texts"
+_MESSAGES: dict[Growth, str] = {
+    "exponential": "This regular expression takes exponential time on some texts",
+    "polynomial": "This regular expression takes time with the cube of some texts' length or more",
+}
 
-# A repeated group is needed to be exponential; files without one are not parsed.
-_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{\d{0,9},?)")
+# One of these is needed: a repeated group to be exponential, three loops to be slow without one.
+# A file without is not parsed.
+_SUSPECT = re.compile(
+    r"\)(?:[*+]|\{\d{0,9},?)|[\w.)\]](?:[*+]|\{\d{1,4},\})(?:[^\n*+]{0,200}[*+]){2}"
+)
 
 _CALLS = frozenset(
     "compile match search fullmatch split findall finditer sub subn".split()  # noqa: SIM905
@@ -35,19 +41,19 @@ _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?![=!])")
 
 def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
-    return check_files(job, find_exponential)
+    return check_files(job, find_slow)
 
 
-def find_exponential(source: Source) -> Iterator[RawFinding]:
-    """Regular expressions of a file that backtrack exponentially."""
-    if not _REPEATED_GROUP.search(source.text):
+def find_slow(source: Source) -> Iterator[RawFinding]:
+    """Regular expressions of a file that backtrack too often on some texts."""
+    if not _SUSPECT.search(source.text):
         raise NotApplicable
     found = _in_python if source.suffix in {".py", ".pyi", ".pyw"} else _in_javascript
-    for line, column in found(source):
-        yield RawFinding("exponential", source.path, line, _MESSAGE, column=column)
+    for growth, line, column in found(source):
+        yield RawFinding(growth, source.path, line, _MESSAGES[growth], column=column)
 
 
-def _in_python(source: Source) -> Iterator[tuple[int, int]]:
+def _in_python(source: Source) -> Iterator[tuple[Growth, int, int]]:
     try:
         tree = syntax_tree_cache.parse(source.data, source.path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -60,11 +66,9 @@ def _in_python(source: Source) -> Iterator[tuple[int, int]]:
         literal = _pattern_of(node)
         if called is None or literal is None or not isinstance(literal.value, str | bytes):
             continue
-        if not _has_repeated_group(literal.value):
-            continue
-        whole = called == "fullmatch"
-        if is_exponential(literal.value, _flags(node), whole=whole):
-            yield literal.lineno, literal.col_offset + 1
+        growth = find_growth(literal.value, _flags(node), whole=called == "fullmatch")
+        if growth:
+            yield growth, literal.lineno, literal.col_offset + 1
 
 
 def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
@@ -110,12 +114,7 @@ def _flags(node: ast.Call) -> int:
     return flags
 
 
-def _has_repeated_group(expression: str | bytes) -> bool:
-    text = expression.decode("latin-1") if isinstance(expression, bytes) else expression
-    return bool(_REPEATED_GROUP.search(text))
-
-
-def _in_javascript(source: Source) -> Iterator[tuple[int, int]]:
+def _in_javascript(source: Source) -> Iterator[tuple[Growth, int, int]]:
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
     text = source.text.encode("utf-8", "replace").decode()
@@ -123,13 +122,13 @@ def _in_javascript(source: Source) -> Iterator[tuple[int, int]]:
     for node in SgRoot(text, grammar).root().find_all(kind="regex"):
         written = node.text()
         body, _, letters = written[1:].rpartition("/")
-        if len(body) > LARGEST or not _REPEATED_GROUP.search(body):
+        if len(body) > LARGEST or not _SUSPECT.search(body):
             continue
         body = _NAMED_GROUP.sub("(?P<", body).replace("[^]", r"[\s\S]")
         flags = re.ASCII
         for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL), ("m", re.MULTILINE)):
             if letter in letters:
                 flags |= flag
-        if is_exponential(body, flags):
+        if growth := find_growth(body, flags):
             start = node.range().start
-            yield start.line + 1, start.column + 1
+            yield growth, start.line + 1, start.column + 1

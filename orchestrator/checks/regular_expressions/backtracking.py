@@ -1,10 +1,11 @@
-"""Does matching a regular expression take exponential time on some text?
+"""Does matching a regular expression take exponential or high polynomial time on some text?
 
 The expression becomes an automaton without empty steps, one state a character class (Glushkov's
 construction), in which an edge counts how often the expression has it. A loop backtracks
 exponentially when two different paths lead from a state back to it over the same text, and what
-follows the loop can fail on that text. Where an assertion, a back reference or an atomic group
-decides, the answer is no.
+follows the loop can fail on that text. It takes cubic time or more when three loops in a row can
+share one text in any way and what follows them can fail on it. Where an assertion, a back reference
+or an atomic group decides, the answer is no.
 """
 
 import re
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any
+from typing import Any, Literal
 
 # The parser of the standard library is typed under its old name only.
 _parser: Any = re._parser  # type: ignore[attr-defined]
@@ -23,10 +24,15 @@ LARGEST = 4000
 """Characters of the longest expression that is judged."""
 
 _MANY = 20  # a repeat that may go on so often counts as unbounded
+_LONG = 1000  # and one that may go on so often makes polynomial time felt
+_MOST_LOOPS = 24  # in a row; their triples are tried
 _MOST_STATES = 150
 _MOST_PAIRS = 20_000
 _MOST_ITEMS = 20_000
 _SAMPLES = "aZ059_ \t\n\r-.,:/@\"'<>é٣\u2003\x00"
+
+Growth = Literal["exponential", "polynomial"]
+"""How the time grows with the text; polynomial: with its third power at least."""
 
 _Class = int  # a set of characters: one bit for each of the expression's sample characters
 _CATEGORIES: dict[str, Callable[[str], bool]] = {
@@ -69,6 +75,18 @@ class _Tail:
         return _Tail(self.needs + other.needs, self.ends or other.ends)
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A part of a sequence that matches a character of a class, or any number of them: a loop.
+
+    A boundary is one whose class is empty: no text that is repeated goes over it.
+    """
+
+    characters: _Class
+    loops: bool
+    skippable: bool
+
+
 class _Expression:
     """A parsed expression, and the states that its classes become."""
 
@@ -77,17 +95,20 @@ class _Expression:
         self.classes: list[_Class] = []
         self._samples = sorted({*_SAMPLES, *_boundaries(tree)})
         self._items = 0
+        self._has_slow_chain = False
 
     @cached_property
     def every(self) -> _Class:
         """All sample characters."""
         return (1 << len(self._samples)) - 1
 
-    def judge(self, *, whole: bool) -> bool:
-        """Whether a loop backtracks exponentially; ``whole``: all of a text has to match."""
+    def judge(self, *, whole: bool) -> Growth | None:
+        """How the time of its slowest loops grows; ``whole``: all of a text has to match."""
         loops: list[tuple[_Part, _Tail]] = []
         self._sequence(self._tree, _Tail(ends=whole), loops)
-        return any(self._is_exponential(part, tail) for part, tail in loops)
+        if any(self._is_exponential(part, tail) for part, tail in loops):
+            return "exponential"
+        return "polynomial" if self._has_slow_chain else None
 
     # --- construction
 
@@ -98,6 +119,7 @@ class _Expression:
         tails = [tail]
         for item in reversed(items[1:]):
             tails.append(self._needs(item) + tails[-1])
+        self._has_slow_chain = self._has_slow_chain or self._is_slow_chain(items, tails[::-1])
         part = _Part()
         for item, behind in zip(items, reversed(tails), strict=False):
             part = _joined(part, self._item(item, behind, loops))
@@ -205,7 +227,69 @@ class _Expression:
             return (_CATEGORIES[plain](character) and not ascii_only) != (plain != category)
         return False
 
-    # --- judgment
+    # --- judgment of chains
+
+    def _is_slow_chain(self, items: Sequence[Any], tails: Sequence[_Tail]) -> bool:
+        """Whether three loops of a sequence share a text on which what follows can fail."""
+        steps: list[tuple[_Step | None, _Tail]] = []
+        for item, tail in zip(items, tails, strict=True):
+            inner = [*self._steps(item)]
+            steps += [(step, self._behind(inner[at + 1 :]) + tail) for at, step in enumerate(inner)]
+        loops = [at for at, (step, _) in enumerate(steps) if step and step.loops][:_MOST_LOOPS]
+        return any(self._is_slow(steps, chosen) for chosen in combinations(loops, 3))
+
+    def _steps(self, item: Any, *, skippable: bool = False) -> Iterator[_Step | None]:
+        """An item as classes of characters; None: something that decides by more than these."""
+        name, value = str(item[0]), item[1]
+        characters = self._characters(item)
+        if characters is not None:
+            yield _Step(characters, loops=False, skippable=skippable)
+        elif name == "SUBPATTERN":
+            for each in value[3]:
+                yield from self._steps(each, skippable=skippable)
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            least, most, items = int(value[0]), int(value[1]), list(value[2])
+            inner = [step for each in items for step in self._steps(each, skippable=skippable)]
+            single = inner[0] if len(inner) == 1 else None
+            if single and most >= _LONG and not single.loops:
+                yield _Step(single.characters, loops=True, skippable=skippable or not least)
+            elif least:
+                yield from inner
+        elif name == "AT":
+            yield _Step(0, loops=False, skippable=False)
+        elif not skippable:
+            yield None
+
+    def _behind(self, steps: Iterable[_Step | None]) -> _Tail:
+        needs = (step for step in steps if step and step.characters and not step.skippable)
+        return _Tail(tuple(step.characters for step in needs))
+
+    def _is_slow(
+        self, steps: Sequence[tuple[_Step | None, _Tail]], chosen: tuple[int, ...]
+    ) -> bool:
+        first, last = chosen[0], chosen[-1]
+        if any(step is None for step, _ in steps[: last + 1]):
+            return False
+        common = self.every
+        for at in chosen:
+            common &= _characters_of(steps[at][0])
+        between = [
+            common & _characters_of(step)
+            for at, (step, _) in enumerate(steps[first : last + 1], first)
+            if step and at not in chosen and not step.skippable
+        ]
+        if not common or not all(between):
+            return False
+        text, tail = between or [common], steps[last][1]
+        if any(all(step & ~need for step in text) for need in tail.needs):
+            return True
+        # That a line end alone may follow is not enough: it ends what many expressions are given.
+        matched = self._mask(lambda c: c == "\n")
+        for step, _ in steps:
+            matched |= _characters_of(step)
+        return tail.ends and matched != self.every
+
+    # --- judgment of one loop
 
     def _is_exponential(self, part: _Part, tail: _Tail) -> bool:
         following: dict[int, list[int]] = {}
@@ -270,6 +354,10 @@ class _Expression:
         for characters in self.classes:
             matched |= characters
         return tail.ends and matched != self.every
+
+
+def _characters_of(step: _Step | None) -> _Class:
+    return step.characters if step else 0
 
 
 def _joined(before: _Part, after: _Part) -> _Part:
@@ -352,15 +440,15 @@ def _path(inside: Mapping[int, Sequence[int]], start: int, end: int) -> list[int
     return path[::-1]
 
 
-def is_exponential(expression: str | bytes, flags: int = 0, *, whole: bool = False) -> bool:
-    """Whether an expression backtracks exponentially on some text.
+def find_growth(expression: str | bytes, flags: int = 0, *, whole: bool = False) -> Growth | None:
+    """How the time that an expression may take grows with the text; None: not fast.
 
     Args:
         flags: of the module ``re``.
         whole: it has to match all of a text, as with ``fullmatch``.
     """
     if len(expression) > LARGEST:
-        return False
+        return None
     if isinstance(expression, bytes):
         expression, flags = expression.decode("latin-1"), flags | re.ASCII
     try:
@@ -369,4 +457,4 @@ def is_exponential(expression: str | bytes, flags: int = 0, *, whole: bool = Fal
             tree = _parser.parse(expression, flags)
         return _Expression(tree, tree.state.flags).judge(whole=whole)
     except (re.error, RecursionError, OverflowError, ValueError, _TooLarge):
-        return False
+        return None

@@ -214,7 +214,7 @@ SECURITY: Mapping[str, Entry] = {
         "regular_expressions",
         (*PYTHON_MODULES, *SCRIPTS),
         "file",
-        "Regular expressions in Python and JavaScript that take exponential time.",
+        "Regular expressions in Python and JavaScript that take exponential or cubic time.",
         reads=NOTHING,
     ),
     "sql": _check(

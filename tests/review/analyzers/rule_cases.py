@@ -219,6 +219,11 @@ OWN: dict[str, Case] = {
         "import re\n\nWORDS = re.compile(r'(\\w+\\s?)+$')\n",
         "import re\n\nWORDS = re.compile(r'(\\w+\\s)+$')\n",
     ),
+    "security.polynomial-regex": text(
+        "a.py",
+        "import re\n\nROW = re.compile(r'(.*),(.*),(.*);')\n",
+        "import re\n\nROW = re.compile(r'([^,]*),([^,]*),([^,;]*);')\n",
+    ),
     "security.sql-from-parameter": text(
         "a.py",
         "def find(cursor, name):\n    cursor.execute('SELECT a FROM b WHERE c = ' + name)\n",
