@@ -6,7 +6,8 @@ webhooks: 1,000 deliveries in ten seconds, a third of them twice, from a client 
 are recorded, and how long the answers take. pushes: twenty pushes to one change, three seconds
 apart; how many reviews run to their end. overhead: jobs that do nothing, over a bare
 insert-and-update in the same database. growth: the same with up to 100,000 ended jobs in the table,
-over the empty one. workers: reviews of ten-file changes by one worker and by two.
+over the empty one. workers: reviews of ten-file changes by one worker and by two, and what the
+database keeps of each.
 """
 
 import asyncio
@@ -36,6 +37,13 @@ PUSHES, PAUSE = 20, 3.0
 JOBS = 200
 GROWN = (0, 10_000, 100_000)
 CHANGES, FILES = 12, 10
+
+_STORED = """
+SELECT (SELECT count(*) FROM diffcourt_journal) AS rows,
+       sum(pg_total_relation_size(oid)) FILTER (WHERE relname LIKE 'diffcourt%%') AS journals,
+       sum(pg_total_relation_size(oid)) FILTER (WHERE relname NOT LIKE 'diffcourt%%') AS queue
+FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
+"""
 
 CLIENT = """
 import asyncio, hashlib, hmac, json, sys, time
@@ -218,6 +226,12 @@ def workers(postgres: Server) -> None:
             began = time.monotonic()
             _with_workers(made, names, partial(_all_reviewed, made))
             took.append(time.monotonic() - began)
+            (stored,) = made.rows(_STORED)
+    print(
+        f"stored of a review: {stored['rows'] / CHANGES:.0f} rows of a journal, "
+        f"{stored['journals'] / CHANGES / 1000:.0f} kB of journals, "
+        f"{stored['queue'] / CHANGES / 1000:.1f} kB of the queue"
+    )
     print(
         f"{CHANGES} reviews of {FILES} files: one worker {took[0]:.1f} s, two {took[1]:.1f} s, "
         f"{took[0] / took[1]:.2f} times as fast ({os.cpu_count()} cores)"
