@@ -1,12 +1,16 @@
 """How the cost of an offline review grows with the size of the change.
 
-    python bench/large_changes.py [--files 375 750 1500 3000]
+    python -m bench.large_changes [--files 375 750 1500 3000] [--only-pushes]
 
 Makes a repository of modules that import each other, scripts, tests and documents, and a commit that
 changes all of them; every fiftieth module gets a defect. Reviews it without cached results, and
 prints wall time, the peak memory of all processes together, and the time of each file over that of
 a file in the smallest change: 1.0 in all rows is linear. The last lines are the same as a plot, and
 the exponent of the growth. Each review must be complete and find every defect.
+
+Then pushes: in a repository of the largest size, each of them edits one function of one file more
+after a first push, whose review has filled the cache. Printed is the time of the second review over
+that of a first review in a repository of three files, which is what starting takes.
 """
 
 import argparse
@@ -125,10 +129,70 @@ def reviewed(repo: Path, count: int) -> tuple[float, float]:
     return seconds, peak
 
 
+PUSHES = 5
+"""Second pushes, and first reviews of a tiny repository; the least of each counts."""
+
+
+def commit_edit(repo: Path, path: str) -> None:
+    """A commit that edits one function of one module."""
+    text = (repo / path).read_text()
+    (repo / path).write_text(text.replace("value = limit", "value = min(limit, value)", 1))
+    subprocess.run([*GIT, "-C", str(repo), "commit", "-qam", f"Edit {path}"], check=True)
+
+
+def review_seconds(repo: Path) -> float:
+    """Wall time of a review of what follows the tag ``release``."""
+    command = [sys.executable, "-m", "orchestrator", "review", "--quiet", "--repo", str(repo)]
+    began = time.perf_counter()
+    done = subprocess.run([*command, "--base", "release"], capture_output=True, check=False)
+    seconds = time.perf_counter() - began
+    if done.returncode not in {0, 1}:
+        sys.exit(f"a review ended with {done.returncode}: {done.stderr.decode()}")
+    return seconds
+
+
+def least_of_pushes(count: int, *, again: bool) -> float:
+    """The least time of reviews in a repository of so many files: first ones, or after a push."""
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["XDG_CACHE_HOME"] = os.environ["XDG_STATE_HOME"] = scratch
+        repo = repository(Path(scratch), count)
+        git = [*GIT, "-C", str(repo)]
+        subprocess.run([*git, "tag", "release"], check=True)
+        if again:
+            commit_edit(repo, "pkg0/m0.py")
+            review_seconds(repo)
+        subprocess.run([*git, "tag", "pushed"], check=True)
+        modules = count * 2 // 3
+        for push in range(1, PUSHES + 1):
+            subprocess.run([*git, "reset", "-q", "--hard", "pushed"], check=True)
+            n = push * modules // (PUSHES + 1) if again else push % modules
+            commit_edit(repo, f"pkg{n // FOLDER}/m{n}.py")
+            if not again:
+                os.environ["XDG_CACHE_HOME"] = str(Path(scratch, str(push)))
+            found.append(review_seconds(repo))
+    return min(found)
+
+
+def compare_pushes(count: int) -> None:
+    """Print what a second review of a large repository takes over a first one of a tiny one."""
+    tiny = least_of_pushes(3, again=False)
+    large = least_of_pushes(count, again=True)
+    print(
+        f"\none file pushed in {count} files: {large:.2f} s, a first review of 3 files "
+        f"{tiny:.2f} s, ratio {large / tiny:.2f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, nargs="+", default=[375, 750, 1500, 3000])
-    sizes = sorted(parser.parse_args().files)
+    parser.add_argument("--only-pushes", action="store_true", help="one file in a large repository")
+    args = parser.parse_args()
+    sizes = sorted(args.files)
+    if args.only_pushes:
+        compare_pushes(sizes[-1])
+        return
     seconds: list[float] = []
     for count in sizes:
         with tempfile.TemporaryDirectory() as scratch:
@@ -144,6 +208,7 @@ def main() -> None:
     for (few, many), (short, long) in steps:
         growth = math.log(long / short) / math.log(many / few)
         print(f"{few} to {many} files: time grows with the power {growth:.2f} of the size")
+    compare_pushes(sizes[-1])
 
 
 if __name__ == "__main__":
