@@ -257,6 +257,28 @@ async def changes_at(
     return [row[0] for row in await done.fetchall()]
 
 
+async def count_recent_reviews(
+    db: psycopg.AsyncConnection, row: StoredChange, job: int
+) -> tuple[int, int]:
+    """How many other reviews began in the last hour: of the installation, of the repository."""
+    done = await db.execute(
+        "SELECT count(DISTINCT j.id),"
+        " count(DISTINCT j.id) FILTER (WHERE c.repository = %(repository)s)"
+        " FROM procrastinate_events e JOIN procrastinate_jobs j ON j.id = e.job_id"
+        " JOIN service_changes c ON c.change = j.args->>'change'"
+        " WHERE e.type = 'started' AND e.at > now() - interval '1 hour' AND j.id <> %(job)s"
+        " AND j.task_name = %(task)s AND c.forge = %(forge)s"
+        " AND c.installation = %(installation)s",
+        {
+            "repository": row.repository, "forge": row.forge, "installation": row.installation,
+            "task": REVIEW_TASK, "job": job,
+        },
+    )  # fmt: skip
+    counts = await done.fetchone()
+    assert counts is not None
+    return int(counts[0]), int(counts[1])
+
+
 async def is_reviewing(db: psycopg.AsyncConnection, change: str) -> bool:
     """Whether a review of a change waits or runs."""
     done = await db.execute(

@@ -120,10 +120,17 @@ class ReviewSettings(Strict, frozen=True):
 
 
 class Limits(Strict, frozen=True):
-    """What reviews may cost in a day of UTC, in US dollars; None: no limit."""
+    """What reviews may cost, and how many may begin; None: no limit.
+
+    Attributes:
+        installation_daily_usd, repository_daily_usd: in a day of UTC, in US dollars.
+        installation_hourly, repository_hourly: reviews that begin within an hour; more wait.
+    """
 
     installation_daily_usd: PositiveFloat | None = None
     repository_daily_usd: PositiveFloat | None = None
+    installation_hourly: PositiveInt | None = None
+    repository_hourly: PositiveInt | None = None
 
 
 class WorkerSettings(Strict, frozen=True):

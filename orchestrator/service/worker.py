@@ -54,6 +54,7 @@ from orchestrator.service.traces import context_of, export_trace
 
 FIRST_RETRY_SECONDS = 1.0
 DRAINING_SECONDS = 5.0
+TURN_SECONDS = 60.0
 CLEAN_UP_SECONDS = 3600.0
 MOST_TRIES = 10
 """Of what fails in a way that may pass, within some 45 minutes; then it is parked."""
@@ -107,6 +108,8 @@ class Worker:
             if await is_draining(db):
                 raise TryLater("the queue is draining", DRAINING_SECONDS)
             row = await changes.choose_run(db, change, new_run_id())
+            if row is not None:
+                await self._require_turn(db, context.job, row)
         if row is None or row.is_paused:
             return
         try:
@@ -114,6 +117,23 @@ class Worker:
         finally:
             await asyncio.shield(self._settle_cost(row))
         await self._settle(row, ended)
+
+    async def _require_turn(self, db: psycopg.AsyncConnection, job: Job, row: StoredChange) -> None:
+        """Let a review wait whose installation or repository had its share of this hour.
+
+        Raises:
+            TryLater: it had.
+        """
+        limits = self._settings.limits
+        most = (limits.installation_hourly, limits.repository_hourly)
+        if most == (None, None):
+            return
+        assert job.id is not None
+        for begun, limit in zip(
+            await changes.count_recent_reviews(db, row, job.id), most, strict=True
+        ):
+            if limit is not None and begun >= limit:
+                raise TryLater(f"{row.change} waits: {begun} reviews began this hour", TURN_SECONDS)
 
     async def _review(self, context: JobContext, row: StoredChange) -> Ended:
         """Fetch the change and review it in a child."""

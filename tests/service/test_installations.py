@@ -84,6 +84,19 @@ def test_a_used_up_daily_budget_is_what_the_check_says(service: Service) -> None
     assert service.statuses() == ["failure", "error"]
 
 
+def test_a_repository_that_had_its_share_of_the_hour_waits(service: Service) -> None:
+    service.configure("limits: {repository_hourly: 1, installation_hourly: 5}")
+    service.push()
+    with service.worker():
+        service.wait(service.is_posted)
+        service.repo.git("update-ref", "refs/pull/13/head", service.head)
+        service.push(13)
+        service.wait(lambda: service.jobs()[1]["attempts"] > 0)
+    assert [job["status"] for job in service.jobs()] == ["succeeded", "todo"]
+    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
+    assert "waits: 1 reviews began this hour" in service.log()
+
+
 class _App(BaseHTTPRequestHandler):
     calls: list[dict[str, object]]
     status: int
