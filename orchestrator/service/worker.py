@@ -133,7 +133,9 @@ class Worker:
             await changes.count_recent_reviews(db, row, job.id), most, strict=True
         ):
             if limit is not None and begun >= limit:
-                raise TryLater(f"{row.change} waits: {begun} reviews began this hour", TURN_SECONDS)
+                why = f"{row.change} waits: {begun} reviews began this hour"
+                LOG.info("%s", why)
+                raise TryLater(why, TURN_SECONDS)
 
     async def _review(self, context: JobContext, row: StoredChange) -> Ended:
         """Fetch the change and review it in a child."""
