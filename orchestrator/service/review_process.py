@@ -19,7 +19,7 @@ from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.errors import EXIT_OK, DiffcourtError, RunLocked
+from orchestrator.errors import EXIT_OK, EXIT_USAGE, DiffcourtError, ReplayMismatch, RunLocked
 from orchestrator.sandbox.kernel_calls import die_with_parent
 
 RETRY_SECONDS = 0.5
@@ -108,6 +108,9 @@ def main() -> int:
         return 3
     try:
         review(request)
+    except ReplayMismatch as error:  # of another version's run: the same at every attempt
+        sys.stderr.write(f"run {request.run_id} cannot be resumed: {error}\n")
+        return EXIT_USAGE
     except DiffcourtError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import hmac
+import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +15,7 @@ from threading import Thread
 from typing import Any
 
 import httpx2
+import msgspec
 import psycopg
 import pytest
 
@@ -23,11 +26,12 @@ pytest.importorskip("gitlab")
 from msgspec.structs import replace
 
 from orchestrator.cli.main import main
-from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.errors import DiffcourtError, InputError, ReplayMismatch
 from orchestrator.posting.forge import Forge
 from orchestrator.posting.forgejo import Forgejo
 from orchestrator.posting.github import GitHub
 from orchestrator.posting.gitlab import GitLab
+from orchestrator.service import review_process
 from orchestrator.service.database import prepare_database
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
@@ -355,6 +359,22 @@ def test_a_configuration_that_is_wrong_is_one_line(
     (said,) = capsys.readouterr().err.splitlines()
     assert str(config) in said
     assert says in said
+
+
+def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def review(_: review_process.ReviewRequest) -> None:
+        raise ReplayMismatch("1/plan/model", {"tools": 1}, {"tools": 2})
+
+    request = review_process.ReviewRequest(os.getppid(), "r-1", "/repo", "b", "h")
+    monkeypatch.setattr(review_process, "review", review)
+    monkeypatch.setattr(review_process, "die_with_parent", lambda: None)
+    stdin = io.TextIOWrapper(io.BytesIO(msgspec.json.encode(request)))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert review_process.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("run r-1 cannot be resumed: the recorded request at 1/plan/model")
 
 
 def test_signatures_are_of_the_raw_body(tmp_path: Path) -> None:
