@@ -30,7 +30,7 @@ from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.journal_hash_chain import GENESIS, SIGNED_HEAD, row_hash, verify_chain
-from orchestrator.engine.journal_keys import FEEDBACK, FORKED, Key
+from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, FORKED, Key
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.trace_context import TRACEPARENT
 from orchestrator.errors import InputError
@@ -40,7 +40,6 @@ NOT_COPIED = frozenset(
 )
 """Topics of notes that are of the old run only."""
 
-FORK_KEY = Key(FORKED, number=1)
 _PAUSES = frozenset(name for name, state in FLOW.states.items() if state.pauses)
 _STATES = _PAUSES | {name for name, state in FLOW.states.items() if state.targets}
 
@@ -179,7 +178,7 @@ def _chain(about: dict[str, Any], rows: Sequence[Row], replaced: dict[str, Any])
     """The note of where it comes from, and the copied rows, chained to it."""
     copied = [row for row in rows if not _is_left_behind(row)]
     about = {**about, "copied": len(copied)}
-    entries = [("note", str(FORK_KEY), rows[0].at, canonical(about))]
+    entries = [("note", FORK_NOTE, rows[0].at, canonical(about))]
     for row in copied:
         edited = row.kind == "outcome" and row.key in replaced
         body = canonical(replaced[row.key]) if edited else row.body
@@ -197,7 +196,7 @@ def _is_left_behind(row: Row) -> bool:
 
 def without_dropped(policy: Policy, journal: Journal) -> Policy:
     """The policy of a forked run, in which the dropped findings are waived by who forked it."""
-    about = journal.noted(FORK_KEY)
+    about = journal.noted(FORK_NOTE)
     if about is None or not about["dropped"]:
         return policy
     why = f"dropped in this fork of {about['run']}"

@@ -220,6 +220,11 @@ def _read_export(source: Path) -> tuple[Path, RunMeta, list[Row], bytes | None]:
             run, entry, rows = _parse(beside, journal.name)
             verify_chain(rows)
             patch = _patch(beside, run, entry)
+    except FileNotFoundError:
+        raise InputError(
+            f"{source} is not an exported run: it has no {JOURNAL}; export one with: "
+            "diffcourt runs export RUN DIR"
+        ) from None
     except OSError as error:
         raise InputError(f"cannot read {journal}: {error.strerror}") from None
     except StoreError as error:

@@ -11,7 +11,7 @@ from orchestrator.app.types import is_program_run
 from orchestrator.app.verdict_recording import VERDICT, WAITING
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal_hash_chain import verify_chain
-from orchestrator.engine.journal_keys import FEEDBACK, FORKED, Key
+from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
@@ -19,7 +19,6 @@ from orchestrator.errors import StoreError
 GUARDS = "guards"
 """Topic of the notes of what guards of texts ruled."""
 
-FORK_KEY = f"{FORKED}/1"
 
 RunState = Literal["finished", "waiting", "interrupted", "running"]
 
@@ -283,7 +282,7 @@ class _Reader:
 
     def read(self, row: Row) -> None:
         """Read the next row; what a forked run took over counts in the run that it is from."""
-        if row.seq == 1 and row.key == FORK_KEY:
+        if row.seq == 1 and row.key == FORK_NOTE:
             self._copied = 1 + _FORK.decode(row.body).copied
         if row.seq <= self._copied:
             return

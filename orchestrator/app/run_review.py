@@ -19,7 +19,6 @@ from orchestrator.app.cancellation import Cancellation, refuse_cancelled, watch_
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
-from orchestrator.app.forking import without_dropped
 from orchestrator.app.imported_report_copies import copy_imported_reports
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
@@ -48,6 +47,7 @@ from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import FORK_NOTE
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
@@ -266,6 +266,15 @@ async def _review_to_verdict(
         raise refusal.of(run.run_id, run.options.repo) from None
 
 
+def _edited(policy: Policy, journal: Journal) -> Policy:
+    """The policy, without the findings that a fork drops."""
+    if journal.noted(FORK_NOTE) is None:
+        return policy
+    from orchestrator.app.forking import without_dropped  # noqa: PLC0415 - only forks need it
+
+    return without_dropped(policy, journal)
+
+
 async def _review_change(
     run: Run,
     change: Change,
@@ -285,7 +294,7 @@ async def _review_change(
     top = state_directory.repo_root(options.repo or Path())
     reporter = BudgetReporter(observer)
     async with run.pool:
-        policy = without_dropped(load_policy(layers, options), journal)
+        policy = _edited(load_policy(layers, options), journal)
         with _open_cache(options, top) as cache:
             async with (
                 open_model(

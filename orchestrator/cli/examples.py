@@ -62,14 +62,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt rubric import": (
         "rubric.json --from paperbench --out my-rubric.yaml",
-        "tests.yaml --from promptfoo --out my-rubric.yaml --items items.jsonl",
+        "tests.yaml --from promptfoo --out my-rubric.yaml",
     ),
     "diffcourt rubric export": (
         "my-rubric.yaml --to paperbench",
         "my-rubric.yaml --to deepeval --items items.jsonl",
     ),
     "diffcourt rubric score": (
-        "my-rubric.yaml items.jsonl --provider anthropic --out scored.jsonl",
+        "a.yaml items.jsonl --provider anthropic --out b.jsonl",
         "pr-review --runs --json",
     ),
     "diffcourt rubric compare": (
@@ -77,12 +77,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "a.jsonl b.jsonl --rubric a.yaml --json -",
     ),
     "diffcourt rubric rewrite": (
-        "my-rubric.yaml clarity items.jsonl --provider anthropic --estimate",
-        "my-rubric.yaml clarity items.jsonl --provider anthropic --max-usd 5",
+        "a.yaml focus items.jsonl --provider NAME --estimate",
+        "a.yaml focus items.jsonl --provider NAME --max-usd 9",
     ),
     "diffcourt rubric eval": (
         "pr-review items.jsonl --labels labels.jsonl",
-        "pr-review items.jsonl --labels labels.jsonl --report eval.html",
+        "pr-review items.jsonl --report eval.html",
     ),
     "diffcourt rubric disagree": (
         "pr-review items.jsonl --labels labels.jsonl",
@@ -111,11 +111,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt rubric tune": (
         "pr-review items.jsonl --labels labels.jsonl",
-        "pr-review items.jsonl --labels labels.jsonl --report tuning.html",
+        "pr-review items.jsonl --report tuning.html",
     ),
     "diffcourt rubric gate": (
-        "pr-review items.jsonl --labels labels.jsonl --baseline base.json --freeze",
-        "pr-review items.jsonl --labels labels.jsonl --baseline base.json --margin 0.1",
+        "pr-review items.jsonl --baseline base.json --freeze",
+        "pr-review items.jsonl --baseline base.json --margin 0.1",
     ),
     "diffcourt schema": ("verdict", "verdict > verdict.schema.json"),
     "diffcourt mcp": ("list", "accept tickets"),

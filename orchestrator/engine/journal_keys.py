@@ -40,6 +40,9 @@ FEEDBACK = "feedback"
 FORKED = "forked"
 """Topic of the note with which a forked run's journal begins: what it was forked from."""
 
+FORK_NOTE = f"{FORKED}/1"
+"""The key of that note."""
+
 NOTIFY = "notify"
 """Topic of effects by which people are told of a run."""
 

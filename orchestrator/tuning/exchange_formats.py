@@ -64,6 +64,27 @@ class Exchanged(Struct, frozen=True):
     unmapped: tuple[str, ...]
 
 
+COLUMNS = ("id", "group", "text", "url", "at", "judge", "rater", LABEL, "note", "labeled_at")
+FAMILIES = ("scores", "reasons", "criteria")
+
+
+def check_columns(format_name: str, columns: Mapping[str, str]) -> None:
+    """Check the names that ``--map`` gives to columns.
+
+    Raises:
+        InputError: the format is no table, or we have no column of that name.
+    """
+    if columns and format_name in READERS:
+        raise InputError(f"--map is for csv and jsonl; the names of {format_name} are fixed")
+    for name in columns:
+        family, _, rest = name.partition(".")
+        if name not in {*COLUMNS, *FAMILIES} and not (family in FAMILIES and rest):
+            known = ", ".join([*COLUMNS, *FAMILIES, *(f"{one}.NAME" for one in FAMILIES)])
+            raise InputError(
+                f"--map {name}=...: {name!r} is no column of ours; choose from {known}"
+            )
+
+
 def read_foreign(
     path: Path, format_name: str, columns: Mapping[str, str], label_name: str | None
 ) -> Exchanged:
@@ -77,6 +98,7 @@ def read_foreign(
     Raises:
         InputError: the file is not of this format, or the label's name is unclear.
     """
+    check_columns(format_name, columns)
     targets: list[Target] = []
     for at, row in _read_rows(path, format_name):
         if not isinstance(row, Mapping):

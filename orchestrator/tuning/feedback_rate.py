@@ -98,9 +98,10 @@ class FeedbackReport(Struct, frozen=True):
         """The result for a reader who knows no statistics."""
         known = self.findings - self.unknown
         useful = sum(s.findings for s in self.signals if s.useful)
-        share = f"{useful / known:.0%}" if known else "none"
-        text = f"{name_trust(self.is_trusted)}: by what people did, {share} of {known:,} findings "
-        text += "were useful"
+        if not known:
+            return f"{name_trust(self.is_trusted)}: people did nothing yet with a finding of a run"
+        text = f"{name_trust(self.is_trusted)}: by what people did, {useful / known:.0%} of "
+        text += f"{known:,} findings were useful"
         if self.rate is None:
             return f"{text}; let experts label some to correct it"
         return f"{text}; experts would say {describe_share(self.rate.corrected)}"

@@ -90,7 +90,8 @@ def test_what_does_not_run_is_not_cancelled(
     repo = change(tmp_path / "repo", {}, {"a.py": "X = 1\n"})
     at = ["--repo", str(repo.path)]
     assert main(["cancel", "latest", *at]) == 2
-    assert "there is no run latest" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "there are no runs in this repository; start one with: diffcourt review" in said
     main(["review", "--quiet", "--json", "/dev/null", *at])
     assert main(["cancel", "latest", *at]) == 2
     assert "is not running, so there is nothing to cancel" in capsys.readouterr().err

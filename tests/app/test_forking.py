@@ -157,3 +157,11 @@ def test_an_edited_journal_is_damaged_and_not_an_edit(
     journal.write_text(journal.read_text().replace("subprocess", "subprocezz"))
     with pytest.raises(InputError, match="is damaged: journal row .* was altered"):
         fork_run(reviewed[0], Fork(str(exported), "Evaluate"))
+
+
+def test_a_directory_without_a_run_is_named_with_what_makes_one(
+    reviewed: tuple[Path, Verdict], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="is not an exported run: .* diffcourt runs export RUN"):
+        fork_run(reviewed[0], Fork(str(tmp_path / "empty"), "Plan"))

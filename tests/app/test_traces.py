@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app.tracing import conventions, export
+from orchestrator.app.tracing import conventions, export, otlp
 from orchestrator.cli.main import main
 from orchestrator.engine.trace_context import parse_traceparent
 from tests.app.collector import Received, collector
@@ -185,9 +185,18 @@ def test_where_a_trace_goes_is_said_by_the_user_alone(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["review", "--base", "HEAD~1", "--quiet", "--json", "/dev/null", "--repo", str(repo)])
-    for to, wrong in (("", "there is no collector"), ("ftp://host", "is not the address")):
+    for to, wrong in (
+        ("", "there is no collector"),
+        ("ftp://host", "is not the address"),
+        (str(repo / "gone" / "trace.json"), "--to: cannot write"),
+    ):
         assert command(repo, "trace", "latest", "--to", to) == 2
         assert wrong in capsys.readouterr().err
+    capsys.readouterr()
+    assert command(repo, "trace", "--to", "-") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["resourceSpans"]
+    assert said.err.startswith("exported run ")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic abc")
     with collector() as received:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{received.url}/api/public/otel")
@@ -205,3 +214,14 @@ def test_the_page_names_each_attribute_of_the_conventions() -> None:
     listed = set(re.findall(r"`(gen_ai\.[a-z_.]+)`", PAGE))
     assert listed == ours
     assert conventions.CONVENTIONS.split()[1] in PAGE
+
+
+def test_a_refused_connection_is_named_without_the_classes_of_the_http_client() -> None:
+    said = (
+        "Transient error HTTPConnectionPool(host='127.0.0.1', port=1): Max retries exceeded with "
+        "url: /v1/traces (Caused by NewConnectionError(\"HTTPConnection(host='127.0.0.1', port=1): "
+        'Failed to establish a new connection: [Errno 111] Connection refused")) '
+        "encountered while exporting span batch, retrying in 1.00s."
+    )
+    why = "Failed to establish a new connection: [Errno 111] Connection refused"
+    assert otlp._reason([said, "Failed to export spans batch"]) == why

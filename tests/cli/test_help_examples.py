@@ -54,6 +54,12 @@ def test_every_example_is_a_valid_call(
             parser.parse_args([*command.split()[1:], *shlex.split(example.split(" > ")[0])])
 
 
+def test_every_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = [parser.format_help() for parser in every_parser().values()]
+    assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
+
+
 def test_the_help_ends_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "prune", "--help"]) == 0
     assert capsys.readouterr().out.splitlines()[-3:] == [

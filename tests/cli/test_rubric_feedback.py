@@ -138,3 +138,13 @@ def test_the_rate_of_weak_labels_is_corrected_by_a_random_sample_of_experts() ->
     assert by_name["fixed"].agreement is not None
     assert by_name["fixed"].agreement.value > 0.8
     assert report.plain_sentence().startswith("Not trusted: by what people did, ")
+
+
+def test_without_a_run_there_is_a_sentence_and_no_empty_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"README.md": "# A project\n"})
+    assert main(["rubric", "feedback", "--repo", str(repo.path)]) == 3
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == "Cannot tell: people did nothing yet with a finding of a run."

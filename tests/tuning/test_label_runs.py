@@ -155,4 +155,4 @@ def test_no_runs_is_one_line(
 ) -> None:
     empty = repository(tmp_path / "empty")
     assert Desk(empty, tmp_path, monkeypatch).sit("") == 2
-    assert "nothing to label" in capsys.readouterr().err
+    assert "there are no finished runs to label" in capsys.readouterr().err

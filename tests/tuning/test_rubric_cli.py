@@ -737,3 +737,36 @@ def test_import_and_export_through_files(
     source.write_text("{")
     with pytest.raises(InputError, match="invalid json"):
         run("import", source, "--from", "healthbench", "--out", out)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ("score HOUSE ITEMS --out ITEMS", "is an input"),
+        ("disagree HOUSE ITEMS --report ITEMS", "is an input"),
+        ("eval HOUSE ITEMS --json HOUSE", "is an input"),
+        ("gate HOUSE ITEMS --baseline ITEMS --freeze", "is an input"),
+        ("drift HOUSE ITEMS --anchors ITEMS --freeze", "is an input"),
+        ("export-items ITEMS --to csv --out ITEMS", "is an input"),
+        ("import-items ITEMS --from jsonl --out NEW --labels NEW", "is named twice"),
+        ("export-items ITEMS --to csv --out -", "--out: name a file"),
+        ("rate HOUSE ITEMS --report NEW/page.html", "--report: cannot write"),
+        ("score HOUSE ITEMS --provider anthropic --out NEW/x", "--out: cannot write"),
+        ("score HOUSE ITEMS --estimate", "--estimate is for a model; set --provider NAME"),
+        ("compare HOUSE HOUSE --items ITEMS --max-usd 1", "--max-usd is for a model"),
+        ("import-items ITEMS --from jsonl --out NEW --map foo=bar", "'foo' is no column of ours"),
+        ("export-items ITEMS --to mlflow --out NEW --map id=bar", "the names of mlflow are fixed"),
+    ],
+)
+def test_what_would_lose_a_file_or_mean_nothing_is_refused_before_any_work(
+    save: Save, house: Path, tmp_path: Path, argv: str, said: str
+) -> None:
+    items = save(rows(40))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    names = {"HOUSE": str(house), "ITEMS": str(items), "NEW": str(tmp_path / "new")}
+    for name, path in names.items():
+        argv = argv.replace(name, path)
+    with pytest.raises(InputError) as error:
+        run(*argv.split())
+    assert said in str(error.value)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

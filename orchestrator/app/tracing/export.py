@@ -7,14 +7,14 @@ down can neither hold up a review nor change it, and what did not arrive is expo
 import os
 import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
 
 from orchestrator.app import state_directory
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.tracing.otlp import Collector, traces_url, write_file
+from orchestrator.app.tracing.otlp import Collector, render_json, traces_url
 from orchestrator.app.tracing.spans import Span, SpanBuilder
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import RunMeta
@@ -29,11 +29,14 @@ LAST_SECONDS = 5.0
 """How long a finished command waits for what is still to be exported."""
 
 
-def trace_run(repo: Path | None, run_id: str, to: str, *, content: bool = False) -> tuple[str, int]:
+def trace_run(
+    repo: Path | None, run_id: str, to: str | Callable[[str], None], *, content: bool = False
+) -> tuple[str, int]:
     """Export a run's trace.
 
     Args:
-        to: the address of a collector, a file, or empty for OpenTelemetry's variables.
+        to: the address of a collector, empty for OpenTelemetry's variables; or what writes the
+            trace as a line of OTLP JSON.
 
     Returns:
         The run's full id and the number of spans.
@@ -49,12 +52,11 @@ def trace_run(repo: Path | None, run_id: str, to: str, *, content: bool = False)
         spans = [span for row in rows for span in builder.feed(row)]
         return builder, [*spans, *builder.close()]
 
-    is_address = "://" in to or not to
-    target = traces_url(to, os.environ) if is_address else ""
+    target = traces_url(to, os.environ) if isinstance(to, str) else ""
     with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
         builder, spans = anyio.run(read, store, run)
-    if not target:
-        write_file(Path(to), builder.trace, spans)
+    if not isinstance(to, str):
+        to(render_json(builder.trace, spans))
         return run.run_id, len(spans)
     collector = Collector(target)
     try:

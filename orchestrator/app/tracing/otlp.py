@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -112,6 +111,9 @@ def _reason(said: Sequence[str]) -> str:
     found = (re.search(r"Transient error (.*) encountered", line) for line in said)
     why = next((match[1] for match in found if match), said[-1] if said else "no reason given")
     text = " ".join(why.split())
+    # urllib3 names its pool, its retries and its own classes before it says what happened.
+    if cause := re.search(r"\(Caused by \w+\([\"'](?:.*?\): )?(.*?)[\"']\)\)", text):
+        text = cause[1]
     for mark in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "SSLError"):
         if any(mark in line for line in said):
             return f"its TLS cannot be trusted ({mark.lower().replace('_', ' ')})"
@@ -138,12 +140,11 @@ def _collected_logs() -> Iterator[list[str]]:
         logger.propagate = before
 
 
-def write_file(path: Path, trace: TraceContext, spans: Sequence[Span]) -> None:
-    """Write spans as a line of OTLP JSON, as collectors' file receivers read them.
+def render_json(trace: TraceContext, spans: Sequence[Span]) -> str:
+    """Spans as a line of OTLP JSON, as collectors' file receivers read them.
 
     Raises:
         InputError: the extra is not installed.
-        OutputError: the file cannot be written.
     """
     try:
         from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
@@ -159,10 +160,7 @@ def write_file(path: Path, trace: TraceContext, spans: Sequence[Span]) -> None:
         for scope in resource["scopeSpans"]:
             for entry in scope["spans"]:
                 _write_ids_in_hex(entry, trace, by_id)
-    try:
-        path.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    return json.dumps(document, separators=(",", ":")) + "\n"
 
 
 def _write_ids_in_hex(

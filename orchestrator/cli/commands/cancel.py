@@ -8,15 +8,23 @@ from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 from orchestrator.report.terminal_escaping import escape_line
 
+EXIT_CODES = """\
+exit codes:
+  0    the run was cancelled
+  1    it ended before it could be cancelled
+  2    there is no such run, or it is not running
+  3    it was asked to stop, and has not stopped yet\
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Stop a run, from any machine that reaches its store. Its agents and programs\n"
         "are stopped, what it has spent is settled, and its verdict says who cancelled\n"
-        "it. A cancelled run is not resumed.\n"
-        "Exit code 1: it ended before it could be cancelled; 3: it has not stopped yet."
+        "it. A cancelled run is not resumed."
     )
+    parser.epilog = EXIT_CODES
     add_run(parser)
     parser.add_argument("--why", default="", metavar="TEXT", help="the reason, for the verdict")
     add_repo(parser)
@@ -31,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     say, code = {
         "cancelled": (f"was cancelled by {who}", EXIT_OK),
         "ended": ("ended before it could be cancelled", EXIT_GATED),
-        "running": (f"was told by {who} to stop, and has not yet", EXIT_INCOMPLETE),
+        "running": (f"was asked by {who} to stop, and has not stopped yet", EXIT_INCOMPLETE),
     }[done.outcome]
-    first = "" if done.own else f"{who} was faster: "
+    first = "" if done.own else f"{who} asked first: "
     emit(f"{first}run {done.run_id} {say}; see: diffcourt show {done.run_id}\n", sys.stdout)
     return code

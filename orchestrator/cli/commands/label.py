@@ -75,12 +75,14 @@ def run(args: argparse.Namespace) -> int:
     if args.criteria and not args.rubric:
         raise InputError("--criteria requires --rubric RUBRIC")
     if not args.rater and not (args.web and args.proxy_origin):
-        raise InputError("who labels? give --rater NAME")
+        raise InputError("name who labels with --rater NAME")
     reviews = _read_runs(args.repo) if args.runs else {}
     items = [_item_of(verdict) for verdict in reviews.values()]
     if args.items:
         items += read_items(args.items, args.scale)
     if not items:
+        if args.runs:
+            raise InputError("there are no finished runs to label; start one with diffcourt review")
         raise InputError("nothing to label; give ITEMS, or --runs for past runs")
     items = unique_items(items)
     labels = read_labels([args.labels]) if args.labels.exists() else []
@@ -261,4 +263,7 @@ class LabelingSession(Struct):
         """The line that the person types; None at the end of input."""
         emit(prompt, self.out)
         line = self.source.readline()
-        return line.strip() if line else None
+        if not line:  # Ctrl-D leaves the cursor behind the prompt
+            emit("\n", self.out)
+            return None
+        return line.strip()

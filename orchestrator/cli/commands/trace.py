@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo, add_run
-from orchestrator.cli.output import emit
+from orchestrator.cli.output import OutputTarget, emit
 from orchestrator.errors import EXIT_OK
 
 
@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         default="",
         metavar="URL|FILE",
-        help="the collector (OTLP over HTTP), or a file for OTLP JSON; default: "
-        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        help="the collector (OTLP over HTTP), or a file for OTLP JSON (- for stdout); "
+        "default: OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     parser.add_argument(
         "--with-content",
@@ -34,6 +34,10 @@ def run(args: argparse.Namespace) -> int:
     """Export the trace, and say what was sent."""
     from orchestrator.app.tracing.export import trace_run
 
-    run_id, count = trace_run(args.repo, args.run_id, args.to, content=args.with_content)
-    emit(f"exported run {run_id}: {count} spans\n", sys.stdout)
+    file = OutputTarget(args.to, "--to") if args.to and "://" not in args.to else None
+    run_id, count = trace_run(
+        args.repo, args.run_id, file.write if file else args.to, content=args.with_content
+    )
+    said = sys.stderr if file and file.to_stdout else sys.stdout
+    emit(f"exported run {run_id}: {count} spans\n", said)
     return EXIT_OK

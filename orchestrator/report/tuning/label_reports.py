@@ -197,7 +197,8 @@ def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False)
         if found.rate.not_drawn:
             note = f"{count_noun(found.rate.not_drawn, 'label')} not recorded as drawn at random"
             lines += page.wrap(f"{note} (--assume-random)", first="  ")
-    lines.append(page.heading("Signal        means       findings  labeled  experts agree"))
+    if found.signals:
+        lines.append(page.heading("Signal        means       findings  labeled  experts agree"))
     lines += [
         f"  {s.signal:<12}{'useful' if s.useful else 'not useful':<12}{s.findings:>8}"
         f"{s.labeled:>9}  {_format(s.agreement)}"

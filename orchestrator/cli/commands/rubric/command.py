@@ -18,7 +18,12 @@ from orchestrator.cli.commands.rubric import (
 from orchestrator.cli.commands.rubric.exchange_commands import add_exchange_commands
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
-from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels, add_report
+from orchestrator.cli.commands.rubric.shared_inputs import (
+    add_items,
+    add_labels,
+    add_report,
+    check_outputs,
+)
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
@@ -111,7 +116,7 @@ def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.set_defaults(do=file_commands.new)
     p = part("import", "import a rubric from another tool's format")
     p.add_argument("source", type=Path, metavar="FILE", help="JSON or YAML")
-    p.add_argument("--from", dest="format", choices=FORMATS, required=True)
+    _add_format(p, "--from")
     p.add_argument(
         "--out", type=Path, required=True, metavar="RUBRIC", help="the rubric file to write"
     )
@@ -122,9 +127,16 @@ def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.set_defaults(do=file_commands.import_)
     p = part("export", "export a rubric to another tool's format")
     p.add_argument("rubric", metavar="RUBRIC")
-    p.add_argument("--to", dest="format", choices=FORMATS, required=True)
+    _add_format(p, "--to")
     p.add_argument("--items", type=Path, metavar="FILE", help="an item whose grades to include")
     p.set_defaults(do=file_commands.export)
+
+
+def _add_format(p: argparse.ArgumentParser, option: str) -> None:
+    p.add_argument(
+        option, dest="format", choices=FORMATS, required=True, metavar="FORMAT",
+        help=", ".join(FORMATS),
+    )  # fmt: skip
 
 
 def _add_score_options(p: argparse.ArgumentParser) -> None:
@@ -184,5 +196,6 @@ def _add_tune_options(p: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the selected subcommand."""
+    check_outputs(args)
     code: int = args.do(args, sys.stdout)
     return code

@@ -18,6 +18,7 @@ from orchestrator.cli.commands.rubric.model_scoring import (
     ask_model,
     pick,
     read_judging_options,
+    refuse_without_provider,
 )
 from orchestrator.cli.commands.rubric.shared_inputs import (
     add_report,
@@ -103,6 +104,8 @@ class _Given(Struct, frozen=True):
 def compare(args: argparse.Namespace, out: TextIO) -> int:
     """Compare A and B; exit code 0: B is proven better or no worse, 1: worse, 3: cannot tell."""
     target = OutputTarget(args.json) if args.json else None
+    if args.provider == OFFLINE:
+        refuse_without_provider(args)
     require_numpy()
     from orchestrator.report.tuning.comparison_text import render_comparison
     from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels

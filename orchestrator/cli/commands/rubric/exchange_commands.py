@@ -85,10 +85,12 @@ def import_items(args: argparse.Namespace, out: TextIO) -> int:
 
 def export_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels for another tool, and list what it cannot hold."""
+    from orchestrator.tuning.exchange_formats import check_columns
     from orchestrator.tuning.exchange_writers import write_foreign
     from orchestrator.tuning.item_files import read_items
     from orchestrator.tuning.labels import extract_labels, read_labels
 
+    check_columns(args.format, dict(args.map))
     items = read_items(args.items, args.scale)
     labels = read_labels(args.labels) if args.labels else extract_labels(items, None)
     text, unmapped = write_foreign(items, labels, args.format, dict(args.map))

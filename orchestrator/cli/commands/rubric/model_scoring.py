@@ -50,6 +50,17 @@ def add_judging_options(p: argparse.ArgumentParser, sides: bool = False) -> None
     )
 
 
+def refuse_without_provider(args: argparse.Namespace) -> None:
+    """Refuse options that say how a model judges where none is asked.
+
+    Raises:
+        InputError: names the first.
+    """
+    for name in ("estimate", "model", "prompt", "concurrency", "max_usd", "max_tokens"):
+        if getattr(args, name):
+            raise InputError(f"--{name.replace('_', '-')} is for a model; set --provider NAME")
+
+
 def pick(given: list[T], index: int, option: str) -> T | None:
     """The value of an option that is given once for both sides, or once for each."""
     if len(given) > 2:

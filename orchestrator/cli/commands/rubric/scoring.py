@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.commands.rubric.model_scoring import score_by_model
+from orchestrator.cli.commands.rubric.model_scoring import refuse_without_provider, score_by_model
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
@@ -41,6 +41,7 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError("nothing to score; give ITEMS, or --runs for recorded runs")
     if args.provider != OFFLINE:
         return score_by_model(args, out)
+    refuse_without_provider(args)
     if args.repeat or args.probes:
         raise InputError("--repeat and --probes require a judge model; set --provider NAME")
     return _score_items(args, out)
@@ -120,7 +121,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
         else:
             emit(f"not scored: {run.run_id}: {escape_line(run.why)}\n", sys.stderr)
     if not found:
-        emit("no finished runs\n", sys.stderr)
+        emit("There are no finished runs. Start one with: diffcourt review\n", sys.stderr)
     if repeat and done:
         # With --json, stdout holds items for other commands, so this text goes to stderr.
         text = _report_judge_reliability(rubric, done, width_of(out))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,16 +127,47 @@ def load_inputs(args: argparse.Namespace) -> TuningInputs:
     )
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write an output file that the user named, which may be a device.
+def check_outputs(args: argparse.Namespace) -> None:
+    """Check the files that a subcommand will write, before it works or a model costs money.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: one cannot be written, or is also read, or is named twice.
     """
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    written = {"out", "report", "json"}
+    written |= {"import-items": {"labels"}, "import": {"items"}}.get(args.part, set())
+    if getattr(args, "freeze", False):
+        written |= {"anchors", "baseline"}
+    taken = {
+        os.path.realpath(path): "already exists, and is an input"
+        for name, value in vars(args).items()
+        if name not in written
+        for path in _existing_files(value)
+    }
+    for name in sorted(written):
+        given = getattr(args, name, None)
+        if not isinstance(given, (str, Path)):
+            continue
+        if name != "json" and str(given) == "-":
+            raise InputError(f"--{name}: name a file; - is no file")
+        place = OutputTarget(str(given), f"--{name}").place
+        if place in taken and (Path(place).is_file() or not Path(place).exists()):
+            raise InputError(f"--{name}: {given} {taken[place]}; name another file to write")
+        taken[place] = "is named twice"
+
+
+def _existing_files(value: object) -> Iterator[str]:
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, (str, Path)) and os.path.isfile(one):
+            yield str(one)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write an output file that the user named, completely or not at all.
+
+    Raises:
+        InputError, OutputError: it cannot be written.
+    """
+    OutputTarget(str(path), "output").write(text)
 
 
 def require_numpy() -> None:
@@ -142,7 +176,6 @@ def require_numpy() -> None:
     Raises:
         InputError: it is not installed.
     """
-    import os
     from importlib.util import find_spec
 
     from orchestrator.optional_dependencies import install_command

@@ -144,7 +144,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
         sample = read.data.sample
         now = decide_rows(sample, sample.w0, read.rubric.threshold)
         drop = describe_detectable_drop(gating.find_detectable_drop(sample, now))
-        emit(f"wrote {args.baseline}: {len(read.data.items)} decisions; {drop}\n", out)
+        emit(f"wrote {args.baseline}: {len(read.data.items):,} decisions\n{drop}\n", out)
         return EXIT_OK
     baseline = gating.read_baseline(args.baseline)
     found = gating.check_against_baseline(
