@@ -144,14 +144,14 @@ class SideCheck:
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
         job = {"root": str(side.root), **self._extra}
+        if paths and self._both_sides:  # before a tree is written, behind which it would wait
+            job["change"] = await self._change(side)
         if paths and self._tree != "nothing":
             names = list(await self._workspace.contents.paths(side.name))
             if self._tree == "files":
                 names = [name for name in names if self.wants(name) or self._beside.search(name)]
                 await self._workspace.side(side.name, names)
             job["tree"] = names
-        if paths and self._both_sides:
-            job["change"] = await self._change(side)
         findings: list[RawFinding] = []
         examined: set[str] = set()
         facts: dict[str, list[Any]] = {}

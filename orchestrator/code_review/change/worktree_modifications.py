@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.change.git.commands import Git, git_error
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
+from orchestrator.engine.task_groups import run_both
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
 _EXECUTABLE = b"100755"
@@ -76,10 +78,13 @@ async def find_differing_files(
         not differ.
     """
     lines = (b"%s %s %s\t%s\0" % (file.mode, file.oid, file.stage, file.path) for file in tracked)
-    await work.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
     stop = Event()
+    hashed = partial(
+        to_thread.run_sync, _find_same, work.cwd, tracked, stop, abandon_on_cancel=True
+    )
+    filled = partial(work.run, "update-index", "-z", "--index-info", stdin=b"".join(lines))
     try:
-        same = await to_thread.run_sync(_find_same, work.cwd, tracked, stop, abandon_on_cancel=True)
+        same, _ = await run_both(hashed, filled)
     finally:
         stop.set()
     if len(same) == len(tracked):

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.contents import Contents, decode
-from orchestrator.code_review.change.git.objects import MAX_BLOB
+from orchestrator.code_review.change.git.objects import MAX_BLOB, Objects
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
 
@@ -47,6 +47,24 @@ async def test_many_callers_at_once_get_their_own_bytes(many):
     for path, text in got.items():
         n = int(path.rpartition("/m")[2].removesuffix(".py"))
         assert text == f"# {n}\n" * (n * 50)
+
+
+async def test_trees_that_both_sides_share_are_read_once(many, monkeypatch):
+    many.write("pkg3/m3.py", "# new\n")
+    many.commit()
+    change = await from_refs(many.root, "HEAD~1", "HEAD")
+    read = []
+    each = Objects.each
+
+    async def counted(objects, oids, *rest, **named):
+        read.extend(oids)
+        await each(objects, oids, *rest, **named)
+
+    monkeypatch.setattr(Objects, "each", counted)
+    async with Contents(change) as contents:
+        base, head = await contents.paths("base"), await contents.paths("head")
+    assert [path for path in head if head[path] != base[path]] == ["pkg3/m3.py"]
+    assert len(read) == len(set(read)) == 1 + 7 + 2  # of head only its root and pkg3
 
 
 async def test_a_cancelled_read_leaves_no_answer_for_the_next(repo):

@@ -62,12 +62,16 @@ def _check_hash(oid: str, kind: Kind, data: bytes) -> None:
 class Objects:
     """Reads objects; safe for concurrent callers, and its process ends with it.
 
+    Attributes:
+        trees: id → the entries of trees that were read: of two sides most are the same.
+
     A read that is cancelled or fails ends the process: what it still had to say is nobody's answer.
     The next read starts another.
     """
 
     def __init__(self, git: Git) -> None:
         self.git = git
+        self.trees: dict[str, list[tuple[bytes, tuple[bytes, str]]]] = {}
         self._lock = anyio.Lock()
         self._process: RunningProgram | None = None
         self._output = bytearray()  # printed by git and not parsed yet

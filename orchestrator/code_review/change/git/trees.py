@@ -34,12 +34,14 @@ def _parse_tree(data: bytes, width: int) -> Iterator[tuple[bytes, Entry]]:
 async def _read_trees(
     objects: Objects, oids: Iterable[str]
 ) -> dict[str, list[tuple[bytes, Entry]]]:
-    trees: dict[str, list[tuple[bytes, Entry]]] = {}
+    wanted = list(dict.fromkeys(oids))
+    trees = {oid: objects.trees[oid] for oid in wanted if oid in objects.trees}
 
     async def keep(oid: str, data: bytes) -> None:
-        trees[oid] = list(_parse_tree(data, len(oid) // 2))
+        trees[oid] = objects.trees[oid] = list(_parse_tree(data, len(oid) // 2))
 
-    await objects.each(list(dict.fromkeys(oids)), keep, "tree")
+    if missing := [oid for oid in wanted if oid not in trees]:
+        await objects.each(missing, keep, "tree")
     return trees
 
 
