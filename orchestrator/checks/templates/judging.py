@@ -42,6 +42,22 @@ _ASKS_SAFE = re.compile(
 _NAMES_CONTENT = ("class", "v-if", "v-else-if")
 _RICH = re.compile(r"\b(?:prose|markdown|html|svg|rich-?text|wysiwyg)\b", re.IGNORECASE)
 _MAIL = re.compile(r"(?i)(?:^|[/_.-])(?:e?mails?|sms|subject)(?:[/_.-]|$)")
+# Plain text that people type, by its name: printed as markup, it is hardly meant so. Anything else
+# may be an editor's rich text or the program's own markup, which the page alone cannot tell.
+_TYPED = re.compile(
+    r"(?i)(?:get_?)?(?:\w+_)?(?:author|user|user_?name|nick_?name|login|e_?mail|notes?|comments?|query|q"
+    r"|search|keywords?|term|phone|street|city|file_?name|bio|reason|feedback|reply|input)"
+)
+_TYPED_IN_RECORD = re.compile(r"(?i)(?:\w+_)?(?:name|title|subject|caption|headline|address|text)")
+_OF_VISITORS = re.compile(
+    r"(?i)(?:\w+_)?(?:comments?|repl(?:y|ies)|reviews?|feedbacks?|messages?|tickets?|users?|authors?"
+    r"|profiles?|customers?|contacts?|guests?|visitors?|members?|questions?|answers?|tweets?|chat)"
+)
+_OF_THE_SITE = re.compile(
+    r"(?i)\w*(?:site|config|settings|type|item|options?|props|state|section|menu|\bget)"
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+_PUT_TOGETHER = re.compile(r"""[<=][^"'~+]*["']{1,2}\s*(?:~|\+|\.(?!\w+\())""")
 _LESS_IN_MAIL = frozenset({"raw", "autoescape"})  # no script runs there
 
 _MESSAGES = {
@@ -182,7 +198,8 @@ class _Judge:
             made = whole or self._dialect.serialized.search(value)
             return ("markup" if made else "script-raw"), value
         finished = self._dialect.markup.search(value) or _is_argument(value)
-        return ("markup" if finished or self._is_asked(tag) else "raw"), value
+        less = finished or self._is_asked(tag) or not _is_typed(value)
+        return ("markup" if less else "raw"), value
 
     def _is_asked(self, tag: Tag) -> bool:
         """Whether the tag before it is a condition that asks whether the value is safe."""
@@ -248,7 +265,7 @@ class _Judge:
             if value and not harmless:
                 asked = dialect.request.fullmatch(value)
                 finished = dialect.markup.search(value) or value in self._made_names
-                kind = "markup" if finished or rich else "raw"
+                kind = "markup" if finished or rich or not _is_typed(value) else "raw"
                 end = attribute.end + len(attribute.quote)
                 yield "request" if asked else kind, attribute.at, end, value
             return
@@ -361,6 +378,21 @@ class _Judge:
 def _base(value: str) -> str:
     """A value without its filters; a bar that is doubled is an operator."""
     return re.split(r"(?<!\|)\|(?!\|)", value, maxsplit=1)[0].strip()
+
+
+def _is_typed(value: str) -> bool:
+    """Whether a value by its name is what people type, or such values put between markup."""
+    if _PUT_TOGETHER.search(value):
+        return True
+    whole = _base(value)
+    words = _WORD.findall(re.sub(r"(?<!\bget)\(.*\)", "", whole))
+    if not words:
+        return False
+    *owners, name = words
+    if _TYPED.fullmatch(name) or any(map(_OF_VISITORS.fullmatch, owners)):
+        return True
+    of_record = owners and not any(map(_OF_THE_SITE.fullmatch, owners))
+    return bool(of_record and _TYPED_IN_RECORD.fullmatch(name))
 
 
 def _is_argument(value: str) -> bool:

@@ -103,7 +103,6 @@ def test_what_does_no_harm_is_quiet(tmp_path: Path, name: str, text: str) -> Non
         ("a.html", f"{BASE}<p>{{% if 'safe' in m.tags %}}{{{{ m.text|safe }}}}", "jinja-markup"),
         ("a.html", f"{BASE}<p>{{{{ alert({{text: m.text|safe, big: true}}) }}}}", "jinja-markup"),
         ("a.html", f"{BASE}<p>{{{{ post.body_parsed|safe }}}}", "jinja-markup"),
-        ("a.html", f"{BASE}<script>f({{{{ config_json|safe }}}})</script>", "jinja-markup"),
         ("a.erb", "<p><%= raw comment.markeddown_text %></p>", "erb-markup"),
         ("a.erb", "<p><%= raw Stats.cached_figure(:users) %></p>", "erb-markup"),
         ("a.vue", "<template><p v-html='parseText(line)'></p></template>", "vue-markup"),
@@ -129,7 +128,6 @@ def test_markup_made_elsewhere_counts_less(tmp_path: Path, name: str, text: str,
         ("a.html", f"{BASE}{{% set a = 'x' if b else 'y' %}}<p onclick=\"f('{{{{ a }}}}')\">"),
         ("a.html.twig", "<script>go('{{ path('show', {id: a})|raw }}')</script>"),
         ("a.html.twig", "{% set a = form_widget(form.name) %}<p>{{ a|raw }}</p>"),
-        ("a.html", f"{BASE}<script>f('{{{{ page_limit|safe }}}}')</script>"),
         ("feed.blade.php", "<?xml version='1.0'?>\n<feed><p>{!! $item->summary !!}</p></feed>"),
     ],
 )
@@ -178,7 +176,7 @@ def test_a_page_that_cannot_be_read_is_a_gap(
 
 
 def test_a_page_that_another_template_closes_is_read(tmp_path: Path) -> None:
-    text = f"{BASE}</div></form><p>{{{{ x|safe }}}}<script>let a = '{{{{ b }}}}';"
+    text = f"{BASE}</div></form><p>{{{{ q|safe }}}}<script>let a = '{{{{ b }}}}';"
     assert codes(tmp_path, "a.html", text) == ["jinja-raw", "jinja-script"]
 
 
@@ -220,3 +218,26 @@ def test_a_hostile_page_takes_little_time(tmp_path: Path, name: str) -> None:
     reply = look(tmp_path, "a.html", HOSTILE[name])
     assert time.process_time() - began < 20
     assert reply.gaps or reply.examined
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "written"),
+    [
+        ("a.jinja", "{{ entry.author|safe }}", "{{ entry.content|safe }}"),
+        ("a.html.twig", "{{ author|raw }}", "{{ product.description|raw }}"),
+        ("a.blade.php", "{!! $row->pivot->note !!}", "{!! $eula !!}"),
+        ("a.blade.php", "{!! $x ? ' data-x=\"' . $x . '\"' : '' !!}", "{!! $deprecation !!}"),
+        ("a.jinja", "{{ review.body|safe }}", "{{ page.body|safe }}"),
+        ("a.jinja", "{{ row.title|safe }}", '<a href="{{ install_url|safe }}">'),
+        ("a.html.twig", "{{ row.subject|raw }}", "{{ success_message|raw }}"),
+        ("a.vue", '<p v-html="user.about" />', '<p v-html="setupKey" />'),
+        ("a.svelte", "{@html getComment(a)}", "{@html section.details}"),
+    ],
+)
+def test_what_people_type_weighs_more_than_what_may_be_rich_text(
+    tmp_path: Path, name: str, typed: str, written: str
+) -> None:
+    around = "<template><div>{}</div></template>" if name.endswith(".vue") else "<div>{}</div>"
+    assert [code.split("-")[1] for code in codes(tmp_path, name, around.format(typed))] == ["raw"]
+    found = codes(tmp_path, name, around.format(written))
+    assert [code.split("-")[1] for code in found] == ["markup"]
