@@ -21,8 +21,11 @@ from orchestrator.report.terminal_escaping import escape_unprintable, neutralize
 _OUT_OF_RESOURCES = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
-def report_errors(command: Callable[[], int]) -> int:
+def report_errors(command: Callable[[], int], *, resumable: bool = True) -> int:
     """Run a command and return its exit code; every exception is reported as one line.
+
+    Args:
+        resumable: it may leave a run that can be resumed where it is interrupted.
 
     ``DIFFCOURT_DEBUG=1`` adds the traceback of an internal error.
     """
@@ -36,7 +39,8 @@ def report_errors(command: Callable[[], int]) -> int:
     except Exception as error:  # an internal error never passes as success
         code = _report_os_error(error) or _report_internal_error(error)
     except (KeyboardInterrupt, BaseExceptionGroup):  # a group, when Ctrl-C fell into a task group
-        _print_error("interrupted; list the runs that can be resumed with: diffcourt runs")
+        next_step = "; list the runs that can be resumed with: diffcourt runs"
+        _print_error(f"interrupted{next_step if resumable else ''}")
         code = EXIT_INTERRUPTED
     return code
 

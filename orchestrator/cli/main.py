@@ -53,6 +53,9 @@ COMMANDS = {
     "doctor": ("doctor", "check that everything a review needs is here"),
 }
 
+RESUMABLE = ("review", "resume", "fork")
+"""Commands that leave a run to resume where they are interrupted."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
@@ -71,7 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
     from orchestrator.cli.error_reporting import report_errors
 
-    return report_errors(lambda: _dispatch(args))
+    return report_errors(lambda: _dispatch(args), resumable=_find_command(args) in RESUMABLE)
+
+
+def _find_command(args: list[str]) -> str:
+    # The first positional argument is the command: no option before it takes a value.
+    return next((arg for arg in args if not arg.startswith("-")), "")
 
 
 def _dispatch(args: list[str]) -> int:
@@ -79,8 +87,7 @@ def _dispatch(args: list[str]) -> int:
 
     from orchestrator.cli.arguments import add_part, did_you_mean
 
-    # The first positional argument is the command: no option before it takes a value.
-    chosen = next((arg for arg in args if not arg.startswith("-")), "")
+    chosen = _find_command(args)
     parser, subparsers = _make_parser()
     commands = {
         name: add_part(subparsers, name, summary) for name, (_, summary) in COMMANDS.items()

@@ -246,7 +246,8 @@ def test_percentiles_are_by_nearest_rank() -> None:
 def test_an_empty_store_has_no_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     repo = Repo(tmp_path).path
     assert main(["stats", "--repo", str(repo)]) == 0
-    assert capsys.readouterr().out == "Reviews   0\n"
+    said = "No runs yet. Start one with: diffcourt review\n"
+    assert capsys.readouterr().out == said
     empty: Statistics = summarize(collect([repo]))
     assert empty.total.completion is None
     jsonschema_rs.validator_for(json_schema()).validate(to_builtins(empty))

@@ -200,6 +200,16 @@ def test_every_fault_is_one_line_and_its_exit_code(
     assert captured.out == ""
 
 
+def test_an_interrupted_command_without_a_run_names_none_to_resume(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def command() -> int:
+        raise KeyboardInterrupt
+
+    assert report_errors(command, resumable=False) == 130
+    assert capsys.readouterr().err == "diffcourt: interrupted\n"
+
+
 def test_debug_shows_where_an_internal_error_came_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -570,6 +570,39 @@ def test_a_session_can_go_back_skip_and_be_resumed(save: Save, tmp_path: Path) -
     assert len(read_labels([tmp_path / "labels.jsonl"])) == 4
 
 
+class Interrupted(io.StringIO):
+    """What a person types before Ctrl-C."""
+
+    def readline(self, *_: object) -> str:  # type: ignore[override]
+        if line := super().readline():
+            return line
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_session_says_what_is_saved(save: Save, tmp_path: Path) -> None:
+    items, out = save(rows(3)), io.StringIO()
+    args = parse(label, items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl")
+    todo = list_questions(read_items([items]), [], "ana")
+    with pytest.raises(KeyboardInterrupt):
+        LabelingSession(args, todo, {}, Interrupted("a\n"), out).run()
+    assert out.getvalue().endswith(f"\n1 labeled in this session; saved to {args.labels}\n")
+    assert len(read_labels([args.labels])) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "name who labels with --rater NAME"),
+        (["--rater", "ana", "--port", "8400"], "require --web"),
+    ],
+)
+def test_a_session_that_cannot_begin_says_what_is_missing(
+    save: Save, more: list[str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        label.run(parse(label, save(rows(3)), *more))
+
+
 def test_the_score_is_hidden_unless_asked_for(save: Save, tmp_path: Path, house: Path) -> None:
     items = save([{"id": "x", "scores": {"a": 0.123}, "text": "hello\x1b[2J"}])
     blind = sit(tmp_path, items, "q\n")

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="label file; default labels.jsonl",
     )  # fmt: skip
     parser.add_argument(
-        "--rater", type=name_of("yourself"), default="", metavar="NAME",
+        "--rater", type=name_of("yourself"), metavar="NAME",
         help="who labels; behind a proxy: who is signed in",
     )  # fmt: skip
     parser.add_argument("--answers", choices=SCALES, default="accept")
@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.criteria and not args.rubric:
         raise InputError("--criteria requires --rubric RUBRIC")
+    args.rater = args.rater or ""
     if not args.rater and not (args.web and args.proxy_origin):
         raise InputError("name who labels with --rater NAME")
     reviews = _read_runs(args.repo) if args.runs else {}
@@ -92,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     if args.web:
         return _serve(args, items, reviews)
+    if args.port or args.open or args.read_only or args.proxy_origin:
+        raise InputError("--port, --open, --read-only and --proxy-origin require --web")
     LabelingSession(args, todo, reviews, sys.stdin, sys.stdout).run()
     return EXIT_OK
 
@@ -172,11 +175,19 @@ class LabelingSession(Struct):
     def run(self) -> None:
         """Ask until every item is labeled or the person quits."""
         at = 0
-        while at < len(self.todo):
-            step = self._ask(at)
-            if step is None:
-                break
-            at = step
+        try:
+            while at < len(self.todo):
+                step = self._ask(at)
+                if step is None:
+                    break
+                at = step
+        except KeyboardInterrupt:
+            emit("\n", self.out)
+            self._end()
+            raise
+        self._end()
+
+    def _end(self) -> None:
         emit(f"{len(self.given)} labeled in this session; saved to {self.args.labels}\n", self.out)
 
     def _ask(self, at: int) -> int | None:

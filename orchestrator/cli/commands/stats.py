@@ -201,6 +201,8 @@ def _print(args: argparse.Namespace, statistics: Statistics) -> None:
     width = width_of(sys.stdout)
     if args.json:
         text = as_json(to_builtins(statistics))
+    elif not statistics.total.runs and not args.since:
+        text = "No runs yet. Start one with: diffcourt review\n"
     elif args.by is not None:
         text = render_groups(statistics, args.by, width, None if args.all else 10)
     else:
