@@ -11,6 +11,9 @@ from orchestrator.errors import InputError
 from orchestrator.service import changes
 from orchestrator.service.changes import Enqueuing, StoredChange
 
+KEPT_CHANGE_DAYS = 180
+"""Requests without a push, and what their reviews cost, are kept for so long."""
+
 KEPT_DAYS = 14
 """Ended jobs and delivery ids are kept for so long; a forge delivers again within three days."""
 
@@ -134,6 +137,16 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
 
 async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) -> int:
     """Remove what ended long ago; returns how many jobs that were."""
+    await db.execute(
+        "DELETE FROM service_changes c WHERE received < now() - make_interval(days => %s)"
+        " AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs j WHERE j.status IN ('todo', 'doing')"
+        "  AND j.args->>'change' = c.change)",
+        (KEPT_CHANGE_DAYS,),
+    )
+    await db.execute(
+        "DELETE FROM service_spending WHERE day < now() - make_interval(days => %s)",
+        (KEPT_CHANGE_DAYS,),
+    )
     await db.execute(
         "DELETE FROM service_deliveries WHERE received < now() - make_interval(days => %s)", (days,)
     )

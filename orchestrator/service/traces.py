@@ -3,7 +3,6 @@
 Made afterwards from the queue's events, so that a collector that is down changes nothing.
 """
 
-import asyncio
 import time
 from hashlib import sha256
 
@@ -42,19 +41,18 @@ def check_exporter(address: str) -> None:
     Collector(traces_url(address, {})).close()
 
 
-async def export_trace(
-    db: psycopg.AsyncConnection, address: str, row: StoredChange, post_began: float
-) -> None:
-    """Send the spans of a push that has been posted: waiting, review and post, within one.
+async def make_spans(
+    db: psycopg.AsyncConnection, row: StoredChange, post_began: float
+) -> list[Span]:
+    """The spans of a push that has been posted: waiting, review and post, within one.
 
     Args:
-        address: of the collector.
         post_began: seconds since the epoch.
     """
     values = {"change": row.change, "task": REVIEW_TASK}
     times = await (await db.execute(_TIMES, values)).fetchone()
     if times is None:
-        return
+        return []
     received, started, ended = times
     now, trace = time.time(), context_of(row)
     root = trace.span_id()
@@ -62,7 +60,7 @@ async def export_trace(
     if started is not None:
         parts |= {"wait": (received, started), "review": (started, ended or post_began)}
     about = {"diffcourt.change": row.change, "diffcourt.head": row.head, "diffcourt.run": row.run}
-    spans = [
+    return [
         Span(
             name=name or "push",
             kind="internal",
@@ -75,14 +73,14 @@ async def export_trace(
         )
         for name, (start, end) in parts.items()
     ]
-    await asyncio.to_thread(_send, address, trace, spans)
 
 
-def _send(address: str, trace: TraceContext, spans: list[Span]) -> None:
+def send_spans(address: str, row: StoredChange, spans: list[Span]) -> None:
+    """Send the spans of a push to a collector; a failure is logged. Blocks."""
     try:
         collector = Collector(traces_url(address, {}))
         try:
-            collector.send(trace, spans)
+            collector.send(context_of(row), spans)
         finally:
             collector.close()
     except DiffcourtError as error:

@@ -50,7 +50,7 @@ from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.review_process import ReviewRequest
 from orchestrator.service.settings import ForgeSettings, NoSecret, Settings
 from orchestrator.service.tenants import Tenants
-from orchestrator.service.traces import context_of, export_trace
+from orchestrator.service.traces import context_of, make_spans, send_spans
 
 FIRST_RETRY_SECONDS = 1.0
 DRAINING_SECONDS = 5.0
@@ -241,8 +241,9 @@ class Worker:
             return
         async with self._connection() as db:
             await changes.record_posted(db, change, row.head)
-            if self._settings.traces:
-                await export_trace(db, self._settings.traces, row, began)
+            spans = await make_spans(db, row, began) if self._settings.traces else []
+        if spans:
+            await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
 
     async def _post(self, context: JobContext, row: StoredChange) -> Ended:
         """Post in a child, which alone has the token."""
