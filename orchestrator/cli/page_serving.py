@@ -50,12 +50,14 @@ def serve_parts(
     make_parts: Callable[[Access], Sequence[Part]],
     name: str = "Diffcourt",
     user: str = "",
+    metrics_token: str = "",
 ) -> int:
     """Serve pages until Ctrl-C.
 
     Args:
         make_parts: what is served; called once all libraries are there.
         user: who is signed in by the link; empty for the user of this machine.
+        metrics_token: what a scraper of /metrics sends; empty for none.
 
     Raises:
         InputError: a library is not installed, an option is missing, or the port is taken.
@@ -73,7 +75,12 @@ def serve_parts(
     from orchestrator.web.server import serve
     from orchestrator.web.site import Site
 
-    access = Access(user or current_user(), read_only=args.read_only, proxy=_read_proxy(args))
+    access = Access(
+        user or current_user(),
+        read_only=args.read_only,
+        proxy=_read_proxy(args),
+        metrics_token=metrics_token,
+    )
     site = Site(access, make_parts(access), name=name)
     serve(site, args.port, lambda: _tell(args, access))
     return EXIT_OK

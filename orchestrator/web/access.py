@@ -21,6 +21,7 @@ SECONDS_PER_TRY = 6.0
 PROXY_SECRET = "DIFFCOURT_PROXY_SECRET"  # noqa: S105 - a variable's name
 PROXY_SECRET_HEADER = "X-Diffcourt-Proxy"  # noqa: S105 - a header's name
 MIN_SECRET = 16
+METRICS_TOKEN = "DIFFCOURT_METRICS_TOKEN"  # noqa: S105 - a variable's name
 MAX_NAME = 200
 
 
@@ -57,6 +58,29 @@ class Session(Struct):
     csrf: str
     ends: float
     notes: list[str] = field(default_factory=list)
+
+
+class _Tries:
+    """Bounds how often a secret can be guessed."""
+
+    def __init__(self) -> None:
+        self._left, self._at = float(TRIES), time.monotonic()
+
+    def check(self, what: str) -> None:
+        """Check that there is a try left.
+
+        Raises:
+            Barred: there were too many wrong ones.
+        """
+        now = time.monotonic()
+        self._left = min(TRIES, self._left + (now - self._at) / SECONDS_PER_TRY)
+        self._at = now
+        if self._left < 1:
+            raise Barred(429, f"too many wrong {what}; wait a minute")
+
+    def fail(self) -> None:
+        """Use one up."""
+        self._left -= 1
 
 
 class Proxy(Struct, frozen=True):
@@ -99,9 +123,26 @@ class Access:
         user: who runs the program, and so who is signed in by its links.
         read_only: nobody may act.
         proxy: signs people in, in place of links.
+        metrics_token: what a scraper sends; empty: no scraper is let in.
+
+    Raises:
+        InputError: the token is too short.
     """
 
-    def __init__(self, user: str, *, read_only: bool = False, proxy: Proxy | None = None) -> None:
+    def __init__(
+        self,
+        user: str,
+        *,
+        read_only: bool = False,
+        proxy: Proxy | None = None,
+        metrics_token: str = "",
+    ) -> None:
+        if metrics_token and (len(metrics_token) < MIN_SECRET or not metrics_token.isascii()):
+            raise InputError(
+                f"the token for /metrics needs {MIN_SECRET} ASCII characters; make one with: "
+                "openssl rand -hex 32"
+            )
+        self._metrics_token = metrics_token
         self._user, self._read_only, self.proxy = user, read_only, proxy
         # Cookies are shared by all ports of a host, but not by all paths: no other program of this
         # machine is sent ours.
@@ -109,7 +150,7 @@ class Access:
         self._key = secrets.token_bytes(32)
         self._links: dict[bytes, tuple[bool, float]] = {}
         self._sessions: dict[bytes, Session] = {}
-        self._tries, self._tried = float(TRIES), time.monotonic()
+        self._link_tries, self._token_tries = _Tries(), _Tries()
         self._origins: tuple[str, ...] = ()
         self.port = 0
         self.cookie = "diffcourt"
@@ -167,14 +208,11 @@ class Access:
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
             raise Barred(425, "the link is opened by a person")
+        self._link_tries.check("links")
         now = time.monotonic()
-        self._tries = min(TRIES, self._tries + (now - self._tried) / SECONDS_PER_TRY)
-        self._tried = now
-        if self._tries < 1:
-            raise Barred(429, "too many wrong links; wait a minute")
         link = self._links.pop(_digest(request.query_params.get("token", "")), None)
         if self.proxy or link is None or link[1] < now:
-            self._tries -= 1
+            self._link_tries.fail()
             raise Barred(403, "this link was used or is too old; make a new one")
         value = secrets.token_urlsafe(32)
         name = _digest(value)
@@ -195,6 +233,29 @@ class Access:
         if found is None or found.ends < time.monotonic():
             raise Barred(401, "nobody is signed in here; open the link that the command printed")
         return found
+
+    def is_scraper(self, request: Request) -> bool:
+        """Whether a request for what programs read is a program's: no proxy has passed it on."""
+        return not (self.proxy and PROXY_SECRET_HEADER in request.headers)
+
+    def admit_scraper(self, request: Request) -> Session:
+        """The session of a program that reads metrics; it may name any host, as no browser can ask.
+
+        Raises:
+            Barred: it has not sent the token, or there were too many wrong ones.
+        """
+        self._token_tries.check("tokens")
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        right = hmac.compare_digest(_digest(given.strip()), _digest(self._metrics_token))
+        if not self._metrics_token or kind.lower() != "bearer" or not right:
+            if given:
+                self._token_tries.fail()
+            raise Barred(
+                401,
+                "metrics need the header Authorization: Bearer TOKEN, with the token of "
+                f"--metrics-token-file or {METRICS_TOKEN}",
+            )
+        return Session(Person("scraper", may_act=False), "", 0)
 
     def _from_proxy(self, request: Request, proxy: Proxy) -> Session:
         given = request.headers.get(PROXY_SECRET_HEADER, "")

@@ -85,10 +85,15 @@ class Visit:
 
 
 class Page(Struct, frozen=True):
-    """What a GET of a path shows; the path may name parts of it, as in ``/runs/{run}``."""
+    """What a GET of a path shows; the path may name parts of it, as in ``/runs/{run}``.
+
+    Attributes:
+        for_programs: it is also served at the plain path, to who has the scraper's token.
+    """
 
     path: str
     show: Callable[[Visit], Response]
+    for_programs: bool = False
 
 
 class Action(Struct, frozen=True):
@@ -133,8 +138,16 @@ class Site:
             Route("/static/{name}", self._send_static, methods=["GET"]),
             *(self._route(entry) for part in parts for entry in part.entries),
         ]
+        for_programs = [
+            entry
+            for part in parts
+            for entry in part.entries
+            if isinstance(entry, Page) and entry.for_programs
+        ]
+        self.paths_for_programs = frozenset(entry.path for entry in for_programs)
+        plain = map(self._route, for_programs)
         self.app = Starlette(
-            routes=[Mount(access.prefix, routes=routes), Route("/open", self._open)],
+            routes=[*plain, Mount(access.prefix, routes=routes), Route("/open", self._open)],
             middleware=[Middleware(_Gate, site=self)],
             exception_handlers={HTTPException: self._on_http_error},
         )
@@ -254,6 +267,10 @@ class _Gate:
         request, access = Request(scope), self._site.access
         answer = self._app
         try:
+            if request.url.path in self._site.paths_for_programs and access.is_scraper(request):
+                scope.setdefault("state", {})["session"] = access.admit_scraper(request)
+                await answer(scope, receive, send_with_headers)
+                return
             access.check_source(request)
             open_to_all = ("/open", f"{access.prefix}/static/")
             if not request.url.path.startswith(open_to_all):

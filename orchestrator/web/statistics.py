@@ -83,7 +83,7 @@ def make_statistics_part(repos: Sequence[Path]) -> Part:
     """Everything about the figures of some repositories."""
     page = StatisticsPage(repos)
     return Part(
-        [Page("/statistics", page.show), Page("/metrics", page.metrics)],
+        [Page("/statistics", page.show), Page("/metrics", page.metrics, for_programs=True)],
         title="Statistics",
         path="/statistics",
     )

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
@@ -14,8 +15,11 @@ from orchestrator.cli.main import main
 from orchestrator.engine.ports import RunMeta
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.web.access import TRIES, Access
 from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
+from orchestrator.web.server import running
+from orchestrator.web.site import Site
 from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
 
@@ -242,6 +246,32 @@ def test_figures_alerts_and_metrics_are_those_of_the_command(
     metrics = person.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "# TYPE diffcourt_" in metrics.text
+
+
+def test_a_scraper_reads_the_metrics_and_nothing_else_by_its_token(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    access = Access("dana", metrics_token="0123456789abcdef")
+    right = {"Authorization": "Bearer 0123456789abcdef"}
+    with running(Site(access, shop.site.parts)), httpx2.Client(base_url=access.origin) as http:
+        found = http.get("/metrics", headers=right)
+        assert (found.status_code, "# TYPE diffcourt_" in found.text) == (200, True)
+        assert "set-cookie" not in found.headers
+        inside = [http.get(f"{access.prefix}{path}", headers=right) for path in ("/", "/metrics")]
+        assert [one.status_code for one in inside] == [401, 401]
+        assert http.post("/metrics", headers=right).status_code == 405
+        assert http.get("/metrics").status_code == 401
+        wrong = {"Authorization": "Bearer 0123456789abcdeF"}
+        tried = [http.get("/metrics", headers=wrong).status_code for _ in range(TRIES + 1)]
+        assert tried == [*[401] * TRIES, 429]
+        assert http.get(access.new_link()).status_code == 303  # links are counted by themselves
+    with httpx2.Client(base_url=shop.site.access.origin) as http:
+        given = http.get("/metrics", headers={"Authorization": "Bearer"})
+        assert given.status_code == 401  # no token is set, so none is right
+    (tmp_path / "token").write_text("short\n")
+    for file, why in (("token", "needs 16 ASCII characters"), ("none", "cannot be read")):
+        assert main(["view", "--metrics-token-file", str(tmp_path / file)]) == 2
+        assert why in capsys.readouterr().err
 
 
 def test_what_is_proposed_to_remember_is_the_patch_of_the_command(

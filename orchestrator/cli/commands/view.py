@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bundle", nargs=2, metavar=("RUN", "FILE"),
         help="write one run as a page to share, and exit; it needs no server",
     )  # fmt: skip
+    parser.add_argument(
+        "--metrics-token-file", type=Path, metavar="FILE",
+        help="who sends its token may read /metrics, such as a Prometheus server",
+    )  # fmt: skip
     add_serving_options(parser)
 
 
@@ -48,7 +53,20 @@ def run(args: argparse.Namespace) -> int:
         repos = args.repos or [Path()]
         return [make_runs_part(repos), make_statistics_part(repos), make_memory_part(repos)]
 
-    return serve_parts(args, make_parts)
+    return serve_parts(args, make_parts, metrics_token=_read_token(args.metrics_token_file))
+
+
+def _read_token(file: Path | None) -> str:
+    """The token for /metrics, from a file or else the environment; empty for none."""
+    if file is None:
+        return os.environ.get("DIFFCOURT_METRICS_TOKEN", "").strip()
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"--metrics-token-file: {file} cannot be read: {error}") from None
+    if not token:
+        raise InputError(f"--metrics-token-file: {file} is empty; write the token into it")
+    return token
 
 
 def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
