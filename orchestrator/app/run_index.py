@@ -1,6 +1,5 @@
 """The runs of some repositories in short, also of runs whose journal cannot be read."""
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -149,19 +148,8 @@ class RunIndex:
 
     def mark(self) -> str:
         """Another text whenever a journal has changed."""
-        marks = []
-        for repo in self.repos:
-            folder = state_directory.state_dir(repo)
-            if os.environ.get(state_directory.STORE, "").strip():
-                with state_directory.open_store(folder, repo) as store:
-                    marks.append(anyio.run(_mark_of, store))
-                continue
-            for name in (state_directory.JOURNAL, f"{state_directory.JOURNAL}-wal"):
-                try:
-                    found = os.stat(folder / name)
-                except FileNotFoundError:
-                    continue
-                marks.append(f"{found.st_mtime_ns}.{found.st_size}")
+        folders = [(state_directory.state_dir(repo), repo) for repo in self.repos]
+        marks = [state_directory.mark_store(folder, repo) for folder, repo in folders]
         return digest(marks)[:16]
 
     def forget(self, run_id: str) -> None:
@@ -182,13 +170,6 @@ class RunIndex:
                     self._kept[repo, run.run_id] = known
             found.append(known[1])
         return found
-
-
-async def _mark_of(store: RunStore) -> str:
-    """Of a server's store: its runs, and how far those are that are being written."""
-    runs = await store.runs()
-    lengths = [len(await store.rows(run.run_id)) for run in runs if run.writer]
-    return f"{len(runs)} {lengths} {runs[0].run_id if runs else ''}"
 
 
 async def summarize(store: RunStore, repo: Path, run: RunMeta) -> RunSummary:

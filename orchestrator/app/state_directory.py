@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
@@ -29,6 +30,9 @@ from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_saf
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.writer_identity import this_process
+
+if TYPE_CHECKING:
+    from orchestrator.stores.postgres import PostgresStore
 
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"
@@ -127,6 +131,26 @@ def open_store(folder: Path, repo: Path | None) -> Iterator[RunStore]:
         store.close()
 
 
+def mark_store(folder: Path, repo: Path | None) -> str:
+    """Another text whenever a run of the repository has changed, without reading its rows.
+
+    Raises:
+        InputError, StoreError: as ``open_store``.
+    """
+    address, marks = os.environ.get(STORE, "").strip(), []
+    if address:
+        store = _postgres(address, repo)
+        try:
+            return anyio.run(store.mark)
+        finally:
+            store.close()
+    for name in (JOURNAL, f"{JOURNAL}-wal"):
+        with suppress(FileNotFoundError):
+            found = os.stat(folder / name)
+            marks.append(f"{found.st_mtime_ns}.{found.st_size}")
+    return " ".join(marks)
+
+
 @contextmanager
 def open_run(folder: Path, repo: Path | None, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
     """Find a run by its name, and yield the open store and the run.
@@ -161,7 +185,7 @@ def ensure_unwritten(journal: Journal, folder: Path) -> None:
         )
 
 
-def _postgres(address: str, repo: Path | None) -> RunStore:
+def _postgres(address: str, repo: Path | None) -> "PostgresStore":
     if not address.startswith(("postgresql://", "postgres://")):
         # Without the value: it may hold a password.
         raise InputError(f"{STORE} must start with postgresql://; unset it to keep runs in {STATE}")

@@ -26,6 +26,11 @@ WHERE current_setting('synchronous_commit') = 'off'
 """
 """An append must be on the server's disk when it returns, whatever the server's default."""
 
+MARK = """
+SELECT count(*), sum(fence), sum(extract(epoch FROM lease_until)),
+count(*) FILTER (WHERE lease_until > clock_timestamp()) FROM diffcourt_runs WHERE repository = %s
+"""
+
 _ROWS = "SELECT seq, kind, key, at, body, hash FROM diffcourt_journal WHERE run = %s"
 _LEASE = "SELECT holder, extract(epoch FROM lease_until - clock_timestamp())::float8, fence"
 _EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
@@ -85,6 +90,17 @@ class PostgresStore(SqlStore):
                 f"{self.where} cannot be used ({reason}); what it holds is kept. "
                 "Check the connection and the server, then resume the run"
             ) from None
+
+    async def mark(self) -> str:
+        """Another text whenever a run of this repository has changed, without reading its rows.
+
+        Every writer takes a new fence, and every append moves the lease.
+        """
+
+        def work() -> str:
+            return " ".join(map(str, self._db.execute(MARK, (self._repository,)).fetchone() or ()))
+
+        return await self._in_thread(work)
 
     def _transaction(self) -> AbstractContextManager[object]:
         transaction: AbstractContextManager[object] = self._db.transaction()

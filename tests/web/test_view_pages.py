@@ -6,15 +6,27 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
 from orchestrator.app.run_index import RunIndex
 from orchestrator.app.run_record import read_record
 from orchestrator.app.stored_runs import load_verdict
 from orchestrator.cli.main import main
+from orchestrator.data_directories import data_root
 from orchestrator.engine.ports import RunMeta
+from orchestrator.engine.types import Json
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.tuning.labels import Label, write_labels
+from orchestrator.tuning.provenance import METHOD_THRESHOLD
+from orchestrator.tuning.rubric_file import (
+    digest_criteria,
+    digest_judge,
+    digest_rule,
+    read_rubric,
+    write_rubric,
+)
 from orchestrator.web.access import TRIES, Access
 from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
@@ -80,6 +92,7 @@ def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_run
         f"/runs/{LONG}/calls/{first_call}",
         "/statistics",
         "/memory",
+        "/tuning",
         "/nothing",
     ]
     for path in ["/", *tabs, *others, *odd]:
@@ -272,6 +285,41 @@ def test_a_scraper_reads_the_metrics_and_nothing_else_by_its_token(
     for file, why in (("token", "needs 16 ASCII characters"), ("none", "cannot be read")):
         assert main(["view", "--metrics-token-file", str(tmp_path / file)]) == 2
         assert why in capsys.readouterr().err
+
+
+def test_the_rubric_in_use_is_shown_with_where_it_is_from_and_whether_that_still_holds(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    person, overlay = people(), shop.repo.path / ".diffcourt"
+    plain = person.get("/tuning").text
+    assert "Written by hand" in plain
+    assert "There is no <code>labels.jsonl</code>" in plain
+    assert "diffcourt rubric tune pr-review items.jsonl" in plain
+    tuned: dict[str, Json] = {
+        "method": METHOD_THRESHOLD,
+        "from": {"name": "pr-review", "version": 1},
+        "counts": {"items": 40, "labels": 60, "groups": 9, "raters": 2},
+    }
+    rubric = read_rubric(data_root() / "rubrics/pr-review.yaml")
+    digests = {"criteria": digest_criteria, "judge": digest_judge, "rule": digest_rule}
+    tuned |= {name: compute(rubric) for name, compute in digests.items()}
+    file, labels = overlay / "rubrics/pr-review.yaml", shop.repo.path / "labels.jsonl"
+    file.parent.mkdir(parents=True)
+    try:
+        write_rubric(file, replace(rubric, version=2, provenance={"tuned": tuned}))
+        write_labels(
+            labels, [Label("x", "ana", "accept", drawn="random"), Label("x", "bo", "reject")]
+        )
+        whole = " ".join(person.get("/tuning").text.split())
+        assert "on 60 labels of 40 items by 2 raters" in whole
+        assert "Not stale" in whole
+        assert "2</b> labels of 1 items by 2 raters" in whole
+        assert "diffcourt rubric tune .diffcourt/rubrics/pr-review.yaml items.jsonl" in whole
+        write_rubric(file, replace(rubric, threshold=0.1, provenance={"tuned": tuned}))
+        assert "Stale: the weights or the threshold have been edited" in person.get("/tuning").text
+    finally:
+        file.unlink()
+        labels.unlink()
 
 
 def test_what_is_proposed_to_remember_is_the_patch_of_the_command(

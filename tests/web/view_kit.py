@@ -26,6 +26,7 @@ from orchestrator.web.runs.parts import make_runs_part
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
 from orchestrator.web.statistics import make_statistics_part
+from orchestrator.web.tuning import make_tuning_part
 from tests.cli.test_approve import Waiting
 from tests.review.review_kit import change
 
@@ -68,7 +69,7 @@ class Shop:
         self.waiting = Waiting(self.repo, CALLING, text=HOSTILE)
         self.store(self._ask)
         self.store(_add_odd_runs)
-        makers = (make_runs_part, make_statistics_part, make_memory_part)
+        makers = (make_runs_part, make_statistics_part, make_memory_part, make_tuning_part)
         self.site = Site(Access("dana"), [make([self.repo.path]) for make in makers])
 
     def _review(self, *more: str) -> str:

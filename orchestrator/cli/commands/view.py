@@ -49,9 +49,10 @@ def run(args: argparse.Namespace) -> int:
         from orchestrator.web.memory import make_memory_part
         from orchestrator.web.runs.parts import make_runs_part
         from orchestrator.web.statistics import make_statistics_part
+        from orchestrator.web.tuning import make_tuning_part
 
-        repos = args.repos or [Path()]
-        return [make_runs_part(repos), make_statistics_part(repos), make_memory_part(repos)]
+        makers = (make_runs_part, make_statistics_part, make_memory_part, make_tuning_part)
+        return [make(args.repos or [Path()]) for make in makers]
 
     return serve_parts(args, make_parts, metrics_token=_read_token(args.metrics_token_file))
 

@@ -1,7 +1,6 @@
 """One run: what it came to, its findings, its time, each call, and its journal."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
@@ -16,7 +15,6 @@ from orchestrator.app.limit_grants import GRANTED
 from orchestrator.app.run_details import RunDetails, describe_call, load_details, verify_rows
 from orchestrator.app.run_index import RunIndex, RunSummary
 from orchestrator.app.run_record import Span
-from orchestrator.app.state_directory import STORE
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
@@ -119,8 +117,7 @@ class RunPages:
                 found = load_details(repo, run_id)
             except RunNotFound:
                 continue
-            if not os.environ.get(STORE):  # the mark of a server tells less
-                self._kept = dict([*self._kept.items(), (run_id, (mark, found))][-MOST_KEPT:])
+            self._kept = dict([*self._kept.items(), (run_id, (mark, found))][-MOST_KEPT:])
             return found
         raise RunNotFound(f"there is no run {run_id} here; it may have been removed")
 
