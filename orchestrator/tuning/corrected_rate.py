@@ -83,7 +83,7 @@ class CorrectedRate(Struct, frozen=True):
     def plain_sentence(self) -> str:
         """The result for a reader who knows no statistics."""
         text = (
-            f"{name_trust(self.is_trusted)}: the judge accepts {self.judged.value:.0%} of "
+            f"{name_trust(self.is_trusted)}: the judge accepts {_percent(self.judged.value)} of "
             f"{self.items:,} items; people would accept {describe_share(self.corrected)}"
         )
         if self.labeled < MIN_LABELS:
@@ -99,8 +99,14 @@ class CorrectedRate(Struct, frozen=True):
 def describe_share(found: Interval) -> str:
     """A rate in percent, with its bounds where these are known."""
     if math.isnan(found.low):
-        return f"{found.value:.0%}"
-    return f"{found.value:.0%}, between {found.low:.0%} and {found.high:.0%}"
+        return _percent(found.value)
+    between = f"between {_percent(found.low)} and {_percent(found.high)}"
+    return f"{_percent(found.value)}, {between}"
+
+
+def _percent(share: float) -> str:
+    """In percent, rounded as the tables round the share: .435 is .43 there, and here 43%."""
+    return f"{round(share, 2):.0%}"
 
 
 def estimate_rate(

@@ -16,7 +16,13 @@ from orchestrator.tuning.anchors import (
     freeze_anchors,
     paired_change,
 )
-from orchestrator.tuning.corrected_rate import CorrectedRate, correct_rate, estimate_rate
+from orchestrator.tuning.confidence_intervals import Interval
+from orchestrator.tuning.corrected_rate import (
+    CorrectedRate,
+    correct_rate,
+    describe_share,
+    estimate_rate,
+)
 from orchestrator.tuning.drift import Drift, measure_drift
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import Label, infer_scale
@@ -295,3 +301,8 @@ def test_times_that_cannot_be_read(
     with pytest.raises(InputError) as error:
         run("drift", house, save(lines), "--labels", labels, *more)
     assert said in str(error.value)
+
+
+def test_the_sentence_rounds_a_share_as_the_table_does() -> None:
+    assert describe_share(Interval(0.435, 0.125, 0.505)) == "43%, between 12% and 51%"
+    assert [f"{share:.2f}" for share in (0.435, 0.125, 0.505)] == ["0.43", "0.12", "0.51"]
