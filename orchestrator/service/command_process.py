@@ -8,13 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
 from orchestrator.app.catalog_listing import shipped_rules
 from orchestrator.app.stored_runs import load_verdict
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, DiffcourtError, InputError
+from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.posting.answer_command import (
     Answering,
@@ -25,25 +22,21 @@ from orchestrator.posting.answer_command import (
 )
 from orchestrator.posting.comment_events import CommentEvent, EventComment, EventIssue
 from orchestrator.posting.posted_text import make_cleaner
-from orchestrator.sandbox.kernel_calls import die_with_parent
+from orchestrator.service.child_main import ChildRequest, run_as_child
 
 REVIEW, FULL, PAUSE, POST = 10, 11, 12, 13
 _LEFT = {"review": REVIEW, "full": FULL, "pause": PAUSE, "dismiss": POST}
 
 
-class CommandRequest(Struct, frozen=True):
+class CommandRequest(ChildRequest, frozen=True, kw_only=True):
     """What the child is told, as JSON on its standard input.
 
     Attributes:
-        worker: process id of the worker, with which this process ends.
-        repo: path of the bare repository.
         run_id: the newest run of the request's change; empty before the first.
         run_head: what that run reviews.
         is_running: it has not ended.
     """
 
-    worker: int
-    repo: str
     run_id: str
     run_head: str
     is_running: bool
@@ -99,20 +92,12 @@ def _verdict(request: CommandRequest) -> Verdict | None:
         return None
 
 
-def main() -> int:
-    """Answer what standard input asks for; returns the exit code."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=CommandRequest)
-    die_with_parent()
-    if os.getppid() != request.worker:  # it had ended before the kernel was asked
-        return EXIT_INCOMPLETE
-    try:
-        handled = answer(request)
-    except DiffcourtError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+def main(request: CommandRequest) -> int:
+    """Answer; returns the exit code."""
+    handled = answer(request)
     sys.stderr.write(f"{handled.line}\n")
     return _LEFT.get(handled.command, EXIT_OK)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_as_child(CommandRequest, main))

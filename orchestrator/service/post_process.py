@@ -9,33 +9,26 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
 from orchestrator.app.stored_runs import load_verdict
-from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, DiffcourtError
+from orchestrator.errors import EXIT_OK
 from orchestrator.posting.forge import Check, Forge, HeadMoved
 from orchestrator.posting.post_verdict import post_verdict
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.posting.targets import Target
-from orchestrator.sandbox.kernel_calls import die_with_parent
+from orchestrator.service.child_main import ChildRequest, run_as_child
 
 MOVED = 14
 TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
 
 
-class PostRequest(Struct, frozen=True):
+class PostRequest(ChildRequest, frozen=True, kw_only=True):
     """What the child is told, as JSON on its standard input.
 
     Attributes:
-        worker: process id of the worker, with which this process ends.
-        repo: path of the bare repository.
         head: the commit id of which the verdict is.
         problem: why there is no verdict; the check says it. Empty where there is one.
     """
 
-    worker: int
-    repo: str
     run_id: str
     kind: str
     url: str
@@ -67,21 +60,14 @@ def post(request: PostRequest) -> None:
     forge.write_check(now.head, Check("incomplete", title, clean(request.problem)))
 
 
-def main() -> int:
-    """Post what standard input asks for; returns the exit code."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=PostRequest)
-    die_with_parent()
-    if os.getppid() != request.worker:  # it had ended before the kernel was asked
-        return EXIT_INCOMPLETE
+def main(request: PostRequest) -> int:
+    """Post; returns the exit code."""
     try:
         post(request)
     except HeadMoved:
         return MOVED
-    except DiffcourtError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
     return EXIT_OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_as_child(PostRequest, main))

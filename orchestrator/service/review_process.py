@@ -11,32 +11,26 @@ import time
 from pathlib import Path
 
 import anyio
-import msgspec
-from msgspec import Struct
 
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.errors import EXIT_OK, EXIT_USAGE, DiffcourtError, ReplayMismatch, RunLocked
-from orchestrator.sandbox.kernel_calls import die_with_parent
+from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
+from orchestrator.service.child_main import ChildRequest, run_as_child
 
 RETRY_SECONDS = 0.5
 
 
-class ReviewRequest(Struct, frozen=True):
+class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
     """What the child is told, as JSON on its standard input.
 
     Attributes:
-        worker: process id of the worker, with which this process ends.
-        repo: path of the bare repository.
         lease_seconds: how long to wait for the process of another worker that still writes the run.
     """
 
-    worker: int
     run_id: str
-    repo: str
     base: str
     head: str
     title: str = ""
@@ -100,22 +94,14 @@ def _options(request: ReviewRequest, repo: Path) -> ReviewOptions:
     )
 
 
-def main() -> int:
-    """Review what standard input asks for; returns the exit code."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ReviewRequest)
-    die_with_parent()
-    if os.getppid() != request.worker:  # it had ended before the kernel was asked
-        return 3
+def main(request: ReviewRequest) -> int:
+    """Review; returns the exit code."""
     try:
         review(request)
     except ReplayMismatch as error:  # of another version's run: the same at every attempt
-        sys.stderr.write(f"run {request.run_id} cannot be resumed: {error}\n")
-        return EXIT_USAGE
-    except DiffcourtError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+        raise InputError(f"run {request.run_id} cannot be resumed: {error}") from None
     return EXIT_OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_as_child(ReviewRequest, main))

@@ -31,7 +31,7 @@ from orchestrator.posting.forge import Forge
 from orchestrator.posting.forgejo import Forgejo
 from orchestrator.posting.github import GitHub
 from orchestrator.posting.gitlab import GitLab
-from orchestrator.service import review_process
+from orchestrator.service import child_main, review_process
 from orchestrator.service.database import prepare_database
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
@@ -367,12 +367,14 @@ def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
     def review(_: review_process.ReviewRequest) -> None:
         raise ReplayMismatch("1/plan/model", {"tools": 1}, {"tools": 2})
 
-    request = review_process.ReviewRequest(os.getppid(), "r-1", "/repo", "b", "h")
+    request = review_process.ReviewRequest(
+        worker=os.getppid(), repo="/repo", run_id="r-1", base="b", head="h"
+    )
     monkeypatch.setattr(review_process, "review", review)
-    monkeypatch.setattr(review_process, "die_with_parent", lambda: None)
+    monkeypatch.setattr(child_main, "die_with_parent", lambda: None)
     stdin = io.TextIOWrapper(io.BytesIO(msgspec.json.encode(request)))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert review_process.main() == 2
+    assert child_main.run_as_child(review_process.ReviewRequest, review_process.main) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("run r-1 cannot be resumed: the recorded request at 1/plan/model")
 
