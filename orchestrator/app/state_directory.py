@@ -216,7 +216,7 @@ def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
     found = [run for run in runs if run.run_id.startswith(name)]
     if len(found) == 1:
         return found[0]
-    if not runs:
+    if name == LATEST:
         raise RunNotFound("there are no runs in this repository; start one with: diffcourt review")
     if len(found) > 1:
         raise RunNotFound(f"{name} matches {len(found)} runs; give more of the id")
