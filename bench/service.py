@@ -1,13 +1,13 @@
 """The service on this machine: webhooks, queue and workers over a real PostgreSQL.
 
-    python bench/service.py [webhooks] [pushes] [overhead] [growth] [workers]
+    python bench/service.py [webhooks] [pushes] [overhead] [growth] [workers] [latency]
 
 webhooks: 1,000 deliveries in ten seconds, a third of them twice, from a client process; how many
 are recorded, and how long the answers take. pushes: twenty pushes to one change, three seconds
 apart; how many reviews run to their end. overhead: jobs that do nothing, over a bare
 insert-and-update in the same database. growth: the same with up to 100,000 ended jobs in the table,
 over the empty one. workers: reviews of ten-file changes by one worker and by two, and what the
-database keeps of each.
+database keeps of each. latency: one worker and two where jobs only wait for others, as for a model.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ PUSHES, PAUSE = 20, 3.0
 JOBS = 200
 GROWN = (0, 10_000, 100_000)
 CHANGES, FILES = 12, 10
+WAITING, WAIT = 40, 0.3
 
 _STORED = """
 SELECT (SELECT count(*) FROM diffcourt_journal) AS rows,
@@ -238,6 +239,51 @@ def workers(postgres: Server) -> None:
     )
 
 
+def latency(postgres: Server) -> None:
+    """Two workers over one where jobs wait for others, as for a model, and not for the cores."""
+    took = []
+    for count in (1, 2):
+        with service(postgres) as made:
+            took.append(asyncio.run(_wait_with(made.address, count)))
+    print(
+        f"{WAITING} jobs that wait {WAIT} s: one worker {took[0]:.1f} s, two {took[1]:.1f} s, "
+        f"{took[0] / took[1]:.2f} times as fast"
+    )
+
+
+async def _wait_with(address: str, workers: int) -> float:
+    """Seconds that some workers, two jobs at a time each, take for jobs that only wait."""
+    queue, _ = make_queue(address)
+    left, done = WAITING, asyncio.Event()
+
+    @queue.task(name="wait", queue="wait")
+    async def wait() -> None:
+        nonlocal left
+        await asyncio.sleep(WAIT)
+        left -= 1
+        if not left:
+            done.set()
+
+    async with queue.open_async():
+        for _ in range(WAITING):
+            await wait.defer_async()
+        began = time.monotonic()
+        running = [
+            asyncio.create_task(
+                queue.run_worker_async(
+                    queues=["wait"], concurrency=2, install_signal_handlers=False
+                )
+            )
+            for _ in range(workers)
+        ]
+        await done.wait()
+        took = time.monotonic() - began
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    return took
+
+
 def _with_workers(made: Service, names: str, done: Callable[[], Any]) -> None:
     if not names:
         made.wait(done, seconds=600)
@@ -250,7 +296,7 @@ def _all_reviewed(made: Service) -> bool:
     return [job["status"] for job in made.jobs()].count("succeeded") == CHANGES
 
 
-PARTS = {each.__name__: each for each in (webhooks, pushes, overhead, growth, workers)}
+PARTS = {each.__name__: each for each in (webhooks, pushes, overhead, growth, workers, latency)}
 
 
 def main() -> None:
