@@ -119,6 +119,16 @@ class ReviewSettings(Strict, frozen=True):
     env: dict[str, Secret] = field(default_factory=dict)
 
 
+class InstallationSettings(Strict, frozen=True):
+    """What is an installation's own.
+
+    Attributes:
+        env: environment variables of its reviews, in place of those of all.
+    """
+
+    env: dict[str, Secret] = field(default_factory=dict)
+
+
 class Limits(Strict, frozen=True):
     """What reviews may cost, and how many may begin; None: no limit.
 
@@ -159,12 +169,14 @@ class Settings(Strict, frozen=True):
     Attributes:
         tenants: the key from which passwords of each installation's own role are made; None: all
             journals are in one schema.
+        installations: FORGE:INSTALLATION → what is its own.
         traces: address of an OTLP collector for traces from webhook to post; empty: none.
     """
 
     database: Database
     forges: dict[str, ForgeSettings]
     tenants: Secret | None = None
+    installations: dict[str, InstallationSettings] = field(default_factory=dict)
     traces: str = ""
     limits: Limits = field(default_factory=Limits)
     review: ReviewSettings = field(default_factory=ReviewSettings)

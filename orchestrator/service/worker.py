@@ -340,6 +340,8 @@ class Worker:
     def _environment(self, row: StoredChange) -> Mapping[str, str]:
         """What a child sees: no token of the forge, no secret of the service but its store's."""
         passed = ("PATH", "LANG", "TZ")
+        own = self._settings.installations.get(f"{row.forge}:{row.installation}")
+        env = {**self._settings.review.env, **(own.env if own else {})}
         request = (
             {"CI_MERGE_REQUEST_IID": str(row.number)}
             if self._forge(row).kind == "gitlab"
@@ -353,7 +355,7 @@ class Worker:
         return {
             **(traces if self._settings.traces else {}),
             **{name: os.environ[name] for name in passed if name in os.environ},
-            **{name: secret.read() for name, secret in self._settings.review.env.items()},
+            **{name: secret.read() for name, secret in env.items()},
             # The name by which the previous review of this request is found.
             **({} if row.is_full else request),
             "HOME": str(self._cache.place(row)),

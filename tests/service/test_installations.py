@@ -20,8 +20,10 @@ from msgspec.structs import replace
 from orchestrator.errors import InputError
 from orchestrator.service.changes import StoredChange
 from orchestrator.service.forge_tokens import READING, ForgeTokens, NoToken
+from orchestrator.service.job_queue import make_queue
 from orchestrator.service.settings import ForgeSettings, Secret, load_settings
 from orchestrator.service.tenants import Tenants
+from orchestrator.service.worker import Worker
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import Service
@@ -95,6 +97,24 @@ def test_a_repository_that_had_its_share_of_the_hour_waits(service: Service) -> 
     assert [job["status"] for job in service.jobs()] == ["succeeded", "todo"]
     assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
     assert "waits: 1 reviews began this hour" in service.log()
+
+
+def test_an_installations_own_key_takes_the_place_of_everybodys(service: Service) -> None:
+    for name in ("all", "seven"):
+        (service.folder / name).write_text(name)
+    service.config.write_text(
+        service.config.read_text().replace(
+            "review: {provider: offline}",
+            f"review: {{provider: offline, env: {{KEY: {{file: {service.folder / 'all'}}}}}}}\n"
+            f'installations: {{"hub:7": {{env: {{KEY: {{file: {service.folder / "seven"}}}}}}}}}',
+        )
+    )
+    settings = load_settings(service.config)
+    settings.forges["hub"] = settings.forges["forge"]
+    queue, jobs = make_queue(service.address)
+    worker = Worker(settings, queue, jobs)
+    assert worker._environment(CHANGE)["KEY"] == "seven"
+    assert worker._environment(replace(CHANGE, installation="8"))["KEY"] == "all"
 
 
 class _App(BaseHTTPRequestHandler):
