@@ -7,13 +7,13 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory
-from orchestrator.app.approvals import current_user
 from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.policy_sources import load_policy, read_layers
-from orchestrator.app.rollback import make_rollback
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.rollback import make_rollback
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.app.types import ReviewOptions, is_program_run, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.findings.located_findings import ProposedFix

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory
 from orchestrator.app.audit.signing_keys import KEY_FILE
+from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.data_directories import user_directory
 from orchestrator.errors import InputError

@@ -8,7 +8,7 @@ from typing import Literal
 import anyio
 from msgspec import Struct
 
-from orchestrator.app import state_directory
+from orchestrator.app.runs import state_directory
 from orchestrator.checks.check_io import Source
 from orchestrator.checks.secrets.redaction import redact_secrets
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from orchestrator.app.catalog_listing import list_catalog
 from orchestrator.app.policy_sources import read_layers_on_disk
-from orchestrator.app.state_directory import inside_repository, repo_root, state_dir
+from orchestrator.app.runs.state_directory import inside_repository, repo_root, state_dir
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.installed_programs import find_installed
 from orchestrator.code_review.analyzers.oxlint import Oxlint

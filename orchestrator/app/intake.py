@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory
 from orchestrator.app.policy_sources import read_base_layers, read_minutes
+from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.code_review.change.change_construction import OnBase, from_refs, from_worktree

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING, decide_consent, is_ci, private_paths
-from orchestrator.app.state_directory import repo_root
+from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.catalog import GUARDS, SETTINGS
 from orchestrator.catalog.data_file_layers import (

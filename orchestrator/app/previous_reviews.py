@@ -9,9 +9,9 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from orchestrator.app.runs.verdict_files import read_verdict
+from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import ReviewOptions
-from orchestrator.app.verdict_files import read_verdict
-from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import (
     NOTHING_HANDED_OVER,

@@ -12,25 +12,29 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory, verdict_recording
-from orchestrator.app.advisory_copies import AdvisoryDump, copy_advisories
-from orchestrator.app.approvals import current_head, current_user
-from orchestrator.app.cancellation import Cancellation, refuse_cancelled, watch_cancellation
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
-from orchestrator.app.coverage_report_copies import copy_reports
-from orchestrator.app.imported_report_copies import copy_imported_reports
+from orchestrator.app.human_decisions.approvals import current_head, current_user
+from orchestrator.app.human_decisions.limit_grants import (
+    record_grant,
+    require_stopped_by_limit,
+    with_grants,
+)
 from orchestrator.app.intake import resolve_change
-from orchestrator.app.limit_grants import record_grant, require_stopped_by_limit, with_grants
 from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.notify.after_review import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.rollback import make_rollback
+from orchestrator.app.review_inputs.advisory_copies import AdvisoryDump, copy_advisories
+from orchestrator.app.review_inputs.coverage_report_copies import copy_reports
+from orchestrator.app.review_inputs.imported_report_copies import copy_imported_reports
+from orchestrator.app.runs import state_directory, verdict_recording
+from orchestrator.app.runs.cancellation import Cancellation, refuse_cancelled, watch_cancellation
+from orchestrator.app.runs.rollback import make_rollback
+from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
-from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
@@ -270,7 +274,7 @@ def _edited(policy: Policy, journal: Journal) -> Policy:
     """The policy, without the findings that a fork drops."""
     if journal.noted(FORK_NOTE) is None:
         return policy
-    from orchestrator.app.forking import without_dropped  # noqa: PLC0415 - only forks need it
+    from orchestrator.app.runs.forking import without_dropped  # noqa: PLC0415 - only forks need it
 
     return without_dropped(policy, journal)
 

@@ -70,7 +70,7 @@ def serve_parts(
         from orchestrator.optional_dependencies import install_command
 
         raise InputError(f"pages in the browser need: {install_command('web')}") from None
-    from orchestrator.app.approvals import current_user
+    from orchestrator.app.human_decisions.approvals import current_user
     from orchestrator.web.access import Access
     from orchestrator.web.server import serve
     from orchestrator.web.site import Site

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 import anyio
 
-from orchestrator.app.rollback import restore_calls
+from orchestrator.app.runs.rollback import restore_calls
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import (
     RecordedApprovals,

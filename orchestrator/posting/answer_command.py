@@ -9,7 +9,12 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, make_dismissal, render_dismissal
+from orchestrator.app.memory.dismissals import (
+    DISMISSAL_FILE,
+    Reason,
+    make_dismissal,
+    render_dismissal,
+)
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting.comment_commands import (

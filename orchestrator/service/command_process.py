@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from orchestrator.app.catalog_listing import shipped_rules
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.optional_dependencies import install_command

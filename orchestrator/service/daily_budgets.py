@@ -10,7 +10,7 @@ import anyio
 import psycopg
 
 from orchestrator.app.repository_identity import repository_identity
-from orchestrator.app.run_facts import read_run
+from orchestrator.app.statistics.run_facts import read_run
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.service.changes import StoredChange
 from orchestrator.service.settings import Settings

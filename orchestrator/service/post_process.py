@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.errors import EXIT_OK
 from orchestrator.posting.forge import Check, Forge, HeadMoved
 from orchestrator.posting.post_verdict import post_verdict

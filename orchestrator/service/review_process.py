@@ -12,8 +12,8 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app import state_directory
 from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.runs import state_directory
 from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import ignore_event

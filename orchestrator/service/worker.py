@@ -22,7 +22,7 @@ from procrastinate.job_context import AbortReason, JobContext
 from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
-from orchestrator.app.state_directory import STORE, new_run_id
+from orchestrator.app.runs.state_directory import STORE, new_run_id
 from orchestrator.app.tracing.export import LIVE
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes

@@ -11,19 +11,19 @@ from msgspec import Struct
 
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.confidence_intervals import (
+from orchestrator.tuning.file_formats.rubric_file import digest_rule
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.fitting.rule_fitting import Sample
+from orchestrator.tuning.labels.label_files import Label
+from orchestrator.tuning.provenance import count_seen_groups, digest_labels
+from orchestrator.tuning.rubric_decisions import Flip, Objective, decide_item
+from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_decisions,
     score_without_groups,
     t_quantile,
 )
-from orchestrator.tuning.labels import Label
-from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.power import POWER, estimate_labels_needed
-from orchestrator.tuning.provenance import count_seen_groups, digest_labels
-from orchestrator.tuning.rubric_decisions import Flip, Objective, decide_item
-from orchestrator.tuning.rubric_file import digest_rule
-from orchestrator.tuning.rule_fitting import Sample
+from orchestrator.tuning.statistics.power import POWER, estimate_labels_needed
 from orchestrator.tuning.training_data import TrainingData, summarize_labels
 
 FORMAT = 1

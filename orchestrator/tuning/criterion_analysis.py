@@ -3,10 +3,10 @@
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning import agreement
-from orchestrator.tuning.confidence_intervals import Interval, jackknife_interval
-from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.rule_fitting import FittedRules, Sample
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.fitting.rule_fitting import FittedRules, Sample
+from orchestrator.tuning.statistics import agreement
+from orchestrator.tuning.statistics.confidence_intervals import Interval, jackknife_interval
 
 REDUNDANT_CORRELATION = 0.95
 STABLE_SHARE = 0.9

@@ -7,29 +7,34 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning import agreement, calibration, rubric_decisions
-from orchestrator.tuning.calibration import Calibration
-from orchestrator.tuning.confidence_intervals import (
+from orchestrator.tuning import rubric_decisions
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
+from orchestrator.tuning.fitting import calibration
+from orchestrator.tuning.fitting.calibration import Calibration
+from orchestrator.tuning.fitting.cross_validation import cross_validate
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.fitting.rule_fitting import FitPlan, fit_rules
+from orchestrator.tuning.judge_reliability import (
+    RepeatedScoring,
+    measure_length_bias,
+    measure_repeated_scoring,
+)
+from orchestrator.tuning.labels.label_assessment import (
+    InterRaterAgreement,
+    measure_inter_rater_agreement,
+)
+from orchestrator.tuning.labels.label_files import VERDICT_RANKS
+from orchestrator.tuning.provenance import count_seen_groups, list_judges
+from orchestrator.tuning.statistics import agreement
+from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     jackknife_interval,
     jackknife_variance,
     kappa_interval,
     leave_one_group_out,
 )
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
-from orchestrator.tuning.cross_validation import cross_validate
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.judge_reliability import (
-    RepeatedScoring,
-    measure_length_bias,
-    measure_repeated_scoring,
-)
-from orchestrator.tuning.label_assessment import InterRaterAgreement, measure_inter_rater_agreement
-from orchestrator.tuning.labels import VERDICT_RANKS
-from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
-from orchestrator.tuning.provenance import count_seen_groups, list_judges
-from orchestrator.tuning.rubric_file import find_stale_inputs
-from orchestrator.tuning.rule_fitting import FitPlan, fit_rules
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
 
 DEFAULT_THRESHOLD = 0.5

@@ -7,8 +7,8 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.ordinal_regression import Floats
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.fitting.ordinal_regression import Floats
 from orchestrator.tuning.rubric_decisions import decide_item
 
 STRONG_LENGTH_BIAS = 0.3

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Json, Rubric
-from orchestrator.tuning.confidence_intervals import Interval
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.labels import Label
-from orchestrator.tuning.rubric_file import digest_criteria, digest_judge, digest_rule
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.rubric_file import digest_criteria, digest_judge, digest_rule
+from orchestrator.tuning.fitting.weight_tree import find_zeroed
+from orchestrator.tuning.labels.label_files import Label
+from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import TrainingData
-from orchestrator.tuning.weight_tree import find_zeroed
 
 if TYPE_CHECKING:
     from orchestrator.tuning.tune import TuningResult

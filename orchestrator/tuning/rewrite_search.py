@@ -19,10 +19,9 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import Mark
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import Item, unique_items
-from orchestrator.tuning.labels import Label, Scale, infer_scale
-from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.power import smallest_detectable_change
+from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.labels.label_files import Label, Scale, infer_scale
 from orchestrator.tuning.rubric_comparison import (
     LabeledRows,
     RubricComparison,
@@ -31,6 +30,7 @@ from orchestrator.tuning.rubric_comparison import (
     compare_sides,
 )
 from orchestrator.tuning.rubric_decisions import Objective, decide_item
+from orchestrator.tuning.statistics.power import smallest_detectable_change
 
 MIN_ITEMS, MIN_GROUPS, MIN_CLASS_ITEMS = 60, 20, 10
 SHOWN_DISAGREEMENTS, SHOWN_AGREEMENTS = 8, 4

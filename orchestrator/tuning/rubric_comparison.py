@@ -14,12 +14,16 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions, t_interval
-from orchestrator.tuning.item_files import Item, unique_items
-from orchestrator.tuning.labels import Label, Scale
-from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
-from orchestrator.tuning.power import estimate_labels_needed, smallest_detectable_change
+from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.labels.label_files import Label, Scale
 from orchestrator.tuning.rubric_decisions import Objective, decide_item
+from orchestrator.tuning.statistics.confidence_intervals import (
+    PairedComparison,
+    compare_decisions,
+    t_interval,
+)
+from orchestrator.tuning.statistics.power import estimate_labels_needed, smallest_detectable_change
 from orchestrator.tuning.training_data import require_scores
 
 MARGIN = 0.05

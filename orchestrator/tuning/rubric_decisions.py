@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from orchestrator.engine.rubric_scoring import Given, blocked_by, total
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.weight_tree import WeightTree, score_groups
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.fitting.weight_tree import WeightTree, score_groups
 
 BLOCKED = -1.0
 """The total of an item that fails a blocker: below every threshold."""

@@ -15,13 +15,17 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import agreement
-from orchestrator.tuning.confidence_intervals import Interval, format_statistic, jackknife_interval
-from orchestrator.tuning.disagreements import measure_criteria
-from orchestrator.tuning.item_files import Item, unique_items
-from orchestrator.tuning.label_assessment import MIN_ALPHA
-from orchestrator.tuning.labels import Label
-from orchestrator.tuning.ordinal_regression import Floats, Ints
+from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
+from orchestrator.tuning.labels.disagreements import measure_criteria
+from orchestrator.tuning.labels.label_assessment import MIN_ALPHA
+from orchestrator.tuning.labels.label_files import Label
+from orchestrator.tuning.statistics import agreement
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    format_statistic,
+    jackknife_interval,
+)
 from orchestrator.tuning.training_data import MIN_LABELS, TrainingData, score_matrix
 
 Kind = Literal[

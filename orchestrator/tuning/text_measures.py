@@ -7,7 +7,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning.item_files import Item
+from orchestrator.tuning.file_formats.item_files import Item
 
 _WORD = re.compile(r"[A-Za-z_']+")
 _SUGGESTS = re.compile(

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import Item, unique_items
-from orchestrator.tuning.labels import Label, Scale, require_known_criteria
-from orchestrator.tuning.ordinal_regression import Floats, Ints
-from orchestrator.tuning.rule_fitting import Sample
-from orchestrator.tuning.weight_tree import build_tree, find_free_nodes, restore_zeroed
+from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
+from orchestrator.tuning.fitting.rule_fitting import Sample
+from orchestrator.tuning.fitting.weight_tree import build_tree, find_free_nodes, restore_zeroed
+from orchestrator.tuning.labels.label_files import Label, Scale, require_known_criteria
 
 MIN_LABELS = 30
 """Labeled items below which not even a threshold is fitted."""
@@ -28,7 +28,7 @@ class TrainingData(Struct, frozen=True):
 
     Attributes:
         free_nodes: ids of the nodes whose weights are tuned, see
-            :func:`orchestrator.tuning.weight_tree.find_free_nodes`.
+            :func:`orchestrator.tuning.fitting.weight_tree.find_free_nodes`.
         full_rubric: the rubric with the weights that tuning set to 0 as they were before.
         items: labeled items, in the order of their files.
         raters: names; ``rater`` (n,) holds indices into it.

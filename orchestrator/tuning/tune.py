@@ -8,37 +8,43 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning import cross_validation
-from orchestrator.tuning.calibration import (
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.fitting import cross_validation
+from orchestrator.tuning.fitting.calibration import (
     Calibration,
     ReliabilityBin,
     expected_calibration_error,
     fit_calibration,
     reliability_curve,
 )
-from orchestrator.tuning.confidence_intervals import (
-    PairedComparison,
-    compare_decisions,
-    format_change,
-    format_statistic,
-)
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
-from orchestrator.tuning.generalization import (
+from orchestrator.tuning.fitting.generalization import (
     GeneralizationCheck,
     RaterStatistics,
     check_generalization,
     measure_raters,
 )
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
-from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.penalty_advice import PenaltyAdvice, advise_penalties
-from orchestrator.tuning.power import estimate_labels_needed
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.fitting.penalty_advice import PenaltyAdvice, advise_penalties
+from orchestrator.tuning.fitting.rule_fitting import (
+    FitPlan,
+    FittedRules,
+    Sample,
+    fit_rules,
+    plan_fit,
+)
+from orchestrator.tuning.fitting.weight_tree import apply_weights
+from orchestrator.tuning.labels.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
-from orchestrator.tuning.rule_fitting import FitPlan, FittedRules, Sample, fit_rules, plan_fit
+from orchestrator.tuning.statistics.confidence_intervals import (
+    PairedComparison,
+    compare_decisions,
+    format_change,
+    format_statistic,
+)
+from orchestrator.tuning.statistics.power import estimate_labels_needed
 from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
-from orchestrator.tuning.weight_tree import apply_weights
 
 SEED = 20260101
 HISTOGRAM_BINS = 20

@@ -17,13 +17,13 @@ from orchestrator.engine.types import Criterion
 from orchestrator.errors import InputError
 from orchestrator.report.findings_text import format_location, sort_open_findings
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_lines
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.labeling import SHARED_ITEMS, Question, add_label, now, remove_label
-from orchestrator.tuning.labels import Label, Value, read_labels
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.labels.label_files import Label, Value, read_labels
+from orchestrator.tuning.labels.labeling import SHARED_ITEMS, Question, add_label, now, remove_label
 from orchestrator.web.site import Action, Page, Part, Visit
 
 if TYPE_CHECKING:
-    from orchestrator.tuning.rater_agreement import RaterAgreement
+    from orchestrator.tuning.labels.rater_agreement import RaterAgreement
 
 MOST_TEXT = 20_000
 """Characters of an item's text."""
@@ -242,7 +242,7 @@ class LabelingPage:
             return []
         if find_spec("numpy") is None:
             return ["Agreement between people requires numpy."]
-        from orchestrator.tuning.rater_agreement import measure_rater_agreement  # noqa: PLC0415
+        from orchestrator.tuning.labels.rater_agreement import measure_rater_agreement  # noqa: PLC0415
 
         try:
             found = measure_rater_agreement(labels, self._groups, rater)

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
-from orchestrator.app.memory_patch import make_patch, propose_entries, prune_entries
-from orchestrator.app.memory_reviews import load_reviews
+from orchestrator.app.memory.past_reviews import load_reviews
+from orchestrator.app.memory.patch import make_patch, propose_entries, prune_entries
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.web.site import Page, Part, Visit
 

@@ -8,8 +8,8 @@ from markupsafe import Markup
 from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
-from orchestrator.app.alerts import Alert, check_alerts, load_thresholds
-from orchestrator.app.statistics import Collected, collect, summarize
+from orchestrator.app.statistics.alerts import Alert, check_alerts, load_thresholds
+from orchestrator.app.statistics.all_runs import Collected, collect, summarize
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.report.statistics.html_page import page_sections

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from starlette.responses import Response
 
-from orchestrator.app.memory_reviews import load_reviews
+from orchestrator.app.memory.past_reviews import load_reviews
 from orchestrator.app.policy_sources import read_layers_on_disk
-from orchestrator.app.state_directory import repo_root
+from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.tuning.labels import Label, read_labels
-from orchestrator.tuning.rubric_file import find_stale_inputs
+from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
+from orchestrator.tuning.labels.label_files import Label, read_labels
 from orchestrator.web.site import Page, Part, Visit
 
 if TYPE_CHECKING:
-    from orchestrator.tuning.feedback_rate import FeedbackReport
+    from orchestrator.tuning.labels.feedback_rate import FeedbackReport
 
 LABELS = "labels.jsonl"
 """Where ``diffcourt label`` writes by default."""
@@ -133,8 +133,8 @@ def _add_feedback(found: TuningState, labels: Sequence[Label]) -> None:
     if find_spec("numpy") is None:
         found.problems.append(f"agreement from feedback needs: {install_command('tune')}")
         return
-    from orchestrator.app.finding_feedback import collect_feedback  # noqa: PLC0415 - numpy
-    from orchestrator.tuning.feedback_rate import measure_feedback  # noqa: PLC0415
+    from orchestrator.app.memory.finding_feedback import collect_feedback  # noqa: PLC0415 - numpy
+    from orchestrator.tuning.labels.feedback_rate import measure_feedback  # noqa: PLC0415
 
     try:
         findings, _ = collect_feedback(found.repo, load_reviews(found.repo, ()))

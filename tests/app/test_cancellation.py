@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import cancellation, run_archive
-from orchestrator.app.approvals import current_user
+from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.run_review import open_new_run, review_new
+from orchestrator.app.runs import cancellation, run_archive
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import RunCancelled

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import run_archive, state_directory, stored_runs
-from orchestrator.app.forking import Fork, fork_run
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.statistics import collect, figures_of
+from orchestrator.app.runs import run_archive, state_directory, stored_runs
+from orchestrator.app.runs.forking import Fork, fork_run
+from orchestrator.app.statistics.all_runs import collect, figures_of
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_hash_chain import verify_chain

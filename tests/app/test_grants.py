@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app import run_archive
+from orchestrator.app.runs import run_archive
 from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo, change
@@ -87,6 +87,6 @@ def test_a_grant_in_an_imported_run_does_not_count(repo: Repo) -> None:
 
 
 def test_each_limit_that_can_be_raised_is_an_option_of_a_review() -> None:
-    from orchestrator.app.limit_grants import GRANTED
+    from orchestrator.app.human_decisions.limit_grants import GRANTED
 
     assert GRANTED.keys() <= set(ReviewOptions.__struct_fields__)

@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import state_directory
 from orchestrator.app.run_review import run_review
-from orchestrator.app.state_directory import make_scratch_dir
-from orchestrator.app.stored_runs import list_runs
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.state_directory import make_scratch_dir
+from orchestrator.app.runs.stored_runs import list_runs
 from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import SystemClock

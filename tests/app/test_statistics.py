@@ -15,13 +15,19 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory
-from orchestrator.app.overrides import override_verdict
-from orchestrator.app.run_facts import RunFacts, read_run
+from orchestrator.app.human_decisions.overrides import override_verdict
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.statistics import Collected, collect, figures_of, percentiles, summarize
-from orchestrator.app.statistics_document import Percentiles, Statistics, json_schema
-from orchestrator.app.verdict_recording import record_verdict
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.verdict_recording import record_verdict
+from orchestrator.app.statistics.all_runs import (
+    Collected,
+    collect,
+    figures_of,
+    percentiles,
+    summarize,
+)
+from orchestrator.app.statistics.document import Percentiles, Statistics, json_schema
+from orchestrator.app.statistics.run_facts import RunFacts, read_run
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.cli.main import main

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.app.stored_runs import build_timeline
+from orchestrator.app.runs.stored_runs import build_timeline
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.parallel_agents import run_team

@@ -13,8 +13,9 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from orchestrator.app import approvals, run_archive
-from orchestrator.app.approvals import current_head, current_user
+from orchestrator.app.human_decisions import approvals
+from orchestrator.app.human_decisions.approvals import current_head, current_user
+from orchestrator.app.runs import run_archive
 from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
 from orchestrator.engine.approvals import RecordedApprovals

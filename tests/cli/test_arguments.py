@@ -67,8 +67,8 @@ def test_a_review_imports_nothing_of_other_commands_and_extras() -> None:
     others = (
         "numpy", "httpx", "smtplib", "starlette", "jinja2", "uvicorn", "psycopg", "procrastinate",
         "opentelemetry", "apprise", "prometheus_client", "orchestrator.web", "orchestrator.tuning",
-        "orchestrator.service", "orchestrator.app.forking", "orchestrator.app.run_archive",
-        "orchestrator.app.statistics", "orchestrator.app.tracing", "orchestrator.app.notify.channels",
+        "orchestrator.service", "orchestrator.app.runs.forking", "orchestrator.app.runs.run_archive",
+        "orchestrator.app.statistics.all_runs", "orchestrator.app.tracing", "orchestrator.app.notify.channels",
     )  # fmt: skip
     code = (
         "import sys, orchestrator.cli.commands.review, orchestrator.app.run_review; "

@@ -11,8 +11,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.state_directory import open_run, state_dir
-from orchestrator.app.stored_runs import show_run
+from orchestrator.app.runs.state_directory import open_run, state_dir
+from orchestrator.app.runs.stored_runs import show_run
 from orchestrator.cli.main import main
 from orchestrator.code_review.change.change_description import (
     LARGEST_EVENT,

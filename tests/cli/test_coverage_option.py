@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.rescore import Rescored, rescore
+from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
-from orchestrator.app.stored_runs import show_run
+from orchestrator.app.runs.stored_runs import show_run
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE
-from orchestrator.tuning.rubric_file import read_rubric
+from orchestrator.tuning.file_formats.rubric_file import read_rubric
 from tests.review.review_kit import Repo, change, options
 
 CODE = "def pay(order):\n" + "".join(f"    order.step({n})\n" for n in range(6))

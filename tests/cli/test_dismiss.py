@@ -7,8 +7,8 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app.approvals import current_user
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.human_decisions.approvals import current_user
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.catalog.memory_files import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main

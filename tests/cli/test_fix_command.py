@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.fix import FixState

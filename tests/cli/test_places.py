@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import state_directory
-from orchestrator.app.approvals import current_user
+from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.policy_sources import read_layers_on_disk
+from orchestrator.app.runs import state_directory
 from orchestrator.cli.main import main
 from orchestrator.data_directories import user_directory
 from orchestrator.errors import StoreError

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.rollback import make_rollback
+from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.cli.main import main
 from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.review_kit import Repo, change

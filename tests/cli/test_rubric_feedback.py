@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.app.stored_runs import load_verdict, show_run
+from orchestrator.app.runs.stored_runs import load_verdict, show_run
 from orchestrator.cli.main import main
 from orchestrator.posting.posting_plan import marker
-from orchestrator.tuning.feedback_rate import Feedback, measure_feedback
-from orchestrator.tuning.labels import Label, write_labels
+from orchestrator.tuning.labels.feedback_rate import Feedback, measure_feedback
+from orchestrator.tuning.labels.label_files import Label, write_labels
 from tests.cli.test_waive_and_override import SHELL
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.github_server import ME, GitHubServer

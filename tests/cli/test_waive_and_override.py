@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.stored_runs import build_timeline
+from orchestrator.app.runs.stored_runs import build_timeline
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice

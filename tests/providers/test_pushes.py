@@ -9,7 +9,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec import to_builtins
 
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.stored_runs import list_runs
+from orchestrator.app.runs.stored_runs import list_runs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.types import Response

@@ -8,11 +8,11 @@ import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from orchestrator.app import state_directory
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.policy_sources import load_policy
-from orchestrator.app.run_archive import export_run, import_run
 from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.run_archive import export_run, import_run
 from orchestrator.catalog.data_file_layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.prices import load_prices
 from orchestrator.code_review.policy_loading import Policy

@@ -19,9 +19,15 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator.app.alerts import check_alerts, load_thresholds
-from orchestrator.app.run_facts import FindingFact, ModelCallFact, RunFacts, TaskFact, ToolCallFact
-from orchestrator.app.statistics import Collected
+from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
+from orchestrator.app.statistics.all_runs import Collected
+from orchestrator.app.statistics.run_facts import (
+    FindingFact,
+    ModelCallFact,
+    RunFacts,
+    TaskFact,
+    ToolCallFact,
+)
 from orchestrator.catalog.alert_thresholds import read_alert_thresholds
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import main

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.run_facts import FindingFact, RunFacts, ToolCallFact
-from orchestrator.app.statistics import Collected, summarize
-from orchestrator.app.statistics_document import BrokenJournal
+from orchestrator.app.statistics.all_runs import Collected, summarize
+from orchestrator.app.statistics.document import BrokenJournal
+from orchestrator.app.statistics.run_facts import FindingFact, RunFacts, ToolCallFact
 from orchestrator.report.statistics.html_page import MOST_DAYS, render_page
 from orchestrator.report.statistics.text_and_csv import render_csv, render_groups
 from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium

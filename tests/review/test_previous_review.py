@@ -6,9 +6,10 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app import previous_reviews, stored_runs
+from orchestrator.app import previous_reviews
 from orchestrator.app.previous_reviews import name_change
 from orchestrator.app.run_review import run_review
+from orchestrator.app.runs import stored_runs
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.assemble_verdict import digest_of
 from orchestrator.code_review.change.types import Change

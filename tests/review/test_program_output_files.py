@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.run_archive import export_run, import_run
 from orchestrator.app.run_review import run_review
-from orchestrator.app.stored_runs import prune_runs
+from orchestrator.app.runs.run_archive import export_run, import_run
+from orchestrator.app.runs.stored_runs import prune_runs
 from orchestrator.code_review.tools import program_output_files
 from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.engine.observer_events import ignore_event

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import policy_sources, run_archive, state_directory
+from orchestrator.app import policy_sources
+from orchestrator.app.runs import run_archive, state_directory
 from orchestrator.checks.check_io import Gap
 from orchestrator.checks.check_io import read as read_bytes
 from orchestrator.checks.python.source_definitions import NotParsedError, read_text

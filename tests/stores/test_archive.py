@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import run_archive, state_directory, stored_runs
 from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.runs import run_archive, state_directory, stored_runs
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Row, RunMeta

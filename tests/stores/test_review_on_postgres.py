@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import run_archive, state_directory, stored_runs
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.statistics import collect
+from orchestrator.app.runs import run_archive, state_directory, stored_runs
+from orchestrator.app.statistics.all_runs import collect
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import RunNotFound

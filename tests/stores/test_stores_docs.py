@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import run_archive
 from orchestrator.app.run_review import run_review
+from orchestrator.app.runs import run_archive
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app import state_directory
 from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.app.runs import state_directory
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row

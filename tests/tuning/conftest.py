@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.tuning.rubric_file import write_rubric
+from orchestrator.tuning.file_formats.rubric_file import write_rubric
 
 # As the command does; it counts only if it is set before numpy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

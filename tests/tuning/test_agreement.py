@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 
-from orchestrator.tuning import agreement as ag
-from orchestrator.tuning import calibration
-from orchestrator.tuning.confidence_intervals import Interval
-from orchestrator.tuning.label_assessment import InterRaterAgreement, _find_low_agreement
+from orchestrator.tuning.fitting import calibration
+from orchestrator.tuning.labels.label_assessment import InterRaterAgreement, _find_low_agreement
+from orchestrator.tuning.statistics import agreement as ag
+from orchestrator.tuning.statistics.confidence_intervals import Interval
 
 RNG = np.random.default_rng(11)
 NAN = float("nan")

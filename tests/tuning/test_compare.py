@@ -11,10 +11,10 @@ import pytest
 from orchestrator.cli.commands.rubric.comparing import ScoringStopped
 from orchestrator.engine.types import Criterion, Json, Response, Rubric, ScoreLevel
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.power import estimate_labels_needed, smallest_detectable_change
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.rubric_comparison import LabeledRows, compare_paired, judge_change
-from orchestrator.tuning.rubric_file import write_rubric
+from orchestrator.tuning.statistics.power import estimate_labels_needed, smallest_detectable_change
 from tests.tuning.item_models import PROVIDER, judge_line, serving
 from tests.tuning.labelsets import rubric_of
 from tests.tuning.test_rubric_cli import run

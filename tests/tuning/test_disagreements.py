@@ -15,17 +15,17 @@ from orchestrator.cli.commands.label import LabelingSession
 from orchestrator.cli.commands.rubric import command
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.disagreements import find_disagreements
-from orchestrator.tuning.item_files import Item, read_items
-from orchestrator.tuning.labeling import list_revisions
-from orchestrator.tuning.labels import (
+from orchestrator.tuning.file_formats.item_files import Item, read_items
+from orchestrator.tuning.labels.disagreements import find_disagreements
+from orchestrator.tuning.labels.label_files import (
     Label,
     read_labels,
     revise_labels,
     withdraw_label,
     write_labels,
 )
-from orchestrator.tuning.rates import mean_rate
+from orchestrator.tuning.labels.labeling import list_revisions
+from orchestrator.tuning.statistics.rates import mean_rate
 from tests.tuning.labelsets import rows, rubric_of
 from tests.tuning.test_rubric_cli import parse
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import read_items
-from orchestrator.tuning.labels import read_labels
+from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.labels.label_files import read_labels
 from tests.tuning.test_disagreements import run
 
 Save = Callable[..., Path]

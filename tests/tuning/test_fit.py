@@ -9,18 +9,24 @@ from sklearn.linear_model import LogisticRegression
 
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Group, Rubric
-from orchestrator.tuning import ordinal_regression, rubric_decisions
-from orchestrator.tuning.calibration import fit_isotonic
+from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.criterion_analysis import analyze_criteria
-from orchestrator.tuning.rule_fitting import (
+from orchestrator.tuning.fitting import ordinal_regression
+from orchestrator.tuning.fitting.calibration import fit_isotonic
+from orchestrator.tuning.fitting.rule_fitting import (
     FittedRules,
     Sample,
     assign_group_folds,
     fit_rules,
     plan_fit,
 )
+from orchestrator.tuning.fitting.weight_tree import (
+    apply_weights,
+    build_tree,
+    find_free_nodes,
+    shrinkage,
+)
 from orchestrator.tuning.training_data import merge_rare_levels
-from orchestrator.tuning.weight_tree import apply_weights, build_tree, find_free_nodes, shrinkage
 
 
 def ordinal(levels: int, seed: int = 0, n: int = 200, p: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.tuning import generalization
-from orchestrator.tuning.item_files import read_items
-from orchestrator.tuning.labels import extract_labels, infer_scale
+from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.fitting import generalization
+from orchestrator.tuning.fitting.rule_fitting import plan_fit
+from orchestrator.tuning.labels.label_files import extract_labels, infer_scale
 from orchestrator.tuning.rubric_decisions import Objective
-from orchestrator.tuning.rule_fitting import plan_fit
 from orchestrator.tuning.training_data import TrainingData, build_training_data
 from tests.tuning.labelsets import rows, rubric_of
 

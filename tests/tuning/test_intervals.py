@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from orchestrator.tuning import cross_validation, rubric_decisions
-from orchestrator.tuning.confidence_intervals import (
+from orchestrator.tuning import rubric_decisions
+from orchestrator.tuning.fitting import cross_validation
+from orchestrator.tuning.fitting.rule_fitting import Sample, fit_rules, plan_fit
+from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     compare_decisions,
     format_statistic,
     jackknife_interval,
     t_quantile,
 )
-from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.tune import decide_rows
 
 OBJECTIVE = rubric_decisions.Objective()

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.rubric import command as rubric
-from orchestrator.tuning.labels import Label, write_labels
+from orchestrator.tuning.labels.label_files import Label, write_labels
 from tests.tuning.labelsets import rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")

@@ -10,8 +10,12 @@ from msgspec import to_builtins
 
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.tuning.item_files import describe_run_groups, name_run_group, read_items
-from orchestrator.tuning.labels import Label, read_labels
+from orchestrator.tuning.file_formats.item_files import (
+    describe_run_groups,
+    name_run_group,
+    read_items,
+)
+from orchestrator.tuning.labels.label_files import Label, read_labels
 from tests.tuning.recorded_runs import repository, review
 
 HEADS = ("X = 2\n", "X = 3\n", "X = eval(input())\n")

@@ -9,23 +9,23 @@ import pytest
 from msgspec import convert
 
 from orchestrator.errors import InputError
-from orchestrator.tuning.anchors import (
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.labels.anchors import (
     AnchorSet,
     advise_anchors,
     find_power,
     freeze_anchors,
     paired_change,
 )
-from orchestrator.tuning.confidence_intervals import Interval
-from orchestrator.tuning.corrected_rate import (
+from orchestrator.tuning.labels.corrected_rate import (
     CorrectedRate,
     correct_rate,
     describe_share,
     estimate_rate,
 )
-from orchestrator.tuning.drift import Drift, measure_drift
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.labels import Label, infer_scale
+from orchestrator.tuning.labels.drift import Drift, measure_drift
+from orchestrator.tuning.labels.label_files import Label, infer_scale
+from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import build_training_data
 from tests.tuning.labelsets import rows, rubric_of
 from tests.tuning.test_disagreements import run

@@ -10,9 +10,9 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app.judge_reliability import JudgeOptions
-from orchestrator.app.rescore import NotRescored, Rescored, rescore
-from orchestrator.app.state_directory import open_store, state_dir
+from orchestrator.app.rubric_scoring.judge_reliability import JudgeOptions
+from orchestrator.app.rubric_scoring.rescore import NotRescored, Rescored, rescore
+from orchestrator.app.runs.state_directory import open_store, state_dir
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.journal import open_journal
@@ -20,8 +20,8 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Rubric
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.tuning.item_files import item_from_verdict
-from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+from orchestrator.tuning.file_formats.item_files import item_from_verdict
+from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
 from tests.tuning.recorded_runs import (
     CALM,
     JUDGED,

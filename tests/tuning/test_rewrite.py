@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import Mark
 from orchestrator.engine.types import Criterion, Json, Response, Rubric, Text
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import Item, read_items
-from orchestrator.tuning.labels import Label, extract_labels
+from orchestrator.tuning.file_formats.item_files import Item, read_items
+from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
+from orchestrator.tuning.labels.label_files import Label, extract_labels
 from orchestrator.tuning.rewrite_search import Candidate, SearchResult, search, split_halves
-from orchestrator.tuning.rubric_file import read_rubric, write_rubric
 from tests.tuning.item_models import PROVIDER, Asked, facts, judge_line, serving
 from tests.tuning.recorded_runs import says
 from tests.tuning.test_rubric_cli import run

@@ -24,13 +24,18 @@ from orchestrator.cli.commands.rubric.shared_inputs import find_rubric
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.tuning.agreement_regression_gate import find_detectable_drop
-from orchestrator.tuning.confidence_intervals import compare_decisions
-from orchestrator.tuning.item_files import read_items
-from orchestrator.tuning.labeling import SHARED_ITEMS, add_label, list_questions, remove_label
-from orchestrator.tuning.labels import Label, read_labels
+from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
+from orchestrator.tuning.fitting.rule_fitting import Sample
+from orchestrator.tuning.labels.label_files import Label, read_labels
+from orchestrator.tuning.labels.labeling import (
+    SHARED_ITEMS,
+    add_label,
+    list_questions,
+    remove_label,
+)
 from orchestrator.tuning.rubric_decisions import Objective, find_flips
-from orchestrator.tuning.rubric_file import read_rubric, write_rubric
-from orchestrator.tuning.rule_fitting import Sample
+from orchestrator.tuning.statistics.confidence_intervals import compare_decisions
 from tests.tuning.labelsets import rows, rubric_of
 
 Save = Callable[..., Path]

@@ -9,9 +9,9 @@ import pytest
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.foreign_rubric_formats import EXPORTERS, IMPORTERS
-from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
-from orchestrator.tuning.rubric_file import read_rubric, to_document, write_rubric
+from orchestrator.tuning.file_formats.foreign_rubric_formats import EXPORTERS, IMPORTERS
+from orchestrator.tuning.file_formats.paperbench import from_paperbench, to_paperbench
+from orchestrator.tuning.file_formats.rubric_file import read_rubric, to_document, write_rubric
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "rubrics" / "paperbench"
 

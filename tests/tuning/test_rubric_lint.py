@@ -10,9 +10,9 @@ import pytest
 from orchestrator.data_directories import data_root
 from orchestrator.engine.types import Criterion, Rubric, ScoreLevel
 from orchestrator.errors import InputError
-from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.labels import Label, infer_scale
-from orchestrator.tuning.rubric_file import read_rubric
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.rubric_file import read_rubric
+from orchestrator.tuning.labels.label_files import Label, infer_scale
 from orchestrator.tuning.rubric_lint import LintReport, lint_rubric
 from orchestrator.tuning.training_data import build_training_data
 from tests.tuning.labelsets import rubric_of

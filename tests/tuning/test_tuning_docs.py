@@ -13,8 +13,8 @@ from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.rubric import command as rubric
 from orchestrator.engine.types import Response
-from orchestrator.tuning.item_files import read_items
-from orchestrator.tuning.labels import Label, read_labels, write_labels
+from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.labels.label_files import Label, read_labels, write_labels
 from tests.tuning.item_models import judge_line, serving
 from tests.tuning.labelsets import rows
 from tests.tuning.recorded_runs import says

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.cli.main import main
-from orchestrator.tuning.rubric_file import write_rubric
+from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
 from tests.tuning.labelsets import rows, rubric_of
 

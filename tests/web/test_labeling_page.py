@@ -14,9 +14,9 @@ import pytest
 from msgspec import to_builtins
 
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.tuning.item_files import Item, item_from_verdict
-from orchestrator.tuning.labeling import ANSWERS, add_label, list_questions
-from orchestrator.tuning.labels import Label, read_labels
+from orchestrator.tuning.file_formats.item_files import Item, item_from_verdict
+from orchestrator.tuning.labels.label_files import Label, read_labels
+from orchestrator.tuning.labels.labeling import ANSWERS, add_label, list_questions
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask
 from orchestrator.web.server import running

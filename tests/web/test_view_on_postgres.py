@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.feedback_recording import record_feedback
-from orchestrator.app.run_index import RunIndex
+from orchestrator.app.human_decisions.feedback_recording import record_feedback
 from orchestrator.app.run_review import run_review
-from orchestrator.app.state_directory import state_dir
+from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.state_directory import state_dir
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.web.access import Access
 from orchestrator.web.runs.parts import make_runs_part

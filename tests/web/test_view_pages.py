@@ -9,24 +9,24 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
-from orchestrator.app.run_index import RunIndex
-from orchestrator.app.run_record import read_record
-from orchestrator.app.stored_runs import load_verdict
+from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.run_record import read_record
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.ports import RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.tuning.labels import Label, write_labels
-from orchestrator.tuning.provenance import METHOD_THRESHOLD
-from orchestrator.tuning.rubric_file import (
+from orchestrator.tuning.file_formats.rubric_file import (
     digest_criteria,
     digest_judge,
     digest_rule,
     read_rubric,
     write_rubric,
 )
+from orchestrator.tuning.labels.label_files import Label, write_labels
+from orchestrator.tuning.provenance import METHOD_THRESHOLD
 from orchestrator.web.access import TRIES, Access
 from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE

@@ -10,10 +10,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory
 from orchestrator.app.audit.audit_trail import AuditTrail, build_entries
 from orchestrator.app.audit.signing_keys import load_verification_keys
-from orchestrator.app.verdict_recording import VERDICT, is_waiting_verdict
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import SigningKey
 from orchestrator.engine.journal_hash_chain import verify_chain as check_chain

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app import state_directory
-from orchestrator.app.alerts import Alert
 from orchestrator.app.notify.after_review import find_channels
 from orchestrator.app.notify.channels import send
 from orchestrator.app.notify.messages import Message
+from orchestrator.app.runs import state_directory
+from orchestrator.app.statistics.alerts import Alert
 from orchestrator.catalog.notify_channels import Channel
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git

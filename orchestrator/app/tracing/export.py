@@ -12,8 +12,8 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app import state_directory
 from orchestrator.app.process_secrets import make_redactor
+from orchestrator.app.runs import state_directory
 from orchestrator.app.tracing.otlp import Collector, render_json, traces_url
 from orchestrator.app.tracing.spans import Span, SpanBuilder
 from orchestrator.engine.observer_events import Event, Observer

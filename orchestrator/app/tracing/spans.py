@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from orchestrator.app.cancellation import CANCELLED
+from orchestrator.app.runs.cancellation import CANCELLED
+from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.tracing import conventions as names
-from orchestrator.app.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal_keys import GRANT, Key
 from orchestrator.engine.ports import Row

@@ -13,7 +13,7 @@ from orchestrator.errors import EXIT_OK, resume_command
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 if TYPE_CHECKING:
-    from orchestrator.app.approvals import PendingCall
+    from orchestrator.app.human_decisions.approvals import PendingCall
 
 HOURS = 24.0
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the decision, or list the pending calls."""
-    from orchestrator.app.approvals import decide_call, pending_calls
+    from orchestrator.app.human_decisions.approvals import decide_call, pending_calls
 
     if args.call is None:
         pending = pending_calls(args.repo, args.run_id)

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the run to stop, and say whether it has."""
-    from orchestrator.app.cancellation import cancel_run
+    from orchestrator.app.runs.cancellation import cancel_run
 
     done = cancel_run(args.repo, args.run_id, args.why)
     who = escape_line(done.request.who)

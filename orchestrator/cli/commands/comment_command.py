@@ -85,7 +85,7 @@ def _read_verdict(path: Path) -> Verdict | None:
     Raises:
         InputError: it cannot be read, or is no verdict of this version.
     """
-    from orchestrator.app.verdict_files import read_verdict
+    from orchestrator.app.runs.verdict_files import read_verdict
 
     return read_verdict(path) if path.exists() else None
 

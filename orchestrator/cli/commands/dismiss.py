@@ -35,8 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Append the dismissal and print it."""
-    from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, add_dismissal, dismissal_of
-    from orchestrator.app.stored_runs import load_verdict
+    from orchestrator.app.memory.dismissals import (
+        DISMISSAL_FILE,
+        Reason,
+        add_dismissal,
+        dismissal_of,
+    )
+    from orchestrator.app.runs.stored_runs import load_verdict
 
     reason = Reason(why=args.reason, by=args.by, until=args.until, scope=args.scope)
     verdict = load_verdict(args.repo, args.run_id)

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the verdict in each format."""
     if not args.formats:
         raise InputError("name a format with --to, for example --to sarif=results.sarif")
-    from orchestrator.app.stored_runs import load_verdict
+    from orchestrator.app.runs.stored_runs import load_verdict
 
     outputs = Outputs(args.formats, "--to")
     outputs.write(load_verdict(args.repo, args.source), args.repo)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from orchestrator.app.feedback_notes import SAID
+from orchestrator.app.human_decisions.feedback_notes import SAID
 from orchestrator.cli.arguments import add_repo, name_of
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record it, and print what counts now."""
-    from orchestrator.app.feedback_recording import record_feedback
+    from orchestrator.app.human_decisions.feedback_recording import record_feedback
 
     given = record_feedback(args.repo, args.run_id, args.finding, args.said)
     emit(f"{escape_line(f'{given}, says {given.who}')}\n", sys.stdout)

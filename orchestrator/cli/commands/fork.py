@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--to requires --answer TEXT")
     outputs = open_outputs(args)
 
-    from orchestrator.app.forking import Fork, fork_run
     from orchestrator.app.run_review import resume_review
+    from orchestrator.app.runs.forking import Fork, fork_run
     from orchestrator.app.types import Answer
 
     answer = None if args.answer is None else Answer(args.answer, args.to or "")

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         make_ci_files,
         write_ci_files,
     )
-    from orchestrator.app.state_directory import inside_repository, repo_root
+    from orchestrator.app.runs.state_directory import inside_repository, repo_root
 
     start = args.repo or Path()
     if not inside_repository(start):

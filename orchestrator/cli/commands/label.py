@@ -20,9 +20,9 @@ from orchestrator.report.terminal_escaping import escape_unprintable
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.engine.types import Criterion
-    from orchestrator.tuning.item_files import Item
-    from orchestrator.tuning.labeling import Question
-    from orchestrator.tuning.labels import Label, Value
+    from orchestrator.tuning.file_formats.item_files import Item
+    from orchestrator.tuning.labels.label_files import Label, Value
+    from orchestrator.tuning.labels.labeling import Question
     from orchestrator.web.access import Access
     from orchestrator.web.site import Part
 
@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask for labels, saving each one immediately."""
-    from orchestrator.tuning.item_files import read_items, unique_items
-    from orchestrator.tuning.labels import read_labels
+    from orchestrator.tuning.file_formats.item_files import read_items, unique_items
+    from orchestrator.tuning.labels.label_files import read_labels
 
     if args.criteria and not args.rubric:
         raise InputError("--criteria requires --rubric RUBRIC")
@@ -103,7 +103,7 @@ def _list_questions(
     args: argparse.Namespace, items: Sequence[Item], labels: Sequence[Label], rater: str
 ) -> list[Question]:
     """What a rater is asked for, in order."""
-    from orchestrator.tuning.labeling import list_questions, list_revisions
+    from orchestrator.tuning.labels.labeling import list_questions, list_revisions
 
     if args.relabel:
         return list_revisions(items, labels, rater, args.relabel)
@@ -116,7 +116,7 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
         raise InputError("--show-score is for the terminal; the page never shows a score")
     if args.read_only:
         raise InputError("--read-only and --web: nobody could label; leave --read-only out")
-    from orchestrator.tuning.labeling import ANSWERS
+    from orchestrator.tuning.labels.labeling import ANSWERS
 
     criteria = _read_criteria(args.rubric) if args.criteria else ()
 
@@ -138,21 +138,21 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
 
 
 def _read_criteria(rubric: str) -> Sequence[Criterion]:
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
     return read_rubric(find_rubric(rubric)).criteria
 
 
 def _read_runs(repo: Path | None) -> dict[str, Verdict]:
     """Finished runs of the repository, by id."""
-    from orchestrator.app.stored_runs import list_runs, show_run
+    from orchestrator.app.runs.stored_runs import list_runs, show_run
 
     shown = (show_run(repo, info.run_id) for info in list_runs(repo) if info.state == "finished")
     return {s.info.run_id: s.verdict for s in shown if s.verdict}
 
 
 def _item_of(verdict: Verdict) -> Item:
-    from orchestrator.tuning.item_files import item_from_verdict
+    from orchestrator.tuning.file_formats.item_files import item_from_verdict
 
     return item_from_verdict(to_builtins(verdict))
 
@@ -192,7 +192,7 @@ class LabelingSession(Struct):
 
     def _ask(self, at: int) -> int | None:
         """Ask for one item's label; returns the next index, or None to quit."""
-        from orchestrator.tuning.labeling import ANSWERS
+        from orchestrator.tuning.labels.labeling import ANSWERS
 
         answers = ANSWERS[self.args.answers]
         self._show(self.todo[at].item, at)
@@ -221,15 +221,15 @@ class LabelingSession(Struct):
         if not self.given:
             emit("no label of this session to undo\n", self.out)
             return at
-        from orchestrator.tuning.labeling import remove_label
+        from orchestrator.tuning.labels.labeling import remove_label
 
         last = self.given.pop()
         remove_label(self.args.labels, self.todo[last].item.id, self.args.rater)
         return last
 
     def _add_label(self, at: int, value: Value, criteria: dict[str, Value], note: str) -> None:
-        from orchestrator.tuning.labeling import add_label, now
-        from orchestrator.tuning.labels import Label
+        from orchestrator.tuning.labels.label_files import Label
+        from orchestrator.tuning.labels.labeling import add_label, now
 
         item, drawn = self.todo[at].item.id, self.todo[at].drawn
         label = Label(item, self.args.rater, value, criteria, note, now(), drawn)
@@ -238,7 +238,7 @@ class LabelingSession(Struct):
 
     def _ask_criteria(self) -> dict[str, Value]:
         """Labels per criterion; an empty line skips one."""
-        from orchestrator.tuning.labeling import ANSWERS
+        from orchestrator.tuning.labels.labeling import ANSWERS
 
         answers = ANSWERS[self.args.answers]
         out: dict[str, Value] = {}

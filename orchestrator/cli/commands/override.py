@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the override and say what it is for."""
-    from orchestrator.app.overrides import override_verdict
+    from orchestrator.app.human_decisions.overrides import override_verdict
 
     verdict = override_verdict(args.repo, args.run_id, args.verdict, args.reason)
     assert verdict.override is not None

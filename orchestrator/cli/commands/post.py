@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     """Post the verdict and print what was read back."""
     from pathlib import Path
 
-    from orchestrator.app.verdict_files import read_verdict
+    from orchestrator.app.runs.verdict_files import read_verdict
     from orchestrator.posting.post_verdict import post_verdict
     from orchestrator.posting.posted_text import make_cleaner
     from orchestrator.posting.posting_plan import INLINE

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the patch, and say on standard error what it holds."""
-    from orchestrator.app.memory_patch import make_patch, propose_entries, prune_entries
-    from orchestrator.app.memory_reviews import load_reviews
+    from orchestrator.app.memory.past_reviews import load_reviews
+    from orchestrator.app.memory.patch import make_patch, propose_entries, prune_entries
     from orchestrator.report.terminal_escaping import escape_line
 
     target = OutputTarget(args.out, "--out")

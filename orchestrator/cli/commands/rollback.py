@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Restore the files and print their paths."""
-    from orchestrator.app.rollback import roll_back
+    from orchestrator.app.runs.rollback import roll_back
 
     done = roll_back(args.repo, args.run_id, args.call, force=args.force)
     for call, restored in done.items():

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from orchestrator.app.stored_runs import list_newest_runs
+    from orchestrator.app.runs.stored_runs import list_newest_runs
 
     most = LISTED if args.limit is None and not args.json else args.limit
     found, left = list_newest_runs(args.repo, most)
@@ -95,7 +95,7 @@ def _print(found: list[RunInfo], json: bool) -> None:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from orchestrator.app.stored_runs import prune_runs
+    from orchestrator.app.runs.stored_runs import prune_runs
 
     deleted = prune_runs(args.repo, args.keep, args.older_than, dry=args.dry_run)
     if deleted or args.json:
@@ -107,7 +107,7 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_archive import export_run
+    from orchestrator.app.runs.run_archive import export_run
 
     name = export_run(args.repo, args.run_id, args.dir)
     _print_run_id(args, name, f"exported run {name} to {quote_path(str(args.dir))}")
@@ -115,7 +115,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_archive import import_run
+    from orchestrator.app.runs.run_archive import import_run
 
     name = import_run(args.repo, args.source)
     _print_run_id(args, name, f"imported run {name}; show it with: diffcourt show {name}")

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, then its timeline."""
-    from orchestrator.app.stored_runs import show_run
+    from orchestrator.app.runs.stored_runs import show_run
 
     shown = show_run(args.repo, args.run_id)
     emit(_json(shown) if args.json else _text(shown, args.repo), sys.stdout)

@@ -15,9 +15,9 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, escape_unprintable
 
 if TYPE_CHECKING:
-    from orchestrator.app.alerts import Alert
-    from orchestrator.app.statistics import Collected
-    from orchestrator.app.statistics_document import Statistics
+    from orchestrator.app.statistics.alerts import Alert
+    from orchestrator.app.statistics.all_runs import Collected
+    from orchestrator.app.statistics.document import Statistics
 
 GROUPINGS = ("agent", "tool", "model", "rule", "pattern")
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         if (file := getattr(args, name)) is not None
     }
 
-    from orchestrator.app.statistics import collect, summarize
+    from orchestrator.app.statistics.all_runs import collect, summarize
 
     if "dashboard" in targets:
         from orchestrator.report.statistics.grafana_dashboard import read_dashboard
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _alerts(args: argparse.Namespace, collected: Collected) -> list[Alert]:
-    from orchestrator.app.alerts import check_alerts, load_thresholds
+    from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
 
     repo = args.repo[0] if args.repo else None
     return check_alerts(collected, load_thresholds(repo))

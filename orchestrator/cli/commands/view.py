@@ -76,7 +76,7 @@ def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
         raise InputError("--bundle is of one run; give one --repo")
     target = OutputTarget(file, "--bundle")
     from orchestrator.app.finding_excerpts import read_excerpts
-    from orchestrator.app.run_details import load_details, verify_rows
+    from orchestrator.app.runs.run_details import load_details, verify_rows
     from orchestrator.report.formats import Sources
     from orchestrator.report.formats.html_page import render_bundle
 

@@ -43,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Append the waiver and print it."""
     from orchestrator.app.catalog_listing import list_rules
-    from orchestrator.app.stored_runs import load_verdict
-    from orchestrator.app.waiver_files import (
+    from orchestrator.app.memory.waiver_files import (
         NAME,
         NewWaiver,
         add_waiver,
         make_waiver,
         waiver_of_finding,
     )
+    from orchestrator.app.runs.stored_runs import load_verdict
 
     if _FINDING.fullmatch(args.target):
         if args.paths:

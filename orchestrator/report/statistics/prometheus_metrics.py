@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from orchestrator.app.alerts import Alert
-from orchestrator.app.statistics import Collected, count_findings_by, figures_of
+from orchestrator.app.statistics.alerts import Alert
+from orchestrator.app.statistics.all_runs import Collected, count_findings_by, figures_of
 
 MOST_VALUES = 50
 OTHER = "other"

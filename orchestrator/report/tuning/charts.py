@@ -9,9 +9,9 @@ from orchestrator.report.svg_parts import line as _line
 from orchestrator.report.svg_parts import svg as _svg
 from orchestrator.report.svg_parts import x as _x
 from orchestrator.report.svg_parts import y as _y
-from orchestrator.tuning.calibration import ReliabilityBin
-from orchestrator.tuning.cross_validation import LearningCurvePoint
-from orchestrator.tuning.drift import Period
+from orchestrator.tuning.fitting.calibration import ReliabilityBin
+from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
+from orchestrator.tuning.labels.drift import Period
 from orchestrator.tuning.tune import TotalHistogram, TuningResult
 
 

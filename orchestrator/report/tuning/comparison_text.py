@@ -2,8 +2,8 @@
 
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, truncate
-from orchestrator.tuning.confidence_intervals import format_change, format_statistic
 from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
+from orchestrator.tuning.statistics.confidence_intervals import format_change, format_statistic
 
 MAX_CHANGED = 8
 _COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "yellow"}

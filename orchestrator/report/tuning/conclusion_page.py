@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from orchestrator.report.figure_pages import Section, render_document, text
-from orchestrator.tuning.disagreements import name_trust
+from orchestrator.tuning.labels.disagreements import name_trust
 
 
 class Conclusion(Struct, frozen=True):

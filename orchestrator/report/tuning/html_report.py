@@ -27,16 +27,16 @@ from orchestrator.report.tuning.text_report import (
     list_checks,
     list_comparisons,
 )
-from orchestrator.tuning.confidence_intervals import (
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis
+from orchestrator.tuning.labels.label_assessment import InterRaterAgreement
+from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
+from orchestrator.tuning.rubric_decisions import Flip
+from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     PairedComparison,
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis
-from orchestrator.tuning.label_assessment import InterRaterAgreement
-from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
-from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
 
 MOST_OPEN = 10

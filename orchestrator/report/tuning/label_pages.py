@@ -16,17 +16,17 @@ from orchestrator.report.tuning.html_report import (
     render_people,
     words,
 )
-from orchestrator.tuning.confidence_intervals import format_statistic
-from orchestrator.tuning.corrected_rate import CorrectedRate
-from orchestrator.tuning.disagreements import (
+from orchestrator.tuning.evaluation import Evaluation
+from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS
+from orchestrator.tuning.labels.corrected_rate import CorrectedRate
+from orchestrator.tuning.labels.disagreements import (
     CriterionAgreement,
     CriterionView,
     Disagreement,
     DisagreementReport,
 )
-from orchestrator.tuning.drift import Drift
-from orchestrator.tuning.evaluation import Evaluation
-from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS
+from orchestrator.tuning.labels.drift import Drift
+from orchestrator.tuning.statistics.confidence_intervals import format_statistic
 
 
 def render_evaluation_page(

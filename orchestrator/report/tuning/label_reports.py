@@ -4,17 +4,17 @@ import math
 
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, pad
-from orchestrator.tuning.confidence_intervals import Interval, format_statistic
-from orchestrator.tuning.corrected_rate import CorrectedRate
-from orchestrator.tuning.disagreements import (
+from orchestrator.tuning.labels.corrected_rate import CorrectedRate
+from orchestrator.tuning.labels.disagreements import (
     CriterionAgreement,
     CriterionView,
     Disagreement,
     DisagreementReport,
 )
-from orchestrator.tuning.drift import Drift
-from orchestrator.tuning.feedback_rate import FeedbackReport
+from orchestrator.tuning.labels.drift import Drift
+from orchestrator.tuning.labels.feedback_rate import FeedbackReport
 from orchestrator.tuning.rubric_lint import LintReport
+from orchestrator.tuning.statistics.confidence_intervals import Interval, format_statistic
 
 SHORT_LIST = 3
 """Entries of a list that are shown without ``--all``."""

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from orchestrator.app.item_judging import Estimate, Progress
-from orchestrator.app.score_items import Quote, ScoredItems
+from orchestrator.app.rubric_scoring.item_judging import Estimate, Progress
+from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, format_duration
 

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import Page, count_noun, pad
 from orchestrator.tuning.agreement_regression_gate import GateResult
-from orchestrator.tuning.confidence_intervals import (
-    Interval,
-    PairedComparison,
-    format_change,
-    format_statistic,
-)
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
-from orchestrator.tuning.cross_validation import extrapolate_learning_curve
 from orchestrator.tuning.evaluation import Evaluation
+from orchestrator.tuning.fitting.cross_validation import extrapolate_learning_curve
 from orchestrator.tuning.judge_reliability import (
     STRONG_LENGTH_BIAS,
     PerturbationEffect,
     RepeatedScoring,
     find_instability,
 )
-from orchestrator.tuning.label_assessment import InterRaterAgreement, LabelAssessment
+from orchestrator.tuning.labels.label_assessment import InterRaterAgreement, LabelAssessment
 from orchestrator.tuning.rubric_decisions import Flip
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    PairedComparison,
+    format_change,
+    format_statistic,
+)
 from orchestrator.tuning.tune import TuningResult
 
 MAX_FLIPS, MAX_GATE_FLIPS = 20, 5

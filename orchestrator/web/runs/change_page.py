@@ -6,7 +6,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff, read_change
-from orchestrator.app.run_details import RunDetails
+from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.formats.html_page.code_lines import render_lines
 from orchestrator.report.formats.open_findings import counted_findings

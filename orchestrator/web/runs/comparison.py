@@ -6,7 +6,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from starlette.responses import Response
 
-from orchestrator.app.run_details import RunDetails
+from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError
 from orchestrator.report.formats.open_findings import counted_findings

@@ -11,15 +11,15 @@ from typing import TypeVar
 import anyio
 from starlette.responses import Response
 
-from orchestrator.app import state_directory
-from orchestrator.app.approvals import acting_for, current_user, decide_call
-from orchestrator.app.cancellation import cancel_run
-from orchestrator.app.limit_grants import GRANTED, require_stopped_by_limit
-from orchestrator.app.overrides import override_verdict
-from orchestrator.app.run_details import RunDetails, load_details
-from orchestrator.app.run_index import RunIndex
+from orchestrator.app.human_decisions.approvals import acting_for, current_user, decide_call
+from orchestrator.app.human_decisions.limit_grants import GRANTED, require_stopped_by_limit
+from orchestrator.app.human_decisions.overrides import override_verdict
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.cancellation import cancel_run
+from orchestrator.app.runs.run_details import RunDetails, load_details
+from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.verdict_recording import answer_question
 from orchestrator.app.types import Answer
-from orchestrator.app.verdict_recording import answer_question
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError, RunLocked

@@ -2,14 +2,20 @@
 
 from starlette.responses import Response
 
-from orchestrator.app.approvals import acting_for
-from orchestrator.app.dismissals import DISMISSAL_FILE, Reason, Scope, add_dismissal, dismissal_of
-from orchestrator.app.feedback_notes import SAID
-from orchestrator.app.feedback_recording import record_feedback
-from orchestrator.app.run_details import RunDetails
-from orchestrator.app.run_index import RunIndex
-from orchestrator.app.stored_runs import load_verdict
-from orchestrator.app.waiver_files import NAME, add_waiver, waiver_of_finding
+from orchestrator.app.human_decisions.approvals import acting_for
+from orchestrator.app.human_decisions.feedback_notes import SAID
+from orchestrator.app.human_decisions.feedback_recording import record_feedback
+from orchestrator.app.memory.dismissals import (
+    DISMISSAL_FILE,
+    Reason,
+    Scope,
+    add_dismissal,
+    dismissal_of,
+)
+from orchestrator.app.memory.waiver_files import NAME, add_waiver, waiver_of_finding
+from orchestrator.app.runs.run_details import RunDetails
+from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import InputError
 from orchestrator.web.runs.decisions import person_of, text_of, when_free

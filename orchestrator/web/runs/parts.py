@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.app.run_index import RunIndex
+from orchestrator.app.runs.run_index import RunIndex
 from orchestrator.web.runs.comparison import Comparison
 from orchestrator.web.runs.decisions import Decisions
 from orchestrator.web.runs.filters import FILTERS

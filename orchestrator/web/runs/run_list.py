@@ -8,7 +8,7 @@ from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from orchestrator.app.run_index import RunIndex, RunSummary
+from orchestrator.app.runs.run_index import RunIndex, RunSummary
 from orchestrator.web.site import Visit
 
 PER_PAGE = 50

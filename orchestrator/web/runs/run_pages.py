@@ -11,10 +11,10 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from orchestrator.app.finding_excerpts import read_excerpts
-from orchestrator.app.limit_grants import GRANTED
-from orchestrator.app.run_details import RunDetails, describe_call, load_details, verify_rows
-from orchestrator.app.run_index import RunIndex, RunSummary
-from orchestrator.app.run_record import Span
+from orchestrator.app.human_decisions.limit_grants import GRANTED
+from orchestrator.app.runs.run_details import RunDetails, describe_call, load_details, verify_rows
+from orchestrator.app.runs.run_index import RunIndex, RunSummary
+from orchestrator.app.runs.run_record import Span
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.app.approvals import ACTING_FOR
+from orchestrator.app.human_decisions.approvals import ACTING_FOR
 from orchestrator.errors import EXIT_INCOMPLETE
 from orchestrator.web.access import PROXY_SECRET
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app import advisory_dump
-from orchestrator.app.advisory_dump import search_dump
-from orchestrator.app.rescore import Rescored, rescore
+from orchestrator.app.review_inputs import advisory_dump
+from orchestrator.app.review_inputs.advisory_dump import search_dump
+from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.stored_runs import show_run
+from orchestrator.app.runs.stored_runs import show_run
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_USAGE
-from orchestrator.tuning.rubric_file import read_rubric
+from orchestrator.tuning.file_formats.rubric_file import read_rubric
 from tests.checks.test_advisories import advisory
 from tests.review.review_kit import Repo, change, options
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app.imported_report_copies import LARGEST
-from orchestrator.app.rescore import Rescored, rescore
+from orchestrator.app.review_inputs.imported_report_copies import LARGEST
+from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
-from orchestrator.app.stored_runs import show_run
+from orchestrator.app.runs.stored_runs import show_run
 from orchestrator.checks.imported_reports import changed_results
 from orchestrator.checks.imported_reports.formats import read_report
 from orchestrator.checks.imported_reports.result import NotAReportError, Result
@@ -20,7 +20,7 @@ from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_USAGE, InputError
-from orchestrator.tuning.rubric_file import read_rubric
+from orchestrator.tuning.file_formats.rubric_file import read_rubric
 from tests.review.analyzers.report_samples import SAMPLES
 from tests.review.review_kit import change, options
 

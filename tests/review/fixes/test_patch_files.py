@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from orchestrator.app.run_archive import export_run, import_run
 from orchestrator.app.run_review import run_review
-from orchestrator.app.stored_runs import prune_runs
+from orchestrator.app.runs.run_archive import export_run, import_run
+from orchestrator.app.runs.stored_runs import prune_runs
 from orchestrator.code_review.fixes.patch_files import join_patches, patch_files
 from orchestrator.code_review.fixes.patches import (
     PatchRefused,

@@ -41,7 +41,7 @@ from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.file_formats.item_files import Item
     from orchestrator.tuning.rubric_comparison import Side
 
 ITEM_SUFFIXES = (".jsonl", ".csv")
@@ -108,7 +108,7 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
         refuse_without_provider(args)
     require_numpy()
     from orchestrator.report.tuning.comparison_text import render_comparison
-    from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
+    from orchestrator.tuning.labels.label_files import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.rubric_comparison import compare_sides
 
     try:
@@ -138,8 +138,8 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _read_side(args: argparse.Namespace, name: str, index: int, out: TextIO) -> _Given | None:
-    from orchestrator.tuning.item_files import read_items, select_judge
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.item_files import read_items, select_judge
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
     judge = pick(args.judge, index, "--judge")
     if name.endswith(ITEM_SUFFIXES):
@@ -179,7 +179,7 @@ def _score_side(
 
 
 def _side(given: _Given) -> Side:
-    from orchestrator.tuning.item_files import unique_items
+    from orchestrator.tuning.file_formats.item_files import unique_items
     from orchestrator.tuning.provenance import list_judges
     from orchestrator.tuning.rubric_comparison import Side
 

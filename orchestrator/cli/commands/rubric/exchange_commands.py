@@ -61,8 +61,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def import_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels, and list what could not be converted."""
-    from orchestrator.tuning.exchange_formats import read_foreign
-    from orchestrator.tuning.labels import require_one_label_per_rater, write_labels
+    from orchestrator.tuning.file_formats.exchange_formats import read_foreign
+    from orchestrator.tuning.labels.label_files import require_one_label_per_rater, write_labels
 
     for path in filter(None, (args.out, args.labels)):
         if path.exists():
@@ -85,10 +85,10 @@ def import_items(args: argparse.Namespace, out: TextIO) -> int:
 
 def export_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels for another tool, and list what it cannot hold."""
-    from orchestrator.tuning.exchange_formats import check_columns
-    from orchestrator.tuning.exchange_writers import write_foreign
-    from orchestrator.tuning.item_files import read_items
-    from orchestrator.tuning.labels import extract_labels, read_labels
+    from orchestrator.tuning.file_formats.exchange_formats import check_columns
+    from orchestrator.tuning.file_formats.exchange_writers import write_foreign
+    from orchestrator.tuning.file_formats.item_files import read_items
+    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
 
     check_columns(args.format, dict(args.map))
     items = read_items(args.items, args.scale)

@@ -18,7 +18,7 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, escape_line
 
 if TYPE_CHECKING:
-    from orchestrator.app.finding_feedback import Answer
+    from orchestrator.app.memory.finding_feedback import Answer
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -51,11 +51,11 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     """Print what people did with findings, and the rate corrected by experts."""
     target = OutputTarget(args.json) if args.json else None
     require_numpy()
-    from orchestrator.app.finding_feedback import collect_feedback
-    from orchestrator.app.memory_reviews import load_reviews
+    from orchestrator.app.memory.finding_feedback import collect_feedback
+    from orchestrator.app.memory.past_reviews import load_reviews
     from orchestrator.report.tuning.label_reports import render_feedback
-    from orchestrator.tuning.feedback_rate import measure_feedback
-    from orchestrator.tuning.labels import read_labels
+    from orchestrator.tuning.labels.feedback_rate import measure_feedback
+    from orchestrator.tuning.labels.label_files import read_labels
 
     reviews = load_reviews(args.repo, args.runs)
     findings, why = collect_feedback(args.repo, reviews, _read_answers(args))
@@ -83,7 +83,7 @@ def _read_answers(args: argparse.Namespace) -> list[Answer]:
         if args.project or args.request or args.url:
             raise InputError("--project, --request and --url require --from FORGE")
         return []
-    from orchestrator.app.finding_feedback import Answer
+    from orchestrator.app.memory.finding_feedback import Answer
     from orchestrator.posting.targets import Target
 
     target = Target(args.project or "", args.request or 0, args.url or "", os.environ)

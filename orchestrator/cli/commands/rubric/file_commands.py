@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 def check(args: argparse.Namespace, out: TextIO) -> int:
     """Validate rubric files: errors to stderr, stale inputs of tuned rubrics to stdout."""
-    from orchestrator.tuning.rubric_file import find_errors, find_stale_inputs, read_rubric
+    from orchestrator.tuning.file_formats.rubric_file import (
+        find_errors,
+        find_stale_inputs,
+        read_rubric,
+    )
 
     invalid = False
     for name in args.rubrics:
@@ -38,7 +42,7 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree."""
-    from orchestrator.tuning.rubric_file import find_stale_inputs, read_rubric
+    from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs, read_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
     lines = [
@@ -103,7 +107,7 @@ def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
 
 def diff(args: argparse.Namespace, out: TextIO) -> int:
     """Print the differences between two rubrics; exit code 1 if there are any."""
-    from orchestrator.tuning.rubric_file import describe_differences, read_rubric
+    from orchestrator.tuning.file_formats.rubric_file import describe_differences, read_rubric
 
     old, new = (read_rubric(find_rubric(name)) for name in (args.old, args.new))
     lines = describe_differences(old, new)
@@ -114,9 +118,9 @@ def diff(args: argparse.Namespace, out: TextIO) -> int:
 def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric with equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
-    from orchestrator.tuning.item_files import read_items
-    from orchestrator.tuning.rubric_file import write_rubric
-    from orchestrator.tuning.rubric_format_helpers import MET_LEVELS
+    from orchestrator.tuning.file_formats.item_files import read_items
+    from orchestrator.tuning.file_formats.rubric_file import write_rubric
+    from orchestrator.tuning.file_formats.rubric_format_helpers import MET_LEVELS
 
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
@@ -132,8 +136,8 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import a rubric, and list what it cannot express."""
-    from orchestrator.tuning.foreign_rubric_formats import IMPORTERS
-    from orchestrator.tuning.rubric_file import write_rubric
+    from orchestrator.tuning.file_formats.foreign_rubric_formats import IMPORTERS
+    from orchestrator.tuning.file_formats.rubric_file import write_rubric
 
     if not 0.0 <= args.threshold <= 1.0:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
@@ -150,9 +154,9 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export a rubric to stdout, and list what the target cannot express."""
-    from orchestrator.tuning.foreign_rubric_formats import EXPORTERS
-    from orchestrator.tuning.paperbench import to_paperbench
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.foreign_rubric_formats import EXPORTERS
+    from orchestrator.tuning.file_formats.paperbench import to_paperbench
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
     if args.items and args.format == "paperbench":
@@ -174,7 +178,7 @@ def _read_document(path: Path) -> Any:
     """Read a JSON or YAML document."""
     import yaml
 
-    from orchestrator.tuning.text_files import read_text
+    from orchestrator.tuning.file_formats.text_files import read_text
 
     text = read_text(path)
     try:

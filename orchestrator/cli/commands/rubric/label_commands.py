@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.corrected_rate import CorrectedRate
-    from orchestrator.tuning.disagreements import DisagreementReport
-    from orchestrator.tuning.drift import Drift
-    from orchestrator.tuning.item_files import Item
-    from orchestrator.tuning.labels import Label
+    from orchestrator.tuning.file_formats.item_files import Item
+    from orchestrator.tuning.labels.corrected_rate import CorrectedRate
+    from orchestrator.tuning.labels.disagreements import DisagreementReport
+    from orchestrator.tuning.labels.drift import Drift
+    from orchestrator.tuning.labels.label_files import Label
     from orchestrator.tuning.training_data import TrainingData
 
     Result = CorrectedRate | DisagreementReport | Drift
@@ -86,7 +86,7 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
     target = OutputTarget(args.json) if args.json else None
     read = load_inputs(args)
     from orchestrator.report.tuning.label_reports import render_disagreements
-    from orchestrator.tuning.disagreements import find_disagreements
+    from orchestrator.tuning.labels.disagreements import find_disagreements
 
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
     text = render_disagreements(found, width_of(out), use_color(out), args.all)
@@ -113,9 +113,9 @@ def _load_some(
 ) -> tuple[Rubric, list[Item], list[Label], TrainingData | None]:
     """The rubric, and items, labels and training data where they were given."""
     require_numpy()
-    from orchestrator.tuning.item_files import read_items, select_judge
-    from orchestrator.tuning.labels import extract_labels
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.item_files import read_items, select_judge
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.tuning.labels.label_files import extract_labels
 
     rubric = read_rubric(find_rubric(args.rubric))
     if not args.items:
@@ -134,7 +134,7 @@ def rate(args: argparse.Namespace, out: TextIO) -> int:
     target = OutputTarget(args.json) if args.json else None
     read = load_inputs(args)
     from orchestrator.report.tuning.label_reports import render_rate
-    from orchestrator.tuning.corrected_rate import estimate_rate
+    from orchestrator.tuning.labels.corrected_rate import estimate_rate
 
     found = estimate_rate(read.rubric, read.items, read.labels, read.data.scale, args.assume_random)
     text = render_rate(found, width_of(out), use_color(out))
@@ -148,8 +148,8 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     target = OutputTarget(args.json) if args.json else None
     read = load_inputs(args)
     from orchestrator.report.tuning.label_reports import render_drift
-    from orchestrator.tuning import anchors
-    from orchestrator.tuning.drift import measure_drift
+    from orchestrator.tuning.labels import anchors
+    from orchestrator.tuning.labels.drift import measure_drift
 
     if args.freeze:
         return _freeze(args, read, out)
@@ -162,7 +162,7 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
 def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
     from datetime import UTC, datetime
 
-    from orchestrator.tuning import anchors
+    from orchestrator.tuning.labels import anchors
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     document = anchors.freeze_anchors(read.rubric, read.data, now)

@@ -16,10 +16,10 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, Inpu
 from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
-    from orchestrator.app.item_judging import JudgingOptions
-    from orchestrator.app.score_items import Quote, ScoredItems
+    from orchestrator.app.rubric_scoring.item_judging import JudgingOptions
+    from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.file_formats.item_files import Item
 
 T = TypeVar("T")
 
@@ -77,9 +77,9 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
     Raises:
         InputError: the prompt cannot be read.
     """
-    from orchestrator.app.item_judge import PROMPT
-    from orchestrator.app.item_judging import JudgingOptions
-    from orchestrator.tuning.text_files import read_text
+    from orchestrator.app.rubric_scoring.item_judge import PROMPT
+    from orchestrator.app.rubric_scoring.item_judging import JudgingOptions
+    from orchestrator.tuning.file_formats.text_files import read_text
 
     prompt = pick(args.prompt, side, "--prompt")
     return JudgingOptions(
@@ -103,9 +103,9 @@ def add_provider(p: argparse.ArgumentParser, text: str) -> None:
 def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     """Have a model score items; exit code 3 where some are not scored."""
     from orchestrator.report.tuning.scoring_text import render_scored
-    from orchestrator.tuning.item_files import read_items, write_items
+    from orchestrator.tuning.file_formats.item_files import read_items, write_items
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
     from orchestrator.tuning.rubric_decisions import decide_item
-    from orchestrator.tuning.rubric_file import read_rubric
 
     if args.probes:
         raise InputError("--probes perturbs the evidence of runs; it requires --runs")
@@ -146,7 +146,7 @@ def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is sho
     Args:
         name: what each line of the progress begins with.
     """
-    from orchestrator.app.score_items import score_items
+    from orchestrator.app.rubric_scoring.score_items import score_items
     from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote
 
     def agree(quote: Quote) -> bool:
@@ -157,7 +157,7 @@ def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is sho
 
 
 def _json_row(rubric: Rubric, item: Item) -> str:
-    from orchestrator.tuning.item_files import to_row
+    from orchestrator.tuning.file_formats.item_files import to_row
     from orchestrator.tuning.rubric_decisions import decide_item
 
     ok, total = decide_item(rubric, item.scores)

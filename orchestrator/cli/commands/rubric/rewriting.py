@@ -29,11 +29,11 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, E
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
-    from orchestrator.app.item_judging import Progress
-    from orchestrator.app.rewrite_criterion import Rewrite, RewritePlan
+    from orchestrator.app.rubric_scoring.item_judging import Progress
+    from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.item_files import Item
-    from orchestrator.tuning.labels import Label
+    from orchestrator.tuning.file_formats.item_files import Item
+    from orchestrator.tuning.labels.label_files import Label
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
     target = OutputTarget(args.json) if args.json else None
     require_numpy()
     from orchestrator.report.tuning.rewrite_text import render_rewrite
-    from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
     path = args.out or next_version_path(find_rubric(args.rubric), rubric.version + 1)
@@ -105,7 +105,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite | None:
-    from orchestrator.app.rewrite_criterion import RewriteOptions, rewrite_criterion
+    from orchestrator.app.rubric_scoring.rewrite_criterion import RewriteOptions, rewrite_criterion
     from orchestrator.report.tuning.rewrite_text import render_plan
     from orchestrator.report.tuning.scoring_text import ScoringProgress
 
@@ -126,8 +126,8 @@ def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite |
 
 
 def _read(args: argparse.Namespace) -> tuple[list[Item], list[Label]]:
-    from orchestrator.tuning.item_files import read_items
-    from orchestrator.tuning.labels import extract_labels, read_labels
+    from orchestrator.tuning.file_formats.item_files import read_items
+    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
 
     items = read_items(args.items, args.scale)
     labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)

@@ -16,10 +16,10 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 if TYPE_CHECKING:
-    from orchestrator.app.judge_reliability import Scores
-    from orchestrator.app.rescore import Rescored
+    from orchestrator.app.rubric_scoring.judge_reliability import Scores
+    from orchestrator.app.rubric_scoring.rescore import Rescored
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.item_files import Item
+    from orchestrator.tuning.file_formats.item_files import Item
 
 MIN_REPEATS_FOR_PROBES = 2
 
@@ -49,8 +49,8 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
 
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     require_numpy()
-    from orchestrator.tuning.item_files import read_items, write_items
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.item_files import read_items, write_items
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
     from orchestrator.tuning.text_measures import add_measures
 
     rubric = read_rubric(find_rubric(args.rubric))
@@ -106,9 +106,9 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     if (args.repeat or args.probes) and args.provider == OFFLINE:
         raise InputError("--repeat and --probes require a judge model; set --provider NAME")
     require_numpy()
-    from orchestrator.app.judge_reliability import JudgeOptions
-    from orchestrator.app.rescore import Rescored, rescore
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.app.rubric_scoring.judge_reliability import JudgeOptions
+    from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
     repeat = max(args.repeat, MIN_REPEATS_FOR_PROBES if args.probes else 0)
@@ -161,7 +161,7 @@ def _describe_item(item: Item) -> dict[str, Any]:
 
 
 def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
-    from orchestrator.tuning.item_files import Item, name_run_group
+    from orchestrator.tuning.file_formats.item_files import Item, name_run_group
 
     verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(

@@ -16,8 +16,8 @@ from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.item_files import Item
-    from orchestrator.tuning.labels import Label
+    from orchestrator.tuning.file_formats.item_files import Item
+    from orchestrator.tuning.labels.label_files import Label
     from orchestrator.tuning.training_data import TrainingData
 
 
@@ -109,9 +109,9 @@ def load_inputs(args: argparse.Namespace) -> TuningInputs:
         InputError: an input is invalid, or numpy is not installed.
     """
     require_numpy()
-    from orchestrator.tuning.item_files import read_items, select_judge
-    from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
-    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.item_files import read_items, select_judge
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.tuning.labels.label_files import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.training_data import build_training_data
 
     rubric = read_rubric(find_rubric(args.rubric))

@@ -18,8 +18,8 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
-    from orchestrator.tuning.disagreements import DisagreementReport
-    from orchestrator.tuning.drift import Drift
+    from orchestrator.tuning.labels.disagreements import DisagreementReport
+    from orchestrator.tuning.labels.drift import Drift
     from orchestrator.tuning.rubric_decisions import Objective
     from orchestrator.tuning.tune import TuningResult
 
@@ -50,8 +50,8 @@ def _compare_with_labels(
     read: TuningInputs, args: argparse.Namespace
 ) -> tuple[DisagreementReport, Drift | None]:
     """Disagreements with people, and drift by month where the labels are of several."""
-    from orchestrator.tuning.disagreements import find_disagreements
-    from orchestrator.tuning.drift import measure_drift
+    from orchestrator.tuning.labels.disagreements import find_disagreements
+    from orchestrator.tuning.labels.drift import measure_drift
 
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
     months = {label.at[:7] for label in read.labels} | {item.at[:7] for item in read.items}
@@ -77,8 +77,8 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_tuning
     from orchestrator.tuning import tune as tuning
+    from orchestrator.tuning.file_formats.rubric_file import write_rubric
     from orchestrator.tuning.provenance import add_provenance
-    from orchestrator.tuning.rubric_file import write_rubric
 
     path = args.out or next_version_path(find_rubric(args.rubric), read.rubric.version + 1)
     if not args.out and path.exists():

@@ -5,7 +5,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from orchestrator.app.run_record import RunRecord
+from orchestrator.app.runs.run_record import RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats import Sources

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from orchestrator.app.run_record import PersonDecision, RunRecord, Span
+from orchestrator.app.runs.run_record import PersonDecision, RunRecord, Span
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats.html_page.findings import text

@@ -5,7 +5,7 @@ from html import escape
 
 from msgspec import Struct
 
-from orchestrator.app.run_record import RunRecord, Span
+from orchestrator.app.runs.run_record import RunRecord, Span
 from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import format_duration
 

@@ -1,0 +1,1 @@
+"""The repository's memory: dismissals, waivers, and what past reviews suggest to remember."""

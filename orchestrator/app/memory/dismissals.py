@@ -1,0 +1,191 @@
+"""Dismiss a finding: an entry in the repository's memory, with what the finding was about."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from orchestrator.app.catalog_listing import list_rules
+from orchestrator.app.human_decisions.approvals import current_user
+from orchestrator.app.memory.waiver_files import (
+    ListFile,
+    append_entry,
+    describe_finding,
+    open_finding,
+    read_last_day,
+    render_entry,
+)
+from orchestrator.catalog.memory_files import Dismissal, DismissalFile, DismissedFinding
+from orchestrator.code_review.rule_table import IMPORTED
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.data_directories import DISMISSED, OVERLAY
+from orchestrator.errors import InputError
+
+DISMISSAL_FILE = ListFile(
+    f"{OVERLAY}/{DISMISSED}",
+    "dismissed",
+    "dismissal",
+    "Findings that people have dismissed; what counts is this file in the base branch.",
+    DismissalFile,
+)
+
+MAX_QUOTE = 1_000
+"""Characters of a quotation that are kept; of a longer one, its first lines."""
+
+_SPECIAL = re.compile(r"[*?\[\]\\{}]|\s$")
+
+Scope = Literal["finding", "rule", "path"]
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why a finding is dismissed, by whom, and for how long.
+
+    Attributes:
+        by: the person who answers for it; empty: only who runs the command is recorded.
+        until: the last day, as 2027-06-30; empty: it does not end.
+        scope: this finding; all of its rule; or those of its rule in its file.
+    """
+
+    why: str
+    by: str = ""
+    until: str = ""
+    scope: Scope = "finding"
+    recorded_by: str = ""
+
+
+def dismissal_of(
+    verdict: Verdict, finding_id: str, reason: Reason, repo: Path | None = None
+) -> tuple[Dismissal, str]:
+    """The dismissal of an open finding of a run, and the text of its entry.
+
+    Args:
+        repo: whose rules can be dismissed.
+
+    Raises:
+        InputError: there is no such open finding, it is critical and nobody is named, it has no
+            rule of its own to dismiss, or the last day is no date or over.
+    """
+    finding = open_finding(verdict, finding_id, reason.by)
+    if reason.scope != "finding":
+        _require_rule(finding, reason.scope, repo)
+    dismissal = make_dismissal(finding, reason)
+    return dismissal, render_dismissal(dismissal, finding)
+
+
+def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> Dismissal:
+    """The dismissal of a finding.
+
+    Args:
+        on: the day it is dismissed; None: today.
+
+    Raises:
+        InputError: the last day is no date or over.
+    """
+    one = reason.scope == "finding"
+    return Dismissal(
+        fingerprint=finding.fingerprint if one else None,
+        rule=None if one else finding.rule,
+        paths=(_literal(finding.path),) if reason.scope == "path" else ("**",),
+        why=" ".join(reason.why.split()),
+        by=reason.by,
+        on=on or datetime.now(UTC).date(),
+        until=read_last_day(reason.until),
+        recorded_by=_without_machine(reason.recorded_by or current_user()),
+        about=_about(finding) if one else None,
+    )
+
+
+def _require_rule(finding: Finding, scope: Scope, repo: Path | None) -> None:
+    """Check that a finding is of a rule of the table: an agent may name any."""
+    known = {rule.id for rule in list_rules(repo)}
+    if finding.rule not in known and not finding.rule.startswith(IMPORTED):
+        raise InputError(
+            f"--scope {scope}: {finding.id} is of no known rule ({finding.rule}), which "
+            "diffcourt catalog --rules lists; dismiss the finding alone"
+        )
+
+
+def _without_machine(user: str) -> str:
+    """``dana`` of ``dana on build-7``: the file is for everybody who has the repository."""
+    return user.partition(" on ")[0]
+
+
+def _about(finding: Finding) -> DismissedFinding:
+    context = finding.context
+    quote = finding.evidence.quote
+    if len(quote) > MAX_QUOTE:
+        quote = quote[:MAX_QUOTE].rpartition("\n")[0] or quote[:MAX_QUOTE]
+    return DismissedFinding(
+        title=finding.title,
+        path=finding.path,
+        rule=finding.rule,
+        severity=finding.severity,
+        category=finding.category,
+        cwe=finding.cwe,
+        side=finding.evidence.side,
+        line=finding.start_line,
+        quote=quote,
+        scope=context.scope if context else "",
+        context=context.lines if context else "",
+        flow=context.flow if context else "",
+    )
+
+
+def add_dismissal(repo: Path | None, dismissal: Dismissal, entry: str) -> None:
+    """Append a dismissal to the file in the work tree.
+
+    One of the same finding whose surroundings or severity were others is no obstacle: it came back.
+
+    Raises:
+        InputError: the same is dismissed already, or the file cannot be extended.
+    """
+
+    append_entry(
+        repo, DISMISSAL_FILE, dismissal, entry, lambda other: is_same_dismissal(other, dismissal)
+    )
+
+
+def is_same_dismissal(known: Dismissal, new: Dismissal) -> bool:
+    """Whether a dismissal that is there makes a new one needless."""
+
+    def subject(one: Dismissal) -> tuple[object, ...]:
+        about = one.about
+        state = (about.context, about.flow, about.severity) if about else ()
+        return one.rule, one.fingerprint, one.paths, state
+
+    return subject(known) == subject(new) and known.until in {None, new.until}
+
+
+def render_dismissal(dismissal: Dismissal, finding: Finding) -> str:
+    """The text of an entry in the file."""
+    return render_entry(_fields(dismissal), describe_finding(finding))
+
+
+def _fields(dismissal: Dismissal) -> Iterator[str]:
+    """The lines of an entry; what is left out has its default."""
+    plain: dict[str, object] = {
+        "fingerprint": dismissal.fingerprint,
+        "rule": dismissal.rule,
+        "paths": None if dismissal.paths == ("**",) else list(dismissal.paths),
+        "why": dismissal.why,
+        "by": dismissal.by,
+        "recorded_by": dismissal.recorded_by,
+    }
+    yield from (f"{name}: {json.dumps(value)}" for name, value in plain.items() if value)
+    days = {"on": dismissal.on, "until": dismissal.until}
+    yield from (f"{name}: {day}" for name, day in days.items() if day)
+    if (about := dismissal.about) is not None:
+        yield "about:"
+        for name in about.__struct_fields__:
+            value = getattr(about, name)
+            if value and (name, value) != ("side", "head"):
+                yield f"  {name}: {json.dumps(value)}"
+
+
+def _literal(path: str) -> str:
+    """A glob that matches this path alone."""
+    return "/" + _SPECIAL.sub(r"\\\g<0>", path)

@@ -1,0 +1,239 @@
+"""Add waivers and dismissals to a repository's files, whose other text stays as it is."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.app.runs.state_directory import repo_root
+from orchestrator.catalog.verdict_policy import Waiver, WaiverFile
+from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.data_directories import OVERLAY, WAIVERS
+from orchestrator.errors import ConfigError, InputError
+from orchestrator.sandbox.safe_paths import SafeDirectory
+
+NAME = f"{OVERLAY}/{WAIVERS}"
+
+
+class ListFile(Struct, frozen=True):
+    """A file that ends with a list of entries.
+
+    Attributes:
+        name: its path in the repository.
+        key: of the list, also the name of the model's field.
+        entry: what an entry is called in errors.
+        comment: the first line of a new file.
+    """
+
+    name: str
+    key: str
+    entry: str
+    comment: str
+    model: type[Struct]
+
+    def read(self, text: bytes) -> tuple[Any, ...]:
+        """The entries of the file's text.
+
+        Raises:
+            ConfigError: it is not one of these files.
+        """
+        return tuple(getattr(read_yaml(self.model, text, self.name), self.key)) if text else ()
+
+    def extend(self, before: str, entries: str) -> str:
+        """The text with entries at its end."""
+        text = before if before.strip() else f"# {self.comment}\n{self.key}:\n"
+        return (text if text.endswith("\n") else f"{text}\n") + entries
+
+
+WAIVER_FILE = ListFile(
+    NAME,
+    "waivers",
+    "waiver",
+    "Findings that people have accepted; what counts is this file in the base branch.",
+    WaiverFile,
+)
+
+
+class NewWaiver(Struct, frozen=True):
+    """A waiver to be written.
+
+    Attributes:
+        comment: what it is of, for whoever reads the file.
+    """
+
+    waiver: Waiver
+    comment: str = ""
+
+
+def find_finding(verdict: Verdict, finding_id: str) -> Finding:
+    """A finding of a verdict by its id or fingerprint.
+
+    Raises:
+        InputError: there is none.
+    """
+    known = {finding.id: finding for finding in verdict.findings}
+    known |= {finding.fingerprint: finding for finding in verdict.findings}
+    finding = known.get(finding_id)
+    if finding is None:
+        names = ", ".join([one.id for one in verdict.findings][:10]) or "none"
+        raise InputError(f"the run {verdict.run_id} has no finding {finding_id}; it has {names}")
+    return finding
+
+
+def open_finding(verdict: Verdict, finding_id: str, by: str) -> Finding:
+    """A finding of a run that can be accepted.
+
+    Raises:
+        InputError: the verdict has no such open finding, or a critical one and nobody is named.
+    """
+    finding = find_finding(verdict, finding_id)
+    if finding.state == "waived":
+        raise InputError(f"{finding_id} is waived already: {finding.waiver}")
+    if finding.severity == "critical" and not by:
+        raise InputError(f"{finding_id} is critical, so a person must accept it: give --by NAME")
+    return finding
+
+
+def waiver_of_finding(
+    verdict: Verdict, finding_id: str, why: str, by: str, until: str
+) -> NewWaiver:
+    """A waiver of one finding of a run, by its fingerprint and path.
+
+    Raises:
+        InputError: the verdict has no such open finding.
+    """
+    finding = open_finding(verdict, finding_id, by)
+    waiver = make_waiver(why, by, until, fingerprint=finding.fingerprint, paths=(finding.path,))
+    return NewWaiver(waiver, describe_finding(finding))
+
+
+def describe_finding(finding: Finding) -> str:
+    """A finding in one line, for the comment above its entry."""
+    return f"{finding.severity}: {finding.title} [{finding.rule}]"
+
+
+def read_last_day(until: str) -> date | None:
+    """The last day of a waiver, which must not be over; None where none is given.
+
+    Raises:
+        InputError: it is no date, or over.
+    """
+    try:
+        last = date.fromisoformat(until) if until else None
+    except ValueError:
+        raise InputError(f"--until: {until} is no date; write it as 2027-06-30") from None
+    if last is not None and last < datetime.now(UTC).date():
+        raise InputError(f"--until: {until} is over")
+    return last
+
+
+def make_waiver(
+    why: str,
+    by: str,
+    until: str,
+    *,
+    rule: str | None = None,
+    fingerprint: str | None = None,
+    paths: Sequence[str] = (),
+) -> Waiver:
+    """A waiver that does not end before today.
+
+    Raises:
+        InputError: the last day is no date, or over.
+    """
+    return Waiver(
+        rule=rule,
+        fingerprint=fingerprint,
+        paths=tuple(paths) or ("**",),
+        until=read_last_day(until),
+        why=why,
+        by=by,
+    )
+
+
+def add_waiver(repo: Path | None, new: NewWaiver) -> str:
+    """Append a waiver to the file in the work tree; returns the text that was added.
+
+    Raises:
+        InputError: the same is waived already, or the file cannot be extended.
+    """
+
+    def same(other: Waiver) -> bool:
+        return _subject(other) == _subject(new.waiver) and (
+            other.until is None or other.until == new.waiver.until
+        )
+
+    entry = render_entry(_fields(new.waiver), new.comment)
+    append_entry(repo, WAIVER_FILE, new.waiver, entry, same)
+    return entry
+
+
+def append_entry(
+    repo: Path | None, file: ListFile, new: Waiver, entry: str, same: Callable[[Any], bool]
+) -> None:
+    """Append an entry to a file in the work tree.
+
+    Args:
+        entry: its text.
+        same: whether an entry that is there makes it needless.
+
+    Raises:
+        InputError: it is there already, or the file cannot be extended.
+    """
+    with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:
+        before = tree.read(file.name) if tree.is_file(file.name) else b""
+        known = file.read(before.strip() and before)
+        if other := next(filter(same, known), None):
+            raise InputError(f"{file.name} has that {file.entry} already: {other.why}")
+        tree.write(file.name, extend_file(file, before, new, entry).encode())
+
+
+def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
+    """The text of a file with one more entry.
+
+    Args:
+        before: the file's text; empty for a new file.
+
+    Raises:
+        InputError: the file does not end with its list.
+    """
+    known = file.read(before.strip() and before)
+    after = file.extend(before.decode(), entry)
+    try:
+        written = file.read(after.encode())
+    except ConfigError:
+        written = ()
+    if written != (*known, new):
+        raise InputError(
+            f"{file.name} does not end with its list of {file.entry}s; add this by hand:\n{entry}"
+        )
+    return after
+
+
+def _subject(waiver: Waiver) -> tuple[object, ...]:
+    return waiver.rule, waiver.fingerprint, waiver.paths
+
+
+def _fields(waiver: Waiver) -> Iterator[str]:
+    named = {"rule": waiver.rule, "fingerprint": waiver.fingerprint}
+    yield from (f"{name}: {json.dumps(value)}" for name, value in named.items() if value)
+    if waiver.paths != ("**",):
+        yield f"paths: {json.dumps(list(waiver.paths))}"
+    yield f"why: {json.dumps(waiver.why)}"
+    if waiver.by:
+        yield f"by: {json.dumps(waiver.by)}"
+    if waiver.until:
+        yield f"until: {waiver.until}"
+
+
+def render_entry(fields: Iterator[str], comment: str) -> str:
+    """An entry of a file, from its lines; a JSON string is a YAML string."""
+    comment = "".join(char if char.isprintable() else " " for char in comment)
+    head = f"  # {comment}\n" if comment else ""
+    return head + "".join(
+        f"  {'- ' if number == 0 else '  '}{line}\n" for number, line in enumerate(fields)
+    )

@@ -1,0 +1,1 @@
+"""Rubrics applied: to labeled items by models, and to recorded runs again."""

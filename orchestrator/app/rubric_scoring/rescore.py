@@ -1,0 +1,232 @@
+"""Score recorded runs with another rubric by replay: no agent or tool runs again.
+
+    the run's rows, copied  →  the flow over the copy, performing forbidden  →  its evidence
+    evidence + new rubric   →  measured criteria by code; judged ones as recorded, or judged again
+
+New judgings are kept in a separate journal (``judgings.db``), so that each is paid for once. The
+run's own journal is read, and never leased or written.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from msgspec import Struct, convert, field
+
+from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.previous_reviews import noted_change_name, noted_hand_over
+from orchestrator.app.review_inputs.advisory_copies import AdvisoryDump, copy_advisories
+from orchestrator.app.review_inputs.coverage_report_copies import copy_reports
+from orchestrator.app.review_inputs.imported_report_copies import copy_imported_reports
+from orchestrator.app.rubric_scoring.judge_reliability import (
+    NO_JUDGE,
+    PROBES,
+    JudgeOptions,
+    Scores,
+    open_judge,
+)
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.verdict_recording import VERDICT
+from orchestrator.app.types import ReviewOptions, review_options
+from orchestrator.code_review.agents import judging
+from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
+from orchestrator.code_review.change.types import change_from_json
+from orchestrator.code_review.findings.measured_criteria import score_measured
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_setup import OpenModel, open_review
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine import state_machine
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_log import JournalLog
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
+from orchestrator.engine.types import Rubric
+from orchestrator.errors import DiffcourtError, InputError, StoreError
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.writer_identity import this_process
+from orchestrator.tuning.file_formats.item_files import name_judge
+from orchestrator.tuning.file_formats.rubric_file import describe_wording, digest_criteria
+
+
+class Rescored(Struct, frozen=True):
+    """A run scored with another rubric.
+
+    Attributes:
+        card: the new score; judged criteria as recorded where their text is unchanged.
+        reused: judged criteria whose recorded score is kept.
+        recorded_judge: who gave the recorded scores.
+        judge: who was asked for scores, model, prompt and rubric; empty where nobody was.
+        change_name: the name of its pull request or branch; empty where it has none.
+        repeats: the judge's marks, one mapping per repetition.
+        probes: probe → its marks.
+    """
+
+    verdict: Verdict
+    card: Scorecard
+    reused: tuple[str, ...]
+    recorded_judge: str = ""
+    judge: str = ""
+    change_name: str = ""
+    repeats: tuple[Scores, ...] = ()
+    probes: Mapping[str, Scores] = field(default_factory=dict)
+
+
+class NotRescored(Struct, frozen=True):
+    """A run that could not be scored, and why."""
+
+    run_id: str
+    why: str
+
+
+def rescore(
+    repo: Path | None, names: Sequence[str], rubric: Rubric, options: JudgeOptions = NO_JUDGE
+) -> list[Rescored | NotRescored]:
+    """Score recorded runs with a rubric.
+
+    Args:
+        names: run names as ``diffcourt show`` accepts them; none for every finished run, oldest
+            first.
+
+    Raises:
+        RunNotFound: no run has such a name.
+        InputError: there is no such provider, or its key is missing.
+    """
+    return anyio.run(_rescore_runs, repo, names, rubric, options)
+
+
+async def _rescore_runs(
+    repo: Path | None, names: Sequence[str], rubric: Rubric, options: JudgeOptions
+) -> list[Rescored | NotRescored]:
+    directory = state_directory.state_dir(repo)
+    out: list[Rescored | NotRescored] = []
+    with state_directory.open_store(directory, repo) as store:
+        runs = await store.runs()
+        chosen = [state_directory.find_run(name, runs) for name in names] if names else runs[::-1]
+        for run in {r.run_id: r for r in chosen}.values():
+            if not names and await store.find(run.run_id, VERDICT) is None:
+                continue
+            try:
+                async with _replay(store, run) as (state, verdict):
+                    out.append(await _score_run(state, verdict, rubric, directory, options))
+            except InputError:
+                raise
+            except DiffcourtError as error:
+                out.append(NotRescored(run.run_id, str(error)))
+    return out
+
+
+@asynccontextmanager
+async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewState, Verdict]]:
+    """A finished run's final state, replayed from a copy of its rows.
+
+    Raises:
+        StoreError: it is not finished, or its replay gives another score.
+        ReplayMismatch: rules or agents have changed since the run.
+    """
+    clock, rows = SystemClock(), await store.rows(run.run_id)
+    copy = MemoryStore(clock)
+    await copy.restore(run, rows)
+    fence = await copy.acquire(run.run_id, this_process(), 3600.0)
+    log = JournalLog(run.run_id, copy, clock, fence, rows)
+    journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], replay_only=True)
+    known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
+    if known is None or taken_in is None:
+        raise StoreError("no verdict yet; finish the run: diffcourt resume")
+    verdict, change = convert(known, Verdict), change_from_json(taken_in)
+    if verdict.stop.reason == "cancelled":
+        raise StoreError("it was cancelled, so there is no whole review to score")
+    options = ReviewOptions.of_meta(review_options(run), None)
+    policy = load_policy(await read_layers(change), options)
+    reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
+    imported = await copy_imported_reports(options.imports, journal, scratch=Path())
+    model = OpenModel(OfflineModel())
+    async with (
+        new_pool() as pool,
+        open_review(
+            policy,
+            change,
+            journal,
+            model=model,
+            pool=pool,
+            coverage=reports,
+            imported=imported,
+            advisories=await copy_advisories(
+                AdvisoryDump(options.advisories, policy.settings.advisories, Path()),
+                change,
+                journal,
+                pool=pool,
+                scratch=Path(),
+            ),
+        ) as state,
+    ):
+        state.handed_over = noted_hand_over(journal)
+        await state_machine.run(FLOW, state, journal, ignore_event)
+        _require_same_score(state.scorecard, verdict)
+        yield state, verdict
+
+
+def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
+    """Require the replay's scores to equal the verdict's."""
+    if card is None:
+        raise StoreError("the change is empty, so nothing was scored")
+    recorded = {c.id: c.score for c in verdict.score.criteria}
+    total = None if card.total is None else round(card.total, 4)
+    if total != verdict.score.total or recorded != {n: m.score for n, m in card.marks.items()}:
+        raise StoreError("the replay gives another score than the verdict")
+
+
+async def _score_run(
+    state: ReviewState, verdict: Verdict, rubric: Rubric, directory: Path, options: JudgeOptions
+) -> Rescored:
+    paths = [file.path for file in state.workspace.change.files]
+    recorded = await _read_recorded_marks(state, rubric)
+    marks = {
+        **score_measured(
+            state.synthesis, paths, state.checks, state.calls(), state.team(), playbook_tools(state)
+        ),
+        **recorded,
+    }
+    criteria = judging.judged_criteria(rubric)
+    missing = [c for c in criteria if c.id not in recorded]
+    name, was = noted_change_name(state.journal), _name_recorded_judge(state)
+    async with open_judge(state, options.provider, directory) as judge_:
+        if judge_ is None or not criteria:
+            return Rescored(verdict, judge(rubric, marks), tuple(recorded), was, "", name)
+        if missing:
+            marks |= await judge_.score(missing)
+        repeats = [await judge_.score(criteria, number=n + 1) for n in range(options.repeat)]
+        names = PROBES if options.probes else ()
+        probes = {name: await judge_.score(criteria, name) for name in names}
+        other = digest_criteria(rubric) if missing else ""
+        asked = judge_.model and name_judge([judge_.model], state.policy_digests, other)
+    card = judge(rubric, marks)
+    return Rescored(verdict, card, tuple(recorded), was, asked, name, tuple(repeats), probes)
+
+
+def _name_recorded_judge(state: ReviewState) -> str:
+    """Who judged the recorded run; a verdict names all models of its run instead."""
+    calls = ((Key.parse(key), value) for key, value in state.journal.outcomes().items())
+    models = {v["model"] for key, v in calls if key.is_model_call and key.part == "judge"}
+    return name_judge(sorted(models), state.policy_digests)
+
+
+async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
+    """The recorded marks of judged criteria whose text and judge are unchanged."""
+    outcome = state.round.judged
+    if outcome is None or outcome.status != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
+        return {}
+    known = judging.citable_sources(state, state.answers(judge=True))
+    marks = await judging.read_marks(judging.judged_criteria(state.rubric), outcome, known)
+    old = {c.id: describe_wording(c) for c in judging.judged_criteria(state.rubric)}
+    return {
+        c.id: marks[c.id]
+        for c in judging.judged_criteria(rubric)
+        if old.get(c.id) == describe_wording(c)
+    }

@@ -1,0 +1,344 @@
+"""Reword a judged criterion with a model, and keep what is proven on held-out groups."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.app.rubric_scoring.criterion_writer import (
+    build_writer_brief,
+    checking_runtime,
+    read_wordings,
+    writer_spec,
+)
+from orchestrator.app.rubric_scoring.item_judging import (
+    Estimate,
+    ItemJudge,
+    JudgingOptions,
+    Progress,
+    describe_limits,
+    open_item_judge,
+)
+from orchestrator.app.rubric_scoring.score_items import Quote, require_affordable, require_texts
+from orchestrator.code_review.agents.judging import judged_criteria
+from orchestrator.engine.budget import Account
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.rubric_scoring import Given, Mark
+from orchestrator.engine.types import Bounds, Criterion, Rubric
+from orchestrator.errors import InputError
+from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.file_formats.rubric_file import describe_wording, digest_criteria
+from orchestrator.tuning.labels.label_files import Label
+from orchestrator.tuning.rewrite_search import (
+    Candidate,
+    Halves,
+    SearchResult,
+    ShownItem,
+    search,
+    split_halves,
+)
+from orchestrator.tuning.text_measures import add_measures
+
+HELD_OUT_RESERVE = 1.5
+"""What is kept for the proof, in parts of its estimate."""
+
+LOOK = "look"
+
+WRITER_ANSWER = 1_200
+"""Tokens of an expected answer of the writer."""
+
+
+class RewriteOptions(Struct, frozen=True):
+    """How a wording is searched for.
+
+    Attributes:
+        rounds: times that the writer is asked.
+        proposals: wordings per round.
+    """
+
+    criterion: str
+    rounds: int = 3
+    proposals: int = 2
+    accept_at: float | None = None
+    seed: int = 20260101
+
+
+class RewritePlan(Struct, frozen=True):
+    """What a rewrite will do and take, before anything is asked.
+
+    Attributes:
+        detectable: gain in kappa that the held-out half proves with 80% power, roughly.
+        by_criterion: people's labels of the criterion itself decide, not those of the whole.
+    """
+
+    quote: Quote
+    training: int
+    held_out: int
+    rounds: int
+    proposals: int
+    detectable: float
+    by_criterion: bool
+
+
+class Rewrite(Struct, frozen=True):
+    """What a rewrite came to.
+
+    Attributes:
+        rubric: with the proven wording, the next version and its proof as provenance; None where
+            nothing is proven.
+        usd, tokens: what the calls of this session used.
+        looks: wordings that were ever held to this held-out half, this one included.
+    """
+
+    plan: RewritePlan
+    found: SearchResult
+    rubric: Rubric | None
+    usd: float
+    tokens: int
+    looks: int
+
+
+def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
+    rubric: Rubric,
+    items: Sequence[Item],
+    labels: Sequence[Label],
+    options: RewriteOptions,
+    judging: JudgingOptions,
+    agree: Callable[[RewritePlan], bool],
+    observe: Callable[[str, Progress], None],
+) -> Rewrite | None:
+    """Reword a criterion.
+
+    Args:
+        agree: is shown what it will take, and says whether to go on.
+        observe: called with what is scored and how far that is.
+
+    Returns:
+        None where ``agree`` says no.
+
+    Raises:
+        InputError: there is no such judged criterion, too few labels, no text, or the expected cost
+            is above a limit that nobody set.
+    """
+    return anyio.run(_rewrite, rubric, items, labels, options, judging, agree, observe)
+
+
+async def _rewrite(  # noqa: PLR0917 - as rewrite_criterion
+    rubric: Rubric,
+    items: Sequence[Item],
+    labels: Sequence[Label],
+    options: RewriteOptions,
+    judging: JudgingOptions,
+    agree: Callable[[RewritePlan], bool],
+    observe: Callable[[str, Progress], None],
+) -> Rewrite | None:
+    criterion = _find_criterion(rubric, options.criterion)
+    rated = {label.item for label in labels}
+    texts = [item for item in add_measures(rubric, unique_items(items)) if item.id in rated]
+    require_texts(texts)
+    halves = split_halves(rubric, criterion, texts, labels, options.accept_at, options.seed)
+    async with open_item_judge(judging) as judge:
+        work = _Work(rubric, criterion, halves, options, judge, observe)
+        plan = work.plan()
+        if not agree(plan):
+            return None
+        require_affordable(judge, plan.quote.estimate, judging)
+        found = await work.run()
+        used = judge.budget.used
+        new = _write(rubric, criterion, found, judge, plan) if found.proven else None
+        return Rewrite(plan, found, new, used.usd, int(used.tokens), work.looks)
+
+
+def _find_criterion(rubric: Rubric, name: str) -> Criterion:
+    known = judged_criteria(rubric)
+    for criterion in known:
+        if criterion.id == name:
+            return criterion
+    names = ", ".join(c.id for c in known) or "none"
+    raise InputError(f"{rubric.name!r} has no judged criterion {name!r}; it has: {names}")
+
+
+class _Work:
+    """One rewrite: the search's questions, asked of models."""
+
+    def __init__(
+        self,
+        rubric: Rubric,
+        criterion: Criterion,
+        halves: Halves,
+        options: RewriteOptions,
+        judge: ItemJudge,
+        observe: Callable[[str, Progress], None],
+    ) -> None:
+        self._rubric, self._criterion, self._options = rubric, criterion, options
+        self._halves, self._judge, self._observe = halves, judge, observe
+        self._held_out = {item.id for item in halves.held_out}
+        self._writer = writer_spec(judge.spec.model)
+        others = () if halves.by_criterion else judged_criteria(rubric)
+        self._others = [c for c in others if c.id != criterion.id and c.weight]
+        self._search = judge.budget
+        self._scored = self.looks = 0
+
+    def plan(self) -> RewritePlan:
+        """What it will take; keeps what the proof needs out of the search's reach."""
+        judge, options, halves = self._judge, self._options, self._halves
+        own = [self._criterion]
+        base = judge.estimate(own, [*halves.training, *halves.held_out], alone=True)
+        for other in self._others:
+            base += judge.estimate([other], self._without(other))
+        candidate = judge.estimate(own, halves.training, recorded=False)
+        proof = judge.estimate(own, halves.held_out, recorded=False)
+        brief = self._brief_size()
+        writing = judge.estimate_call(self._writer, brief, WRITER_ANSWER).times(options.rounds)
+        tried = candidate.times(options.rounds * options.proposals)
+        self._search = self._keep_back(proof)
+        quote = Quote(
+            judge.model, len(halves.training) + len(halves.held_out), 1, 1,
+            base + writing + tried + proof, describe_limits(judge.budget), 0, judge.notes,
+        )  # fmt: skip
+        return RewritePlan(
+            quote,
+            len(halves.training),
+            len(halves.held_out),
+            options.rounds,
+            options.proposals,
+            halves.detectable,
+            halves.by_criterion,
+        )
+
+    def _without(self, criterion: Criterion) -> list[Item]:
+        """The items that have no score of a criterion."""
+        every = (*self._halves.training, *self._halves.held_out)
+        return [item for item in every if criterion.id not in item.scores]
+
+    def _brief_size(self) -> str:
+        shown = [
+            ShownItem(item, "accept", True, Mark(None, "")) for item in self._halves.training[:12]
+        ]
+        dummy = Candidate(self._criterion, {}, np.zeros(0, dtype=bool), 0.0)
+        return build_writer_brief(self._rubric, dummy, shown, [], self._options.proposals, "")
+
+    def _keep_back(self, proof: Estimate) -> Account:
+        """The search's account: what is left without the proof."""
+        bounds = self._judge.budget.bounds
+        tokens = bounds.tokens - proof.tokens * HELD_OUT_RESERVE
+        usd = bounds.usd - (proof.usd or 0.0) * HELD_OUT_RESERVE
+        limits = Bounds(tokens=max(tokens, 0.0), usd=max(usd, 0.0))
+        return Account("the search", limits, parent=self._judge.budget)
+
+    async def run(self) -> SearchResult:
+        """Score what is missing, then search."""
+        filled = await self._fill()
+        if filled is None:
+            return SearchResult(None, None, (math.nan, math.nan), 0, stopped=True)
+        options = self._options
+        return await search(
+            self._criterion, filled, self.score, self.propose, options.rounds, options.seed
+        )
+
+    async def _fill(self) -> Halves | None:
+        """The halves with scores of all other criteria; None where the budget has ended."""
+        scores: dict[str, dict[str, Given]] = {}
+        for other in self._others:
+            items = self._without(other)
+            found = await self._score(other, items, f"scoring {other.id}", self._search)
+            if found is None:
+                return None
+            for name, mark in found.items():
+                scores.setdefault(name, {})[other.id] = mark.given
+        training, held_out = (
+            tuple(replace(i, scores={**i.scores, **scores.get(i.id, {})}) for i in half)
+            for half in (self._halves.training, self._halves.held_out)
+        )
+        return replace(self._halves, training=training, held_out=held_out)
+
+    async def score(self, criterion: Criterion, items: Sequence[Item]) -> Mapping[str, Mark] | None:
+        """A wording's marks; the proof may use what was kept back for it."""
+        proof = bool(items) and items[0].id in self._held_out
+        if proof:
+            self._note_look(criterion)
+            return await self._score(criterion, items, "held-out half", self._judge.budget)
+        self._scored += 1
+        name = "present wording" if self._scored == 1 else f"wording {self._scored - 1}"
+        return await self._score(criterion, items, name, self._search)
+
+    def _note_look(self, wording: Criterion) -> None:
+        """Count the wordings that were ever held to this held-out half."""
+        if wording == self._criterion:
+            return
+        journal = self._judge.runtime.journal
+        half = digest([[x.item, x.label] for x in self._halves.labels if x.item in self._held_out])
+        key = Key(LOOK, subject=f"{half}/{digest(describe_wording(wording))}")
+        if journal.noted(key) is None:
+            journal.note(key, {"criterion": wording.id})
+        self.looks = len(journal.notes(Key(LOOK, subject=half)))
+
+    async def _score(
+        self, criterion: Criterion, items: Sequence[Item], what: str, account: Account
+    ) -> Mapping[str, Mark] | None:
+        found = await self._judge.score(
+            [criterion],
+            items,
+            alone=criterion.id == self._criterion.id,
+            account=account,
+            observe=lambda progress: self._observe(what, progress),
+        )
+        # An item whose call failed counts as abstained, with every wording alike.
+        if any(marks.out_of_budget for marks in found.values()):
+            return None
+        abstained = Mark(None, "the judge's call failed")
+        return {i.id: found[i.id, 0].marks.get(criterion.id, abstained) for i in items}
+
+    async def propose(
+        self, candidate: Candidate, shown: Sequence[ShownItem], pool: Sequence[Candidate]
+    ) -> list[Criterion] | None:
+        """New wordings; none where the writer fails, None where the budget has ended."""
+        count, judge = self._options.proposals, self._judge
+        runtime = checking_runtime(judge.runtime, shown)
+        nonce = runtime.executor.nonce
+        brief = build_writer_brief(self._rubric, candidate, shown, pool, count, nonce)
+        result, _ = await judge.run(self._writer, brief, self._search, runtime=runtime)
+        if result.status == "budget":
+            return None
+        if result.status != "ok":
+            return []
+        return read_wordings(self._criterion, shown, result.report, count)
+
+
+def _write(
+    rubric: Rubric, old: Criterion, found: SearchResult, judge: ItemJudge, plan: RewritePlan
+) -> Rubric:
+    """The rubric with the proven wording and its proof."""
+    assert found.best is not None
+    assert found.proof is not None
+    best, paired = found.best, found.proof.comparison
+    criteria = tuple(best if c.id == old.id else c for c in rubric.criteria)
+    new = replace(rubric, version=rubric.version + 1, criteria=criteria)
+    rewritten = {
+        "criterion": old.id,
+        "judge": judge.name([best]),
+        "from": {
+            "name": rubric.name,
+            "version": rubric.version,
+            "criteria": digest_criteria(rubric),
+        },
+        "held_out": {
+            "items": found.proof.items,
+            "groups": found.proof.groups,
+            **{
+                name: [round(x.value, 6), round(x.low, 6), round(x.high, 6)]
+                for name, x in (
+                    ("before", paired.before),
+                    ("after", paired.after),
+                    ("change", paired.change),
+                )
+            },
+        },
+        "training_items": plan.training,
+        "wordings_tried": found.tried,
+    }
+    return replace(new, provenance={**rubric.provenance, "rewritten": rewritten})

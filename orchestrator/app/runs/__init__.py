@@ -1,0 +1,1 @@
+"""Runs where they are stored: opened, listed, shown, exported, forked, cancelled."""

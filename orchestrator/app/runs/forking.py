@@ -1,0 +1,206 @@
+"""Fork a run: a new run from a checkpoint of another, with an edited plan, answer or findings.
+
+The new journal begins with a note that names the old run and its head there, and all that follows
+is chained to it. Then come the old rows up to the checkpoint, so that nothing they record is done
+again. A person's decisions, and signatures, are of the old run only, and are not copied.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from orchestrator.app.human_decisions.approvals import current_user
+from orchestrator.app.runs import run_archive, state_directory
+from orchestrator.app.runs.cancellation import CANCELLED
+from orchestrator.app.runs.stored_runs import parse_verdict
+from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
+from orchestrator.app.types import ReviewOptions, review_options
+from orchestrator.catalog.verdict_policy import Waiver
+from orchestrator.code_review.agent_report_contracts import Plan
+from orchestrator.code_review.policy_loading import Policy
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.engine.approvals import ASKED
+from orchestrator.engine.canonical_json import canonical, digest
+from orchestrator.engine.journal import APPROVAL, Journal
+from orchestrator.engine.journal_hash_chain import GENESIS, SIGNED_HEAD, row_hash, verify_chain
+from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, FORKED, Key
+from orchestrator.engine.ports import Row, RunMeta, SystemClock
+from orchestrator.engine.trace_context import TRACEPARENT
+from orchestrator.errors import InputError
+
+NOT_COPIED = frozenset(
+    {VERDICT, WAITING, APPROVAL, ASKED, FEEDBACK, FORKED, CANCELLED, TRACEPARENT}
+)
+"""Topics of notes that are of the old run only."""
+
+_PAUSES = frozenset(name for name, state in FLOW.states.items() if state.pauses)
+_STATES = _PAUSES | {name for name, state in FLOW.states.items() if state.targets}
+
+
+class Fork(Struct, frozen=True):
+    """What a run is forked from, and what is other in it.
+
+    Attributes:
+        source: a run's name, or the directory that it was exported to.
+        at: the state to go on from: its name, for the last time the run was in it, or its number.
+        plan: a file with the plan to go on with; None: as it was.
+        dropped: ids or fingerprints of findings that do not count.
+        answers: an answer follows, so a question must wait there.
+    """
+
+    source: str
+    at: str
+    plan: Path | None = None
+    dropped: Sequence[str] = ()
+    answers: bool = False
+
+
+def fork_run(repo: Path | None, fork: Fork) -> str:
+    """Make the new run, which ``resume_review`` then goes on with; returns its id.
+
+    Raises:
+        RunNotFound: no run has that name.
+        InputError: there is no such state or finding, the plan cannot be used there, or files of
+            the exported directory, or of the plan's, were edited that are not named.
+        StoreError: the journal cannot be read, or was altered.
+    """
+    folder = state_directory.state_dir(repo)
+    exported = Path(fork.source) if Path(fork.source).is_dir() else None
+    if exported is not None:
+        run, rows, patch = run_archive.read_export(exported, fork.plan)
+        run_archive.withdraw_consents(run, repo)
+        scratch = None
+    else:
+        if fork.plan is not None and (fork.plan.parent / run_archive.JOURNAL).is_file():
+            run_archive.read_export(fork.plan.parent, fork.plan)  # for edits besides the plan
+        with state_directory.open_run(folder, repo, fork.source) as (store, run):
+            rows, patch = anyio.run(store.rows, run.run_id), None
+        verify_chain(rows)
+        scratch = folder / "runs" / run.run_id
+    ReviewOptions.of_meta(review_options(run), None)  # a program's run is refused by name
+    reached = _find_state(rows, fork.at)
+    kept = rows[: rows.index(reached) + 1]
+    if fork.answers and json.loads(reached.body)["state"] not in _PAUSES:
+        raise InputError(
+            f"no question waits at {fork.at}; answer where the run stopped for a person, with "
+            f"--at {', '.join(sorted(_PAUSES))}"
+        )
+    replaced = _replace_plan(kept, fork.plan) if fork.plan else {}
+    new_id = state_directory.new_run_id()
+    about = {
+        "run": run.run_id, "head": reached.hash, "rows": reached.seq, "state": fork.at,
+        "plan": digest(replaced) if replaced else None,
+        "dropped": _fingerprints(rows, fork.dropped),
+        "who": current_user(), "at": SystemClock().now(),
+    }  # fmt: skip
+    copied = list(_chain(about, kept, replaced))
+    meta = RunMeta(new_id, SystemClock().now(), run.meta)
+    with state_directory.open_store(folder, repo) as store:
+        if patch is not None:
+            state_directory.save_patch(folder, new_id, patch)
+        target = state_directory.make_scratch_dir(folder, new_id)
+        if scratch is not None and scratch.is_dir():  # git objects of what is reviewed
+            shutil.copytree(scratch, target, dirs_exist_ok=True, symlinks=True)
+        anyio.run(store.restore, meta, copied)
+    return new_id
+
+
+def _find_state(rows: Sequence[Row], at: str) -> Row:
+    """The row of a checkpoint that a run can go on from."""
+    states = [row for row in rows if Key.parse(row.key).part == "state" and row.kind == "note"]
+    known = [(str(Key.parse(row.key).number), json.loads(row.body)["state"], row) for row in states]
+    found = [row for number, name, row in known if at in {number, name} and name in _STATES]
+    if found:
+        return found[-1]
+    listed = ", ".join(f"{number} {name}" for number, name, _ in known if name in _STATES)
+    raise InputError(
+        f"the run was never in the state {at}, or ended in it; it can be forked at: {listed}"
+    )
+
+
+def _replace_plan(rows: Sequence[Row], file: Path) -> dict[str, Any]:
+    """The key of the last plan and its outcome's new body.
+
+    Raises:
+        InputError: the plan cannot be read, or the state is before or behind the use of one.
+    """
+    state = json.loads(rows[-1].body)["state"]
+    plans = [row for row in rows if row.kind == "outcome" and _is_plan(Key.parse(row.key))]
+    if state not in {"Triage", "Act"} or not plans:
+        raise InputError(
+            f"--plan has no effect at {state}: the plan is made before and carried out after "
+            "Triage and Act; give --at Triage"
+        )
+    try:
+        plan = msgspec.json.decode(run_archive.read_named(file), type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is no plan: {error}; edit plan.json of an export") from None
+    body = json.loads(plans[-1].body)
+    if not isinstance(body.get("value"), dict):
+        raise InputError("the run's lead gave no plan that could be replaced")
+    body["value"] = {**body["value"], "status": "ok", "detail": "", "report": to_builtins(plan)}
+    return {plans[-1].key: body}
+
+
+def _is_plan(key: Key) -> bool:
+    return key.part == "plan" and key == key.task
+
+
+def _fingerprints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """The fingerprints of findings of the run's verdict that ids or fingerprints name."""
+    if not names:
+        return []
+    last = next((row for row in reversed(rows) if _has_findings(row)), None)
+    if last is None:
+        raise InputError("the run has no findings yet, so there is none to drop")
+    findings = parse_verdict(last).findings
+    known = {name: one.fingerprint for one in findings for name in (one.id, one.fingerprint)}
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"no finding {name} in the run; it has: {', '.join(one.id for one in findings)}"
+            )
+    return sorted({known[name] for name in names})
+
+
+def _has_findings(row: Row) -> bool:
+    return row.kind == "note" and (row.key == VERDICT or Key.parse(row.key).part == WAITING)
+
+
+def _chain(about: dict[str, Any], rows: Sequence[Row], replaced: dict[str, Any]) -> Iterator[Row]:
+    """The note of where it comes from, and the copied rows, chained to it."""
+    copied = [row for row in rows if not _is_left_behind(row)]
+    about = {**about, "copied": len(copied)}
+    entries = [("note", FORK_NOTE, rows[0].at, canonical(about))]
+    for row in copied:
+        edited = row.kind == "outcome" and row.key in replaced
+        body = canonical(replaced[row.key]) if edited else row.body
+        entries.append((row.kind, row.key, row.at, body))
+    head = GENESIS
+    for seq, (kind, key, at, body) in enumerate(entries, 1):
+        head = row_hash(head, seq, kind, key, at, body)
+        yield Row(seq, kind, key, at, body, head)
+
+
+def _is_left_behind(row: Row) -> bool:
+    of_the_old_run = row.kind == "note" and Key.parse(row.key).part in NOT_COPIED
+    return row.kind == SIGNED_HEAD or of_the_old_run
+
+
+def without_dropped(policy: Policy, journal: Journal) -> Policy:
+    """The policy of a forked run, in which the dropped findings are waived by who forked it."""
+    about = journal.noted(FORK_NOTE)
+    if about is None or not about["dropped"]:
+        return policy
+    why = f"dropped in this fork of {about['run']}"
+    dropped = [Waiver(fingerprint=one, why=why, by=str(about["who"])) for one in about["dropped"]]
+    verdict = policy.catalog.verdict_policy
+    verdict = replace(verdict, waivers=(*verdict.waivers, *dropped))
+    return replace(policy, catalog=replace(policy.catalog, verdict_policy=verdict))

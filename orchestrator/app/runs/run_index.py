@@ -1,0 +1,238 @@
+"""The runs of some repositories in short, also of runs whose journal cannot be read."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from msgspec import Struct, field
+
+from orchestrator.app.previous_reviews import NAME_KEY
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.run_limits import read_limits
+from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
+from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
+from orchestrator.app.types import PROGRAM, is_program_run, review_options
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.errors import DiffcourtError, RunNotFound
+from orchestrator.stores.base import RunStore
+
+KEPT_SECONDS = 30.0
+"""How long a run that nobody writes is not read again: a person may still override it."""
+
+
+class _Change(Struct):
+    base: str
+    head: str
+    files: int = 0
+    added_lines: int = 0
+    removed_lines: int = 0
+
+
+class _Stop(Struct):
+    reason: str
+    detail: str = ""
+
+
+class _Score(Struct):
+    total: float | None = None
+
+
+class _Usage(Struct):
+    usd: float = 0.0
+    seconds: float = 0.0
+    model_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _Override(Struct):
+    verdict: str = ""
+
+
+class VerdictBrief(Struct):
+    """The parts of a verdict that a list shows; quick to read."""
+
+    verdict: str
+    status: str
+    change: _Change
+    stop: _Stop
+    counts: dict[str, int] = field(default_factory=dict)
+    score: _Score = field(default_factory=_Score)
+    usage: _Usage = field(default_factory=_Usage)
+    override: _Override | None = None
+
+
+class RunSummary(Struct, kw_only=True):
+    """One run in a list.
+
+    Attributes:
+        repo: the directory of its repository.
+        started: seconds since the epoch.
+        branch: what the change is called; empty where nothing names it.
+        state: ``running``, ``waiting`` for a person, ``interrupted``, ``finished`` or
+            ``unreadable``.
+        brief: None while there is no verdict.
+        record: what the journal tells of a run that is not finished.
+        limits: of a run without a verdict: ``usd``, ``tokens``, ``tool_calls``, ``minutes``.
+        problem: why it cannot be read.
+    """
+
+    run_id: str
+    repo: Path
+    started: float
+    branch: str = ""
+    change: str = ""
+    state: str = "finished"
+    writer: str = ""
+    brief: VerdictBrief | None = None
+    record: RunRecord | None = None
+    limits: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.branch or self.change or self.run_id
+
+    @property
+    def verdict(self) -> str:
+        """The outcome as people left it; empty while there is none."""
+        if self.brief is None:
+            return ""
+        return self.brief.override.verdict if self.brief.override else self.brief.verdict
+
+    @property
+    def waiting(self) -> Sequence[Waiting]:
+        """What a person is asked."""
+        return self.record.waiting if self.record else ()
+
+
+class RunIndex:
+    """The runs of some repositories; finished ones are kept for a while."""
+
+    def __init__(self, repos: Sequence[Path]) -> None:
+        self.repos = tuple(repos)
+        self._kept: dict[tuple[Path, str], tuple[float, RunSummary]] = {}
+        self._mark = ""
+
+    def list_runs(self) -> list[RunSummary]:
+        """All runs, newest first.
+
+        Raises:
+            StoreError: a store cannot be opened.
+        """
+        mark = self.mark()
+        if mark != self._mark:  # what is not finished may have gone on
+            kept = {at: one for at, one in self._kept.items() if one[1].state == "finished"}
+            self._kept, self._mark = kept, mark
+        found = [run for repo in self.repos for run in self._list(repo)]
+        return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
+
+    def find(self, run_id: str) -> RunSummary:
+        """One run, by its whole id.
+
+        Raises:
+            RunNotFound: no repository has it.
+        """
+        for repo in self.repos:
+            with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+                for run in anyio.run(store.runs):
+                    if run.run_id == run_id:
+                        return anyio.run(summarize, store, repo, run)
+        raise RunNotFound(f"there is no run {run_id} here; it may have been removed")
+
+    def mark(self) -> str:
+        """Another text whenever a journal has changed."""
+        folders = [(state_directory.state_dir(repo), repo) for repo in self.repos]
+        marks = [state_directory.mark_store(folder, repo) for folder, repo in folders]
+        return digest(marks)[:16]
+
+    def forget(self, run_id: str) -> None:
+        """Read a run again, after something was done to it."""
+        self._kept = {at: kept for at, kept in self._kept.items() if at[1] != run_id}
+
+    def _list(self, repo: Path) -> list[RunSummary]:
+        with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+            return anyio.run(self._summarize_all, store, repo)
+
+    async def _summarize_all(self, store: RunStore, repo: Path) -> list[RunSummary]:
+        found, now = [], time.monotonic()
+        for run in await store.runs():
+            known = self._kept.get((repo, run.run_id))
+            if known is None or known[0] < now or run.writer:
+                known = now + KEPT_SECONDS, await summarize(store, repo, run)
+                if not run.writer:
+                    self._kept[repo, run.run_id] = known
+            found.append(known[1])
+        return found
+
+
+async def summarize(store: RunStore, repo: Path, run: RunMeta) -> RunSummary:
+    """One run of a store; one that cannot be read says why."""
+    found = RunSummary(run_id=run.run_id, repo=repo, started=run.started, writer=run.writer or "")
+    try:
+        await _fill(found, store, run)
+    except (ValueError, KeyError, TypeError, AttributeError, DiffcourtError) as error:
+        found.state, found.problem = "unreadable", describe_damage(run.run_id, error)
+    return found
+
+
+def describe_damage(run_id: str, error: Exception) -> str:
+    """Why a run cannot be read, and what tells more."""
+    if isinstance(error, DiffcourtError):
+        return str(error)
+    return f"its journal cannot be read ({error}); see: diffcourt audit verify {run_id}"
+
+
+async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
+    row = await store.find(run.run_id, VERDICT)
+    name = await store.find(run.run_id, NAME_KEY)
+    if name is not None:
+        found.branch = _branch_of(msgspec.json.decode(name.body))
+    if row is not None:
+        found.brief = msgspec.json.decode(row.body, type=VerdictBrief)
+    if row is None or run.writer:
+        rows = await store.rows(run.run_id)
+        found.record = read_record(run.run_id, rows)
+        found.brief = found.brief or _waiting_brief(rows)
+        if row is None and not is_program_run(run):
+            found.limits = await read_limits(run.run_id, review_options(run), rows)
+    found.change = _change_of(found, run)
+    found.state = _state_of(found, run, finished=row is not None)
+
+
+def _waiting_brief(rows: Sequence[Row]) -> VerdictBrief | None:
+    waiting = [row for row in rows if is_waiting_verdict(row)]
+    return msgspec.json.decode(waiting[-1].body, type=VerdictBrief) if waiting else None
+
+
+def _branch_of(body: Mapping[str, Any]) -> str:
+    """``feature`` of ``branch/feature``, ``#12`` of a pull request."""
+    kind, _, name = str(body.get("name") or "").partition("/")
+    return name if kind == "branch" else f"{kind} {name}".strip()
+
+
+def _change_of(found: RunSummary, run: RunMeta) -> str:
+    if is_program_run(run):
+        return PROGRAM
+    given = review_options(run)
+    if given["diff_name"] or given["worktree"]:
+        return str(given["diff_name"] or "work tree")
+    if found.brief is not None:
+        return f"{found.brief.change.base[:10]}..{found.brief.change.head[:10]}"
+    return (
+        f"{given['base']}..{given['head'] or 'HEAD'}" if given["base"] else given["head"] or "HEAD"
+    )
+
+
+def _state_of(found: RunSummary, run: RunMeta, *, finished: bool) -> str:
+    if run.writer and not finished:
+        return "running"
+    if finished:
+        return "finished"
+    return "waiting" if found.waiting else "interrupted"

@@ -1,0 +1,220 @@
+"""List, show and remove the runs of a journal store."""
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+from msgspec import ValidationError, convert
+
+from orchestrator.app.audit.audit_trail import note_subject
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.verdict_files import read_verdict
+from orchestrator.app.runs.verdict_recording import VERDICT, waiting_verdict
+from orchestrator.app.types import (
+    PROGRAM,
+    RunInfo,
+    Shown,
+    TimelineEntry,
+    is_program_run,
+    review_options,
+)
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.approvals import ASKED
+from orchestrator.engine.journal import error_from_json
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.errors import InputError
+from orchestrator.stores.base import RunStore
+
+DAY = 24 * 3600.0
+
+
+def list_runs(repo: Path | None) -> list[RunInfo]:
+    """The runs of a repository, newest first."""
+    return list_newest_runs(repo, None)[0]
+
+
+def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
+    """At most ``most`` runs of a repository, newest first, and the number of older ones."""
+    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+        return anyio.run(_list_newest, store, most)
+
+
+async def _list_newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int]:
+    runs = await store.runs()
+    found = [_describe_run(run, *await _find_verdict(store, run)) for run in runs[:most]]
+    return found, len(runs) - len(found)
+
+
+async def _find_verdict(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
+    """A run's verdict, and whether it is final; that of a waiting run is not."""
+    if is_program_run(run):
+        return None, not _has_pending_call(await store.rows(run.run_id))
+    found = await store.find(run.run_id, VERDICT)
+    if found is not None:
+        return _verdict_in(found), True
+    return _verdict_in(waiting_verdict(await store.rows(run.run_id))), False
+
+
+def prune_runs(
+    repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
+) -> list[RunInfo]:
+    """Remove runs permanently, except those being written; returns them, newest first.
+
+    Args:
+        keep: number of newest runs to keep; None to remove by age only.
+        days: minimum age of a removed run.
+    """
+    directory = state_directory.state_dir(repo)
+    with state_directory.open_store(directory, repo) as store:
+        return anyio.run(_prune, store, directory, keep, days, dry)
+
+
+async def _prune(
+    store: RunStore, directory: Path, keep: int | None, days: float | None, dry: bool
+) -> list[RunInfo]:
+    before = time.time() - days * DAY if days is not None else math.inf
+    old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
+    going = [run for run in old if run.writer is None]
+    infos = [_describe_run(run, *await _find_verdict(store, run)) for run in going]
+    for run in () if dry else going:
+        await store.forget(run.run_id)
+        state_directory.remove_scratch_dir(directory, run.run_id)
+    if not dry:
+        await state_directory.remove_judgings(directory, {run.run_id for run in going})
+    return infos
+
+
+def load_verdict(repo: Path | None, source: str) -> Verdict:
+    """The verdict of a file, where there is one or the name can be no run's, else of a run.
+
+    Raises:
+        InputError: the file cannot be read or holds no verdict, or the run has none yet.
+        RunNotFound: there is neither a file nor a run of that name.
+    """
+    named = os.sep in source or source.endswith(".json")
+    if source != "latest" and (named or Path(source).is_file()):
+        return read_verdict(Path(source))
+    verdict = show_run(repo, source).verdict
+    if verdict is None:
+        raise InputError(f"{source} has no verdict yet; finish it with diffcourt resume {source}")
+    return verdict
+
+
+def show_run(repo: Path | None, run_id: str) -> Shown:
+    """Load one run: its verdict, if it has one, and its timeline.
+
+    Raises:
+        RunNotFound: no run has this name.
+    """
+    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+        return anyio.run(_show, store, run_id)
+
+
+async def _show(store: RunStore, run_id: str) -> Shown:
+    run = state_directory.find_run(run_id, await store.runs())
+    found, final = await _find_verdict(store, run)
+    return Shown(
+        _describe_run(run, found, final), found, build_timeline(await store.rows(run.run_id))
+    )
+
+
+def _has_pending_call(rows: Sequence[Row]) -> bool:
+    """Whether a call waits for a person's approval."""
+    ended = {row.key for row in rows if row.kind in {"outcome", "refusal"}}
+    notes = (Key.parse(row.key) for row in rows if row.kind == "note")
+    return any(key.subject not in ended for key in notes if key.part == ASKED)
+
+
+def _verdict_in(row: Row | None) -> Verdict | None:
+    return parse_verdict(row) if row else None
+
+
+def parse_verdict(row: Row) -> Verdict:
+    """The verdict of a run's row.
+
+    Raises:
+        InputError: it is of another version of this program.
+    """
+    try:
+        return convert(json.loads(row.body), Verdict)
+    except ValidationError as error:
+        raise InputError(
+            f"the run's verdict is of another version of Diffcourt, use that one: {error}"
+        ) from None
+
+
+def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
+    if verdict:
+        what = f"{verdict.change.base}..{verdict.change.head}"
+        status = "finished" if final else "waiting"
+        status = "cancelled" if verdict.stop.reason == "cancelled" else status
+    elif is_program_run(run):
+        what, status = PROGRAM, "finished" if final else "waiting"
+    else:
+        given = review_options(run)
+        what = given["diff_name"] or ("worktree" if given["worktree"] else given["head"] or "HEAD")
+        status = "interrupted"
+    if run.writer and (is_program_run(run) or not final):
+        status = "running"
+    started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
+    open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
+    return RunInfo(
+        run_id=run.run_id,
+        started=started,
+        change=what,
+        state=status,
+        verdict=verdict.verdict if verdict else None,
+        findings=len(open_findings) if verdict else None,
+    )
+
+
+def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
+    """Timeline of a run from its rows: each effect once, with its duration."""
+    begun: dict[str, float] = {}
+    found: list[TimelineEntry] = []
+    start = rows[0].at if rows else 0.0
+    for row in rows:
+        if row.kind == "data":
+            continue
+        if row.kind == "intent":
+            begun[row.key] = row.at
+            continue
+        took = row.at - begun[row.key] if row.key in begun else None
+        summary = _summarize_row(row.kind, json.loads(row.body))
+        found.append(TimelineEntry(row.seq, row.at - start, row.kind, row.key, summary, took))
+    return found
+
+
+def _summarize_row(kind: str, body: Mapping[str, Any]) -> str:
+    """A short summary of a row."""
+    if "error" in body:
+        return f"{body.get('code') or body['error']}: {error_from_json(body)}"
+    if kind == "note":
+        return _summarize_note(body)
+    value = body.get("value")
+    if not isinstance(value, dict):
+        return ""
+    if isinstance(data := value.get("data"), dict) and "findings" in data:
+        return f"{len(data['findings'])} findings, {len(data['examined'])} files"
+    if "answer" in value:
+        return f"{value['who']} answered: {value['answer']}"
+    status = value.get("code") or value.get("status") or value.get("stop") or ""
+    return f"{status}: {value['detail']}" if value.get("detail") else str(status)
+
+
+def _summarize_note(body: Mapping[str, Any]) -> str:
+    """A short summary of a note, by its most informative part."""
+    if "to_stage" in body:
+        return f"escalates from {body['from_stage']} to {body['to_stage']}: {body['why']}"
+    if "exchanges" in body:
+        observations, turns = len(body["observations"]), body["exchanges"]
+        return f"context compaction: {observations} observations, {turns} turns omitted"
+    subject = note_subject(body)
+    return f"{subject}: {body['why']}" if subject and "why" in body else subject

@@ -1,0 +1,1 @@
+"""Figures over many runs, from their journals, and alerts about them."""

@@ -1,0 +1,379 @@
+"""Statistics over all runs of a store, computed from the rows of their journals.
+
+One run's rows are in memory at a time. A run whose journal is damaged is named and left out.
+"""
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from msgspec import Struct
+
+from orchestrator.app.runs import state_directory
+from orchestrator.app.statistics.document import (
+    AgentFigures,
+    BrokenJournal,
+    DayFigures,
+    Figures,
+    FindingCounts,
+    ModelFigures,
+    PatternFigures,
+    Percentiles,
+    RuleFigures,
+    Statistics,
+    ToolFigures,
+)
+from orchestrator.app.statistics.run_facts import (
+    FindingFact,
+    ModelCallFact,
+    RunFacts,
+    ToolCallFact,
+    read_run,
+)
+from orchestrator.errors import StoreError
+from orchestrator.stores.base import RunStore
+
+FAULTS = frozenset({"failed", "timeout"})
+"""Results of a tool call that are the tool's fault; ``declined`` is the caller's."""
+T = TypeVar("T")
+
+
+class Collected(Struct, frozen=True):
+    """The facts of all readable runs, oldest first, and the runs that are not readable.
+
+    Attributes:
+        since, until: seconds since the epoch; ``since`` is 0 for all runs.
+    """
+
+    runs: list[RunFacts]
+    broken: list[BrokenJournal]
+    since: float
+    until: float
+
+
+def collect(
+    repos: Sequence[Path | None] = (None,),
+    *,
+    since: float = 0.0,
+    all_repositories: bool = False,
+    now: float | None = None,
+) -> Collected:
+    """Read the runs of some repositories' stores.
+
+    Args:
+        repos: a directory of each; None: the current one.
+        since: only runs that began at this time or later, in seconds since the epoch.
+        all_repositories: those of every repository in a shared store, where there is one.
+
+    Raises:
+        StoreError: a store cannot be opened or listed. A damaged run is not an error.
+    """
+    until = time.time() if now is None else now
+    runs, broken = dict[str, RunFacts](), dict[str, BrokenJournal]()
+    for repo in repos:
+        with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+            found = anyio.run(collect_from, store, since, until, all_repositories)
+        runs |= {run.run_id: run for run in found.runs}
+        broken |= {one.run_id: one for one in found.broken}
+    oldest_first = sorted(runs.values(), key=lambda run: (run.started, run.run_id))
+    return Collected(oldest_first, list(broken.values()), since, until)
+
+
+async def collect_from(
+    store: RunStore, since: float, until: float, all_repositories: bool = False
+) -> Collected:
+    """Read the runs of an open store, in the caller's event loop; see ``collect``.
+
+    Args:
+        until: the present time, which the statistics state.
+    """
+    found = Collected([], [], since, until)
+    runs, damaged = await store.index(all_repositories=all_repositories)
+    for name in damaged:
+        found.broken.append(BrokenJournal(name, "its entry in the store is damaged"))
+    for run in reversed(runs):  # the index has the newest first
+        if run.started < since:
+            continue
+        try:
+            found.runs.append(read_run(run, await store.rows(run.run_id)))
+        except StoreError as error:
+            found.broken.append(BrokenJournal(run.run_id, str(error)))
+    return found
+
+
+def summarize(collected: Collected) -> Statistics:
+    """The statistics of what was collected."""
+    runs = collected.runs
+    days = _grouped(runs, lambda run: _iso(run.started)[:10])
+    patterns = _grouped([run for run in runs if run.pattern], lambda run: run.pattern)
+    by_use = sorted(patterns.items(), key=lambda item: (-len(item[1]), item[0]))
+    return Statistics(
+        since=_iso(collected.since) if collected.since else "",
+        until=_iso(collected.until),
+        total=figures_of(runs),
+        agents=_agents(runs),
+        tools=_tools(runs),
+        models=_models(runs),
+        rules=_rules(runs),
+        patterns=tuple(PatternFigures(name, figures_of(group)) for name, group in by_use),
+        days=tuple(DayFigures(day, figures_of(group)) for day, group in sorted(days.items())),
+        broken=tuple(collected.broken),
+    )
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def figures_of(runs: Sequence[RunFacts]) -> Figures:
+    """The figures of some runs, oldest first."""
+    reviews = [run for run in runs if run.is_review]
+    finished = [run for run in reviews if run.state == "finished"]
+    tools = [call for run in runs for call in run.tool_calls]
+    models = [call for run in runs for call in run.model_calls]
+    findings = _count_findings(_fates(runs).values())
+    tokens_in, cached, tokens_out = _tokens(models)
+    return Figures(
+        runs=len(runs),
+        verdicts=_ordered(Counter(run.outcome for run in finished)),
+        stops=_ordered(Counter(run.stop for run in finished)),
+        budget_stops=sum(run.stop == "budget" for run in finished),
+        model_calls=len(models),
+        model_errors=sum(not call.ok for call in models),
+        model_seconds=percentiles(call.seconds for call in models),
+        input_tokens=tokens_in,
+        cached_tokens=cached,
+        output_tokens=tokens_out,
+        cache_share=_ratio(cached, tokens_in),
+        tokens_per_finding=_ratio(tokens_in + tokens_out, findings.found),
+        usd_per_review=_ratio(math.fsum(run.usd for run in reviews), len(reviews)),
+        resumes=sum(run.resumes for run in runs),
+        resumes_ended=sum(run.resumes_ended for run in runs),
+        guard_blocks=_ordered(Counter(guard for run in runs for guard in run.guard_blocks)),
+        review_seconds=percentiles(run.seconds for run in finished),
+        findings=findings,
+        rejected=sum(run.rejected for run in runs),
+        **_states(reviews, finished),
+        **_task_figures(runs),
+        **_tool_figures(tools),
+    )
+
+
+def _states(reviews: Sequence[RunFacts], finished: Sequence[RunFacts]) -> dict[str, Any]:
+    states = Counter(run.state for run in reviews)
+    complete = sum(run.status == "complete" for run in finished)
+    cancelled = sum(run.stop == "cancelled" for run in finished)
+    asked = sum(run.person_asked for run in reviews)
+    return {
+        "reviews": len(reviews),
+        "complete": complete,
+        "incomplete": len(finished) - complete - cancelled,
+        "cancelled": cancelled,
+        "interrupted": states["interrupted"],
+        "waiting": states["waiting"],
+        "running": states["running"],
+        "completion": _ratio(complete, len(finished) - cancelled + states["interrupted"]),
+        "person_asked": asked,
+        "person_share": _ratio(asked, len(reviews)),
+    }
+
+
+def _task_figures(runs: Sequence[RunFacts]) -> dict[str, Any]:
+    tasks = [task for run in runs for task in run.tasks]
+    loops = sum(len(run.loops_cut) for run in runs)
+    steps, usd = sum(map(_steps, runs)), math.fsum(run.usd for run in runs)
+    changes = _ordered(Counter(stage for run in runs for _, stage in run.escalations))
+    return {
+        "tasks": len(tasks),
+        "tasks_out_of_budget": sum(task.status == "budget" for task in tasks),
+        "steps": steps,
+        "steps_per_task": _ratio(steps, len(tasks)),
+        "loops_cut": loops,
+        "loop_share": _ratio(loops, len(tasks)),
+        "usd": usd,
+        "usd_per_task": _ratio(usd, len(tasks)),
+        "escalations": changes,
+        "escalation_rates": {
+            stage: count / len(tasks) for stage, count in changes.items() if tasks
+        },
+    }
+
+
+def _tool_figures(calls: Sequence[ToolCallFact]) -> dict[str, Any]:
+    performed = _performed(calls)
+    errors = _errors(performed)
+    refusals = Counter(call.result for call in calls if not call.performed)
+    return {
+        "tool_calls": len(performed),
+        "tool_errors": errors,
+        "tool_error_rate": _ratio(errors, len(performed)),
+        "tool_refusals": _ordered(refusals),
+        "tool_seconds": percentiles(call.seconds for call in performed),
+    }
+
+
+def _steps(run: RunFacts) -> int:
+    """The calls of agents that had a task; code calls tools as well, to prove patches."""
+    agents = {task.agent for task in run.tasks}
+    calls: list[ModelCallFact | ToolCallFact] = [*run.model_calls, *run.tool_calls]
+    return sum(call.agent in agents for call in calls)
+
+
+def percentiles(seconds: Iterable[float | None]) -> Percentiles:
+    """Median and 95th percentile by nearest rank; None is left out."""
+    known = sorted(value for value in seconds if value is not None)
+    if not known:
+        return Percentiles()
+    p50, p95 = (known[math.ceil(share * len(known)) - 1] for share in (0.5, 0.95))
+    return Percentiles(len(known), round(p50, 6), round(p95, 6))
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _ordered(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _tokens(calls: Iterable[ModelCallFact]) -> tuple[int, int, int]:
+    """Input, the cached part of it, and output tokens."""
+    kept = list(calls)
+    return (
+        sum(call.input_tokens for call in kept),
+        sum(call.cached_tokens for call in kept),
+        sum(call.output_tokens for call in kept),
+    )
+
+
+def _grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    groups = defaultdict[str, list[T]](list)
+    for item in items:
+        groups[key(item)].append(item)
+    return dict(groups)
+
+
+def _agents(runs: Sequence[RunFacts]) -> tuple[AgentFigures, ...]:
+    tools = _grouped([call for run in runs for call in run.tool_calls], lambda call: call.agent)
+    models = _grouped([call for run in runs for call in run.model_calls], lambda call: call.agent)
+    tasks = Counter(task.agent for run in runs for task in run.tasks)
+    loops = Counter(agent for run in runs for agent in run.loops_cut)
+    changes = Counter(agent for run in runs for agent, _ in run.escalations)
+    usd = Counter[str]()
+    for run in runs:
+        for agent, spent in run.usd_by_agent.items():
+            usd[agent] += spent  # type: ignore[assignment]
+    found = []
+    for name in sorted({*tasks, *models} - {""}, key=lambda name: (-tasks[name], name)):
+        called, asked = tools.get(name, []), models.get(name, [])
+        performed, (tokens_in, cached, tokens_out) = _performed(called), _tokens(asked)
+        found.append(
+            AgentFigures(
+                name=name,
+                tasks=tasks[name],
+                steps_per_task=_ratio(len(called) + len(asked), tasks[name]),
+                loops_cut=loops[name],
+                escalations=changes[name],
+                tool_calls=len(performed),
+                tool_error_rate=_ratio(_errors(performed), len(performed)),
+                model_calls=len(asked),
+                input_tokens=tokens_in,
+                cached_tokens=cached,
+                output_tokens=tokens_out,
+                usd=float(usd[name]),
+                usd_per_task=_ratio(usd[name], tasks[name]),
+                model_seconds=percentiles(call.seconds for call in asked),
+            )
+        )
+    return tuple(found)
+
+
+def _performed(calls: Iterable[ToolCallFact]) -> list[ToolCallFact]:
+    return [call for call in calls if call.performed]
+
+
+def _errors(calls: Iterable[ToolCallFact]) -> int:
+    return sum(call.result in FAULTS for call in calls)
+
+
+def _tools(runs: Sequence[RunFacts]) -> tuple[ToolFigures, ...]:
+    calls = _grouped((call for run in runs for call in run.tool_calls), lambda call: call.tool)
+    found = []
+    for name, called in sorted(calls.items(), key=lambda item: (-len(item[1]), item[0])):
+        performed = _performed(called)
+        errors = _errors(performed)
+        found.append(
+            ToolFigures(
+                name=name,
+                calls=len(performed),
+                errors=errors,
+                error_rate=_ratio(errors, len(performed)),
+                declined=sum(call.result == "declined" for call in performed),
+                refused=len(called) - len(performed),
+                seconds=percentiles(call.seconds for call in performed),
+            )
+        )
+    return tuple(found)
+
+
+def _models(runs: Sequence[RunFacts]) -> tuple[ModelFigures, ...]:
+    calls = _grouped((call for run in runs for call in run.model_calls), lambda call: call.model)
+    found = []
+    for name, called in sorted(calls.items(), key=lambda item: (-len(item[1]), item[0])):
+        tokens_in, cached, tokens_out = _tokens(called)
+        found.append(
+            ModelFigures(
+                name=name,
+                calls=len(called),
+                errors=sum(not call.ok for call in called),
+                input_tokens=tokens_in,
+                cached_tokens=cached,
+                output_tokens=tokens_out,
+                cache_share=_ratio(cached, tokens_in),
+                usd=math.fsum(call.usd for call in called),
+                seconds=percentiles(call.seconds for call in called),
+            )
+        )
+    return tuple(found)
+
+
+def _fates(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
+    """Each finding by its identity, as its newest review has it; ``runs`` are oldest first."""
+    known: dict[str, FindingFact] = {}
+    for run in runs:
+        if run.state == "finished":
+            known.update({one.identity: one for one in run.findings})
+    return known
+
+
+def count_findings_by(runs: Iterable[RunFacts], *names: str) -> Counter[tuple[str, ...]]:
+    """The number of different findings by fields of ``FindingFact``; ``runs`` are oldest first."""
+    return Counter(tuple(getattr(one, name) for name in names) for one in _fates(runs).values())
+
+
+def _rules(runs: Sequence[RunFacts]) -> tuple[RuleFigures, ...]:
+    groups = _grouped(_fates(runs).values(), lambda one: one.rule)
+    return tuple(
+        RuleFigures(
+            name=name,
+            category=next((one.category for one in found if one.category), ""),
+            counts=_count_findings(found),
+        )
+        for name, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    )
+
+
+def _count_findings(findings: Iterable[FindingFact]) -> FindingCounts:
+    counts = Counter(one.state for one in findings)
+    return FindingCounts(
+        found=counts.total(),
+        open=counts["open"],
+        fixed=counts["fixed"],
+        dismissed=counts["dismissed"],
+        waived=counts["waived"],
+    )

@@ -1,0 +1,1 @@
+"""Files of items and rubrics, ours and other tools'."""

@@ -1,0 +1,1 @@
+"""Fit weights and thresholds to labels, and prove them on groups that the fit never saw."""

@@ -1,0 +1,140 @@
+"""Nested cross-validation over groups, the learning curve, and bootstrap refits."""
+
+import numpy as np
+from msgspec import Struct
+
+from orchestrator.tuning.fitting.calibration import fit_calibration
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.fitting.rule_fitting import (
+    FitPlan,
+    FittedRules,
+    Sample,
+    assign_group_folds,
+    fit_rules,
+)
+
+FOLDS, REPEATS = 5, 5
+BOOTSTRAP_REFITS = 1_000
+CURVE_FRACTIONS = (0.25, 0.4, 0.6, 0.8)
+_CURVE_SPLITS = 20
+
+
+class HeldOutPredictions(Struct, frozen=True):
+    """Decisions and probabilities of items by rules that were not fitted on their group.
+
+    Attributes:
+        accept: (repeats, n) decisions.
+        probability: (n,) calibrated probability of acceptance, from the first repeat.
+    """
+
+    accept: Bools
+    probability: Floats
+
+
+def cross_validate(
+    sample: Sample,
+    plan: FitPlan,
+    rng: np.random.Generator,
+    folds: int = FOLDS,
+    repeats: int = REPEATS,
+) -> HeldOutPredictions:
+    """Nested cross-validation: every training part runs the whole procedure, penalty included."""
+    fold = np.stack([assign_group_folds(sample.group, folds, rng) for _ in range(repeats)])
+    held_out = (fold[:, None, :] == np.arange(folds)[None, :, None]).reshape(-1, sample.y.size)
+    rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
+    accept = (rules.decide(sample) & held_out).reshape(repeats, folds, -1).any(axis=1)
+    probability = _predict_held_out(sample, plan, rules, held_out[:folds])
+    return HeldOutPredictions(accept, probability)
+
+
+def _predict_held_out(sample: Sample, plan: FitPlan, rules: FittedRules, held_out: Bools) -> Floats:
+    """(n,) probabilities of each fold's items, calibrated on that fold's training part."""
+    t = sample.totals(rules.weights[: held_out.shape[0]])
+    out = np.zeros(sample.y.size)
+    for total, test in zip(t, held_out, strict=True):
+        train = ~test
+        fitted = fit_calibration(
+            total[train], sample.accept[train], sample.weight[train], plan.use_isotonic
+        )
+        out[test] = fitted.predict(total[test])
+    return out
+
+
+def draw_bootstrap_weights(
+    group: Ints, weight: Floats, times: int, rng: np.random.Generator
+) -> Floats:
+    """(times, n) bootstrap weights: whole groups drawn with replacement."""
+    names, at = np.unique(group, return_inverse=True)
+    counts = rng.multinomial(names.size, np.full(names.size, 1.0 / names.size), times)
+    return counts[:, at] * weight
+
+
+def refit_bootstrap(
+    sample: Sample, plan: FitPlan, rng: np.random.Generator, times: int = BOOTSTRAP_REFITS
+) -> FittedRules:
+    """Run the whole procedure on bootstrap samples of groups."""
+    weights = draw_bootstrap_weights(sample.group, sample.weight, times, rng)
+    y = sample.accept
+    # Nothing can be fitted on a single class; the original sample takes such a resample's place.
+    degenerate = ((weights * y).sum(axis=1) <= 0) | ((weights * ~y).sum(axis=1) <= 0)
+    weights[degenerate] = sample.weight
+    return fit_rules(sample, plan, weights, rng)
+
+
+class LearningCurvePoint(Struct, frozen=True):
+    """One point of a learning curve.
+
+    Attributes:
+        labels: mean number of labeled items in training.
+        value: mean held-out value of the objective.
+        low: 5th percentile of that value over the splits.
+    """
+
+    labels: int
+    value: float
+    low: float
+
+
+def compute_learning_curve(
+    sample: Sample, plan: FitPlan, rng: np.random.Generator
+) -> list[LearningCurvePoint]:
+    """Held-out value by number of labels; every split holds out a fifth of the groups."""
+    names, at = np.unique(sample.group, return_inverse=True)
+    y = sample.accept
+    weights, held_out, fractions = [], [], []
+    for _ in range(_CURVE_SPLITS):
+        order = rng.permutation(names.size)
+        test = np.isin(at, order[: max(1, names.size // 5)])
+        for fraction in CURVE_FRACTIONS:
+            used = np.isin(at, order[names.size - max(2, round(fraction * names.size)) :])
+            weights.append(sample.weight * used)
+            held_out.append(sample.weight * test)
+            fractions.append(fraction)
+    w, h = np.stack(weights), np.stack(held_out)
+    both = ((w * y).sum(axis=1) > 0) & ((w * ~y).sum(axis=1) > 0)
+    rules = fit_rules(sample, plan, w[both], rng)
+    value = plan.objective.score(rules.decide(sample), y, h[both])
+    labels, at_fraction = w[both].sum(axis=1), np.array(fractions)[both]
+    return [
+        LearningCurvePoint(
+            round(float(labels[at_fraction == fraction].mean())),
+            float(value[at_fraction == fraction].mean()),
+            float(np.quantile(value[at_fraction == fraction], 0.05)),
+        )
+        for fraction in CURVE_FRACTIONS
+        if (at_fraction == fraction).any()
+    ]
+
+
+def extrapolate_learning_curve(curve: list[LearningCurvePoint], labels: int) -> float | None:
+    """The expected value at another number of labels, by a fit of ``a - b / labels``.
+
+    Returns:
+        None when there are fewer than three points or they do not rise.
+    """
+    if len(curve) < 3:
+        return None
+    inverse = np.array([1.0 / p.labels for p in curve])
+    value = np.array([p.value for p in curve])
+    slope, ceiling = np.polyfit(inverse, value, 1)
+    return float(ceiling + slope / labels) if slope < 0 else None

@@ -1,0 +1,181 @@
+"""Anchors: items whose labels and decisions are frozen, to tell a drifting judge from reviewers.
+
+The judge scores the anchors again from time to time, and reviewers label some again. What changes
+on anchors is the judge or the reviewers; what changes only on other items is the work.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+from msgspec import Struct, ValidationError, convert, to_builtins
+
+from orchestrator.engine.types import Rubric
+from orchestrator.errors import InputError
+from orchestrator.tuning.file_formats.rubric_file import digest_rule
+from orchestrator.tuning.file_formats.text_files import parse_object, read_text
+from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
+from orchestrator.tuning.rubric_decisions import decide_item
+from orchestrator.tuning.statistics.confidence_intervals import Interval
+from orchestrator.tuning.statistics.rates import cluster_variance
+from orchestrator.tuning.training_data import TrainingData
+
+FORMAT = 1
+FALL = 0.1
+"""The fall in sensitivity or specificity that must not be missed."""
+POWER = 0.9
+NOISE = 0.05
+"""Share of anchors that a judge decides otherwise each way without drifting, where not measured."""
+LEVEL = 0.975
+"""Confidence level of each change, so that two changes together err in 5% of cases."""
+_MAX_ANCHORS = 1_500
+
+
+class Anchor(Struct, frozen=True):
+    """What was decided about an item when it was frozen: by the judge, and by people."""
+
+    judge: bool
+    people: bool
+
+
+class AnchorSet(Struct, frozen=True):
+    """Frozen anchors.
+
+    Attributes:
+        at: when they were frozen, ISO 8601.
+        rule: digest of the rubric's weights and threshold, which must not change since.
+        anchors: by the item's id.
+    """
+
+    format: int
+    at: str
+    rubric: str
+    rule: str
+    anchors: Mapping[str, Anchor]
+
+    def count(self, accepted: bool) -> int:
+        """The anchors that people accept, or reject."""
+        return sum(anchor.people == accepted for anchor in self.anchors.values())
+
+
+def freeze_anchors(rubric: Rubric, data: TrainingData, at: str) -> dict[str, object]:
+    """All labeled items as anchors; people accept an item that at least half of its raters do."""
+    s = data.sample
+    votes = np.bincount(s.item, weights=s.weight * s.accept, minlength=len(data.items))
+    anchors = {
+        item.id: Anchor(decide_item(rubric, item.scores)[0], bool(vote >= 0.5))
+        for item, vote in zip(data.items, votes, strict=True)
+    }
+    found = AnchorSet(FORMAT, at, rubric.name, digest_rule(rubric), anchors)
+    document: dict[str, object] = to_builtins(found)
+    return document
+
+
+def read_anchors(path: Path, rubric: Rubric) -> AnchorSet:
+    """Read frozen anchors.
+
+    Raises:
+        InputError: they cannot be read, or are those of another rubric.
+    """
+    text = read_text(path)
+    try:
+        found = convert(parse_object(text, str(path)), AnchorSet)
+    except ValidationError as error:
+        raise InputError(f"{path}: is no file of anchors: {error}; freeze them again") from None
+    if found.format != FORMAT or found.rule != digest_rule(rubric):
+        raise InputError(
+            f"{path}: anchors of {found.rubric!r} with other weights or another threshold: a "
+            "change of the rubric is no drift; freeze them again with --freeze"
+        )
+    parse_time(found.at, str(path))
+    return found
+
+
+def write_anchors(document: Mapping[str, object]) -> str:
+    """The text of a file of anchors."""
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
+
+def parse_time(text: str, location: str) -> datetime:
+    """A time in UTC; one without a zone is UTC.
+
+    Raises:
+        InputError: it is not ISO 8601.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{location}: {text!r} is no time; write 2026-11-23 or 2026-11-23T10:00:00+00:00"
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def paired_change(before: Floats, now: Floats, group: Ints) -> Interval | None:
+    """The change of a rate on the same items, with a 97.5% interval; None for fewer than two.
+
+    The interval is Bonett and Price's (2012), or wider where the groups show more variance.
+
+    Args:
+        before, now: (n,) 0 or 1.
+        group: (n,).
+    """
+    n = before.size
+    if n < 2:
+        return None
+    gained, lost = int(((now - before) > 0).sum()), int(((now - before) < 0).sum())
+    center, variance = _smooth(np.array(gained), np.array(lost), n)
+    by_group = cluster_variance(now - before, np.ones(n), group)
+    spread = max(float(variance), 0.0 if math.isnan(by_group) else by_group)
+    half = _quantile() * math.sqrt(spread)
+    value, middle = (gained - lost) / n, float(center)
+    return Interval(value, max(middle - half, -1.0), min(middle + half, 1.0))
+
+
+def _smooth(gained: Floats | Ints, lost: Floats | Ints, n: int) -> tuple[Floats, Floats]:
+    """Center and variance of Bonett and Price's interval."""
+    up, down = (gained + 1) / (n + 2), (lost + 1) / (n + 2)
+    return up - down, (up + down - (up - down) ** 2) / (n + 2)
+
+
+def _quantile() -> float:
+    return NormalDist().inv_cdf(0.5 + LEVEL / 2)
+
+
+@cache
+def find_power(n: int, noise: float = NOISE, fall: float = FALL) -> float:
+    """The probability that ``n`` independent anchors show a fall of a rate, computed exactly.
+
+    Args:
+        noise: share of anchors that change each way without a fall.
+    """
+    lost, gained = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
+    same = n - lost - gained
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+    down, up = min(fall + noise, 1.0), max(noise, 1e-9)
+    rest = max(1.0 - down - up, 1e-9)
+    there = same >= 0
+    log_pmf = (
+        logs[n] - logs[lost] - logs[gained] - logs[np.maximum(same, 0)]
+        + lost * math.log(down) + gained * math.log(up) + same * math.log(rest)
+    )  # fmt: skip
+    center, variance = _smooth(gained, lost, n)
+    shown = there & (center + _quantile() * np.sqrt(variance) < 0)
+    return float(np.exp(log_pmf[shown]).sum())
+
+
+@cache
+def advise_anchors(noise: float = NOISE, fall: float = FALL) -> int:
+    """The least number of anchors of one label that find a fall with a power of 90%."""
+    low, high = 10, 20
+    while find_power(high, noise, fall) < POWER and high < _MAX_ANCHORS:
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if find_power(middle, noise, fall) >= POWER else (middle, high)
+    return high

@@ -1,0 +1,199 @@
+"""Assess labels before anything is fitted: inter-rater agreement, sample size, missing scores."""
+
+import numpy as np
+from msgspec import Struct
+
+from orchestrator.tuning.file_formats.item_files import describe_run_groups
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.fitting.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
+from orchestrator.tuning.statistics import agreement
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    format_statistic,
+    jackknife_interval,
+)
+from orchestrator.tuning.training_data import TrainingData
+
+MIN_ALPHA = 0.4
+"""Raters do not agree enough to tune on when the 95% interval of Krippendorff's alpha, on accept or
+reject, is below this."""
+MIN_SHARED_ITEMS = 20
+"""Items with two or more raters from which inter-rater agreement is estimated well enough."""
+_MIN_ALPHA_ITEMS = 5
+_MIN_RATER_LABELS = 15
+
+
+class InterRaterAgreement(Struct, frozen=True):
+    """Agreement between raters, the ceiling for any judge; a statistic is None where undefined.
+
+    Attributes:
+        kappa, alpha, ac1: of accept or reject; kappa is the mean over pairs of raters.
+        weighted_kappa: quadratically weighted kappa on the full scale.
+        ordinal_alpha: Krippendorff's alpha on the full scale.
+    """
+
+    shared_items: int
+    kappa: Interval | None
+    alpha: Interval | None
+    ac1: Interval | None
+    weighted_kappa: Interval | None
+    ordinal_alpha: Interval | None
+
+
+class LabelAssessment(Struct, frozen=True):
+    """Whether a set of labels can be tuned on.
+
+    Attributes:
+        refusals: why nothing may be fitted; empty when something may.
+        notes: limitations that a person should know.
+    """
+
+    items: int
+    labels: int
+    groups: int
+    raters: int
+    accepted: float
+    inter_rater: InterRaterAgreement
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
+    """Agreement of raters on the items that several of them labeled."""
+    ratings, cut = data.ratings, data.scale.cut
+    shared = (~np.isnan(ratings)).sum(axis=0) >= 2
+    binary = np.where(np.isnan(ratings), np.nan, ratings >= cut)
+    at = np.zeros(len(data.items), dtype=np.int64)
+    at[data.sample.item] = data.sample.group
+    group, accept, full = at[shared], binary[:, shared], ratings[:, shared]
+    unit_weights = np.ones(int(shared.sum()))
+    levels = len(data.scale.values)
+    if not shared.any():
+        return InterRaterAgreement(0, None, None, None, None, None)
+    return InterRaterAgreement(
+        shared_items=int(shared.sum()),
+        kappa=jackknife_interval(
+            lambda w: agreement.mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"),
+            unit_weights,
+            group,
+        ),
+        alpha=jackknife_interval(
+            lambda w: agreement.krippendorff_alpha(accept[:, w > 0], "nominal"), unit_weights, group
+        ),
+        ac1=jackknife_interval(
+            lambda w: agreement.gwet_ac1(accept[:, w > 0], 2), unit_weights, group
+        ),
+        weighted_kappa=jackknife_interval(
+            lambda w: agreement.mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"),
+            unit_weights,
+            group,
+        ),
+        ordinal_alpha=jackknife_interval(
+            lambda w: agreement.krippendorff_alpha(full[:, w > 0], "ordinal"), unit_weights, group
+        ),
+    )
+
+
+def assess_labels(data: TrainingData) -> LabelAssessment:
+    """Assess the labels, not the rubric."""
+    s, inter_rater = data.sample, measure_inter_rater_agreement(data)
+    refusals = [*_find_low_agreement(inter_rater), *_find_opposed_raters(data)]
+    return LabelAssessment(
+        items=len(data.items),
+        labels=int(s.y.size),
+        groups=int(np.unique(s.group).size),
+        raters=len(data.raters),
+        accepted=float(s.weight[s.accept].sum()),
+        inter_rater=inter_rater,
+        refusals=tuple(refusals),
+        notes=tuple(_find_limitations(data, inter_rater)),
+    )
+
+
+def _find_low_agreement(inter_rater: InterRaterAgreement) -> list[str]:
+    alpha = inter_rater.alpha
+    if alpha is None or inter_rater.shared_items < _MIN_ALPHA_ITEMS:
+        return []
+    if not alpha.high < MIN_ALPHA:  # the bound is NaN with too few groups
+        return []
+    reason = (
+        f"the raters disagree: Krippendorff's alpha is {alpha.format()} on the "
+        f"{inter_rater.shared_items} items with two or more raters, below the minimum of "
+        f"{format_statistic(MIN_ALPHA)}; agree on what accept means and label again"
+    )
+    return [reason]
+
+
+def _find_opposed_raters(data: TrainingData) -> list[str]:
+    """Raters whose labels the total ranks in opposite directions, even if they share no item."""
+    s = data.sample
+    t = s.totals(s.w0[None, :])[0]
+    above: list[tuple[str, Interval]] = []
+    below: list[tuple[str, Interval]] = []
+    for k, name in enumerate(data.raters):
+        own = data.rater == k
+        found = _rater_auc(s, t, own) if int(own.sum()) >= _MIN_RATER_LABELS else None
+        if found is not None and found.low > 0.5:
+            above.append((name, found))
+        if found is not None and found.high < 0.5:
+            below.append((name, found))
+    if not (above and below):
+        return []
+    (a, auc_a), (b, auc_b) = above[0], below[0]
+    reason = (
+        f"the raters contradict each other: the present total predicts the labels of {a!r} with an "
+        f"AUC of {auc_a.format()}, and those of {b!r} in reverse, with {auc_b.format()}"
+    )
+    return [reason]
+
+
+def _rater_auc(s: Sample, t: Floats, own: Bools) -> Interval | None:
+    y: Bools = s.accept[own]
+    return jackknife_interval(
+        lambda w: agreement.roc_auc(t[own], y, w), s.weight[own], s.group[own]
+    )
+
+
+def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> list[str]:
+    s, notes = data.sample, []
+    shared = inter_rater.shared_items
+    if shared == 0:
+        notes.append(
+            "no item has two raters, so inter-rater agreement is unknown; let two people label "
+            f"the same {MIN_SHARED_ITEMS} or more items"
+        )
+    elif shared < MIN_SHARED_ITEMS:
+        notes.append(
+            f"only {shared} items have two or more raters, so inter-rater agreement is uncertain "
+            f"(alpha {inter_rater.alpha.format() if inter_rater.alpha else 'n/a'})"
+        )
+    if s.items < MIN_ITEMS or s.minority_items < MIN_MINORITY:
+        notes.append(
+            f"{s.items:g} items, {s.minority_items:g} in the minority class: with fewer than "
+            f"{MIN_ITEMS} or {MIN_MINORITY} only the threshold is fitted, and the weights are kept"
+        )
+    if grouped_by := describe_run_groups(data.items):
+        notes.append(f"runs are held out in groups ({grouped_by})")
+    if data.not_drawn:
+        notes.append(
+            f"{data.not_drawn} of the {len(data.items)} labeled items are not recorded as drawn at "
+            "random (diffcourt label --next), and other items have no label: if these were chosen "
+            "for what they are, the figures do not hold for the others"
+        )
+    missing = np.isnan(s.x).mean(axis=0)
+    for name, share, held in zip(data.free_nodes, missing, s.held, strict=True):
+        if held:
+            what = "no score" if share == 1.0 else "the same score"
+            notes.append(
+                f"{name!r} has {what} on all labeled items, so nothing is learned about it: its "
+                "weight follows its group"
+            )
+        elif share > 0.2:
+            notes.append(f"{name!r} has no score on {share:.0%} of the labeled items")
+    # In simulations the standard error of a gain in kappa is about .6 over the root of n.
+    least = format_statistic(1.96 * 0.6 / np.sqrt(s.items))
+    notes.append(
+        f"with {s.items:g} items a gain in kappa below about {least} is not distinguishable from "
+        "noise"
+    )
+    return notes

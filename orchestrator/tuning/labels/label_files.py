@@ -1,0 +1,306 @@
+"""People's labels of items: a JSON Lines file that a team can commit, and their scale."""
+
+import json
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import OUTCOMES
+from orchestrator.errors import InputError
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.text_files import (
+    parse_object,
+    read_text,
+    write_text_atomically,
+)
+
+Value = float | str
+LABEL_WORDS: dict[str, int] = {
+    "reject": 0, "accept": 1, "no": 0, "yes": 1, "false": 0, "true": 1, "fail": 0, "pass": 1,
+}  # fmt: skip
+VERDICT_RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
+"""Verdicts as ordered categories, the most severe lowest."""
+LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at", "drawn", "revision"}
+_MAX_LEVELS = 12
+
+
+class Label(Struct, frozen=True):
+    """One person's label of one item.
+
+    Attributes:
+        label: ``accept``/``reject``, ``merge``/``needs_changes``/``block``, or a number.
+        criteria: labels per criterion, if the person gave any.
+        at: time, ISO 8601, empty when unknown.
+        drawn: ``random`` for an item drawn at random (``diffcourt label --next``), else empty.
+        location: file and line, for error messages.
+        revision: 1, or one more than that of the label which this one replaces.
+        previous: the person's earlier labels of the item, oldest first; they do not count.
+    """
+
+    item: str
+    rater: str
+    label: Value
+    criteria: dict[str, Value] = field(default_factory=dict)
+    note: str = ""
+    at: str = ""
+    drawn: str = ""
+    location: str = ""
+    revision: int = 1
+    previous: tuple["Label", ...] = ()
+
+    def to_row(self) -> dict[str, Any]:
+        """The label as a row of its file, without empty values."""
+        row: dict[str, Any] = {"item": self.item, "rater": self.rater, "label": self.label}
+        revision = self.revision if self.revision > 1 else 0
+        more = {
+            "criteria": self.criteria, "note": self.note, "at": self.at, "drawn": self.drawn,
+            "revision": revision,
+        }  # fmt: skip
+        return row | {key: value for key, value in more.items() if value}
+
+
+def read_labels(paths: Iterable[Path]) -> list[Label]:
+    """Read label files: each person's newest label of an item, with the earlier ones in it.
+
+    Raises:
+        InputError: an invalid row, a rater's second label of an item that does not say which
+            revision it is, or a history that lacks a revision.
+    """
+    rows: list[Label] = []
+    for path in paths:
+        lines = read_text(path).splitlines()
+        rows += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+    require_one_label_per_rater(rows)
+    histories: dict[tuple[str, str], list[Label]] = {}
+    for row in rows:
+        histories.setdefault((row.item, row.rater), []).append(row)
+    return [_newest(history) for history in histories.values()]
+
+
+def _newest(history: list[Label]) -> Label:
+    *earlier, newest = sorted(history, key=lambda x: x.revision)
+    if newest.revision != len(history):
+        raise InputError(
+            f"{newest.location}: revision {newest.revision} of the label of {newest.item!r} "
+            f"by {newest.rater!r} follows {len(earlier)} earlier ones; restore the missing lines"
+        )
+    return replace(newest, previous=tuple(earlier))
+
+
+def revise_labels(labels: Iterable[Label], new: Label) -> list[Label]:
+    """The labels with a new one at the end.
+
+    An earlier label of the same item by the same rater becomes the new one's history, unless both
+    say the same. The new one is drawn at random if the earlier one was, since the item is the same,
+    and it keeps the labels of criteria if it has none.
+    """
+    kept: list[Label] = []
+    for label in labels:
+        if (label.item, label.rater) != (new.item, new.rater):
+            kept.append(label)
+            continue
+        new = replace(new, criteria=new.criteria or label.criteria, drawn=label.drawn)
+        if (label.label, label.criteria, label.note) == (new.label, new.criteria, new.note):
+            new = label
+            continue
+        history = (*label.previous, replace(label, previous=()))
+        new = replace(new, revision=label.revision + 1, previous=history)
+    return [*kept, new]
+
+
+def withdraw_label(labels: Iterable[Label], item: str, rater: str) -> list[Label]:
+    """The labels without a rater's newest one of an item; the one before it counts again."""
+    kept: list[Label] = []
+    for label in labels:
+        if (label.item, label.rater) != (item, rater):
+            kept.append(label)
+        elif label.previous:
+            *earlier, before = label.previous
+            kept.append(replace(before, previous=tuple(earlier)))
+    return kept
+
+
+def _label(line: str, location: str) -> Label:
+    row = parse_object(line, location)
+    if not {"item", "rater", "label"} <= set(row):
+        raise InputError(f"{location}: a label requires 'item', 'rater' and 'label'")
+    unknown = sorted(set(row) - LABEL_KEYS)
+    if unknown:
+        raise InputError(
+            f"{location}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(LABEL_KEYS))}"
+        )
+    criteria = row.get("criteria", {})
+    if not isinstance(criteria, dict):
+        raise InputError(f"{location}: 'criteria' must map criterion ids to values")
+    return Label(
+        item=str(row["item"]),
+        rater=str(row["rater"]),
+        label=parse_label(row["label"], location),
+        criteria={str(k): parse_label(v, location) for k, v in criteria.items()},
+        note=str(row.get("note", "")),
+        at=str(row.get("at", "")),
+        drawn=_drawn(row.get("drawn", ""), location),
+        location=location,
+        revision=_revision(row.get("revision", 1), location),
+    )
+
+
+def _drawn(raw: Any, location: str) -> str:
+    if raw not in ("", "random"):
+        raise InputError(f"{location}: 'drawn' is {raw!r}; allowed: random, or no such key")
+    return str(raw)
+
+
+def _revision(raw: Any, location: str) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
+        raise InputError(f"{location}: 'revision' is {raw!r}; allowed: a whole number from 1")
+    return raw
+
+
+def parse_label(raw: Any, location: str) -> Value:
+    """Parse a label into a lower-case word or a number.
+
+    Raises:
+        InputError: neither, or NaN.
+    """
+    if isinstance(raw, bool):
+        return "accept" if raw else "reject"
+    if isinstance(raw, (int, float)) and math.isfinite(raw):
+        return float(raw)
+    if isinstance(raw, str) and raw.strip().lower() in LABEL_WORDS | VERDICT_RANKS:
+        word = raw.strip().lower()
+        return word if word in VERDICT_RANKS else ("accept" if LABEL_WORDS[word] else "reject")
+    raise InputError(
+        f"{location}: the label is {raw!r}; allowed: accept, reject, merge, needs_changes, block, "
+        "or a number"
+    )
+
+
+def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
+    """The labels in the items' own rows.
+
+    Raises:
+        InputError: rows have several labels and no name was given, or a label is invalid.
+    """
+    out = []
+    for item in items:
+        if not item.human or item.repeat:
+            continue
+        if name is None and len(item.human) > 1:
+            known = ", ".join(sorted(item.human))
+            raise InputError(
+                f"{item.location}: several labels ({known}); choose one with --label NAME"
+            )
+        key = name or next(iter(item.human))
+        if item.human.get(key) in {None, ""}:
+            continue
+        value = parse_label(item.human[key], item.location)
+        out.append(Label(item.id, item.rater or "-", value, location=item.location))
+    require_one_label_per_rater(out)
+    return out
+
+
+def require_one_label_per_rater(labels: Iterable[Label]) -> None:
+    """Require at most one label per rater, item and revision.
+
+    Raises:
+        InputError: names both locations, and the two labels when they differ.
+    """
+    seen: dict[tuple[str, str, int], Label] = {}
+    for label in labels:
+        other = seen.setdefault((label.item, label.rater, label.revision), label)
+        if other is label:
+            continue
+        how = "twice" if other.label == label.label else f"both {other.label} and {label.label}"
+        raise InputError(
+            f"{label.location}: rater {label.rater!r} labeled {label.item!r} {how} "
+            f"(first at {other.location}); keep one line, and change a label with diffcourt label "
+            "--relabel"
+        )
+
+
+def require_known_criteria(labels: Iterable[Label], criteria: Iterable[str]) -> None:
+    """Require that labels per criterion name criteria of the rubric.
+
+    Raises:
+        InputError: names the first unknown one, and its label's location.
+    """
+    known = set(criteria)
+    for label in labels:
+        for name in label.criteria.keys() - known:
+            near = get_close_matches(name, sorted(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+            raise InputError(
+                f"{label.location}: the rubric has no criterion {name!r} that {label.rater!r} "
+                f"labeled of {label.item!r}; {hint}"
+            )
+
+
+def write_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Write a label file atomically, each label after its history."""
+    every = (x for label in labels for x in (*label.previous, label))
+    rows = (json.dumps(x.to_row(), ensure_ascii=False) + "\n" for x in every)
+    write_text_atomically(path, "".join(rows))
+
+
+class Scale(Struct, frozen=True):
+    """The ordered categories of a label set.
+
+    Attributes:
+        values: label values in ascending order; a category is an index into it.
+        cut: categories from here up mean accept.
+    """
+
+    values: tuple[Value, ...]
+    cut: int
+
+    def category(self, value: Value) -> int:
+        """The category of a value."""
+        return self.values.index(value)
+
+
+def infer_scale(labels: list[Label], accept_at: float | None) -> Scale:
+    """Infer the scale of a label set from its values.
+
+    Args:
+        accept_at: the lowest number that means accept; None for 3 on a scale of 1 to 5.
+
+    Raises:
+        InputError: mixed scales, or numbers whose lowest accepted value is unclear.
+    """
+    values = {x.label for x in labels}
+    words = {x for x in values if isinstance(x, str)}
+    if words and len(words) < len(values):
+        raise InputError("labels mix words and numbers; use one scale per label set")
+    if words & set(VERDICT_RANKS) and words & {"accept", "reject"}:
+        raise InputError("labels mix accept/reject with merge/needs_changes/block; use one scale")
+    if words & set(VERDICT_RANKS):
+        return Scale(tuple(VERDICT_RANKS), 2)
+    if words:
+        return Scale(("reject", "accept"), 1)
+    return _infer_numeric_scale({x for x in values if not isinstance(x, str)}, accept_at)
+
+
+def _infer_numeric_scale(numbers: set[float], accept_at: float | None) -> Scale:
+    if len(numbers) > _MAX_LEVELS:
+        raise InputError(
+            f"labels have {len(numbers)} distinct numbers, more than {_MAX_LEVELS}; "
+            "use a scale of 1 to 5"
+        )
+    if accept_at is None:
+        if numbers <= {0.0, 1.0}:
+            accept_at = 1.0
+        elif all(1 <= x <= 5 for x in numbers):
+            accept_at = 3.0
+        else:
+            raise InputError(
+                f"labels range from {min(numbers):g} to {max(numbers):g}; set the lowest accepted "
+                "value with --accept-at NUMBER"
+            )
+    values = sorted(numbers)
+    return Scale(tuple(values), sum(x < accept_at for x in values))

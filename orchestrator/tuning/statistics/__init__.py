@@ -1,0 +1,1 @@
+"""Agreement, rates and their intervals, by resampling whole groups."""
