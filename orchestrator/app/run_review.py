@@ -34,6 +34,7 @@ from orchestrator.app.runs import state_directory, verdict_recording
 from orchestrator.app.runs.cancellation import Cancellation, refuse_cancelled, watch_cancellation
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.verdict_recording import VERDICT
+from orchestrator.app.tracing.parent_trace import note_parent
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
@@ -55,7 +56,6 @@ from orchestrator.engine.journal_keys import FORK_NOTE
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.trace_context import note_parent
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore

@@ -110,7 +110,7 @@ def deliver(
 
     with start_workers(args.repo) as pool:
         from orchestrator.app import run_review  # noqa: F401 - imports, while workers start
-        from orchestrator.report.run_progress import choose_progress_view
+        from orchestrator.report.progress_view import choose_progress_view
 
         with choose_progress_view(sys.stderr, args.quiet) as view, _traced(args) as follow:
             verdict = work(follow(view), pool)

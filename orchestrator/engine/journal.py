@@ -27,7 +27,7 @@ from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.trace_context import performing
+from orchestrator.engine.trace_context import TRACEPARENT, performing, trace_of
 from orchestrator.engine.types import Json, Level, Refusal
 from orchestrator.errors import (
     ApprovalRequired,
@@ -362,7 +362,7 @@ class Journal:
         if known is not None:
             self.repeated.append(key)
         await self._begin(ask, reservation.worst if reservation else NO_COST)
-        with performing(self, key):
+        with performing(trace_of(self.run_id, self.noted(TRACEPARENT)), key):
             outcome, error = await self._perform(perform, given, reservation)
         self._append("outcome", key, {"request": ask.digest, **outcome})
         if durable or level > Level.READ:

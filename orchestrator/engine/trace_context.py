@@ -4,19 +4,13 @@ The ids follow from the run's id and the effect's key, so that a run is the same
 and from wherever it is exported, and so that others can be told of a span before it exists.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from orchestrator.engine.journal import Journal
 
 TRACEPARENT = "traceparent"
 """Key of the note of the trace that a run belongs to, where the environment named one."""
@@ -54,21 +48,24 @@ def parse_traceparent(text: str) -> tuple[str, str] | None:
     return found[1], found[2]
 
 
-def note_parent(journal: Journal, environment: Mapping[str, str]) -> None:
-    """Record the trace that a run begins in; a resumed run stays in that of its beginning."""
-    known = journal.noted(TRACEPARENT)
-    found = parse_traceparent(environment.get(VARIABLE, ""))
-    if known is None and found is not None and journal.log.length <= 1:
-        journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
+def trace_of(run_id: str, note: Mapping[str, str] | None) -> TraceContext:
+    """The trace of a run.
+
+    Args:
+        note: what is recorded under ``TRACEPARENT``.
+    """
+    if note is not None:
+        return TraceContext(run_id, note["trace"], note["span"])
+    return TraceContext(run_id, hashlib.sha256(f"trace\0{run_id}".encode()).hexdigest()[:32])
 
 
-_PERFORMED: ContextVar[tuple[Journal, str] | None] = ContextVar("performed effect", default=None)
+_PERFORMED: ContextVar[tuple[TraceContext, str] | None] = ContextVar("performed", default=None)
 
 
 @contextmanager
-def performing(journal: Journal, key: str) -> Iterator[None]:
-    """Let what is called within know of which effect it is a part."""
-    token = _PERFORMED.set((journal, key))
+def performing(trace: TraceContext, key: str) -> Iterator[None]:
+    """Let what is called within know of which effect of a run it is a part."""
+    token = _PERFORMED.set((trace, key))
     try:
         yield
     finally:
@@ -80,16 +77,5 @@ def current_traceparent() -> str:
     performed = _PERFORMED.get()
     if performed is None:
         return ""
-    journal, key = performed
-    return trace_of(journal.run_id, journal.noted(TRACEPARENT)).header(key)
-
-
-def trace_of(run_id: str, note: Mapping[str, str] | None) -> TraceContext:
-    """The trace of a run.
-
-    Args:
-        note: what is recorded under ``TRACEPARENT``.
-    """
-    if note is not None:
-        return TraceContext(run_id, note["trace"], note["span"])
-    return TraceContext(run_id, hashlib.sha256(f"trace\0{run_id}".encode()).hexdigest()[:32])
+    trace, key = performed
+    return trace.header(key)

@@ -1,19 +1,12 @@
-"""Progress of a run: its state from events, plain lines for logs, and the choice of a display."""
+"""Progress of a run, accumulated from its events."""
 
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
-from typing import TextIO
 
 from msgspec import Struct, field
 
-from orchestrator.engine.observer_events import Event, Observer, ignore_event
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json
-from orchestrator.report.terminal_escaping import escape_line, neutralize_ci_commands
-
-MAX_FAILURES = 50
-MAX_NOTES = 100
 
 
 class AgentProgress(Struct):
@@ -112,99 +105,3 @@ def read_numbers(data: Json, name: str) -> dict[str, float]:
         for key, value in part.items()
         if isinstance(value, int | float) and isfinite(value)
     }
-
-
-class PlainProgress:
-    """Writes one line per state, agent, failure and note, for CI logs and pipes.
-
-    Args:
-        stream: output; when writing fails, output stops and the run goes on.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream: TextIO | None = stream
-        self._progress = RunProgress()
-        self._failures: set[tuple[str, str, str]] = set()
-        self._notes: set[str] = set()
-        self._replaying = False
-
-    def __call__(self, event: Event) -> None:
-        """Write the line of one event, if it has one."""
-        self._progress.add(event)
-        if event.replayed:
-            if not self._replaying:
-                self._write(event, "replaying the recorded part of the run")
-            self._replaying = True
-            return
-        self._replaying = False
-        text = self._describe(event)
-        if text:
-            self._write(event, text)
-
-    def _describe(self, event: Event) -> str:
-        match event.kind:
-            case "run_started":
-                text = f"run {event.detail}"
-            case "state":
-                text = event.detail
-            case "agent_started":
-                text = f"  {event.agent}: started"
-            case "agent_finished":
-                agent = self._progress.agents[event.agent]
-                counts = f"tool calls {agent.tool_calls}, findings {agent.findings}"
-                text = f"  {event.agent}: {event.detail or 'ok'} ({counts})"
-            case "tool_finished":
-                text = self._describe_failure(event)
-            case "note":
-                text = self._describe_note(event.detail)
-            case "run_finished":
-                text = f"stopped: {event.detail}"
-            case _:
-                text = ""
-        return text
-
-    def _describe_failure(self, event: Event) -> str:
-        """A refused or failed tool call: each kind once, up to a maximum."""
-        failure = (event.agent, event.tool, event.detail)
-        if event.detail in {"", "ok"} or failure in self._failures:
-            return ""
-        self._failures.add(failure)
-        if len(self._failures) > MAX_FAILURES + 1:
-            return ""
-        if len(self._failures) > MAX_FAILURES:
-            return "further refusals and failures are shown only in the report"
-        prefix = f"{event.agent}: " if event.agent else ""
-        return f"  {prefix}{event.tool}: {event.detail}"
-
-    def _describe_note(self, text: str) -> str:
-        if text in self._notes or len(self._notes) >= MAX_NOTES:
-            return ""
-        self._notes.add(text)
-        return f"note: {text}"
-
-    def _write(self, event: Event, text: str) -> None:
-        if self._stream is None:
-            return
-        indent = text[: len(text) - len(text.lstrip(" "))]
-        try:
-            self._stream.write(
-                neutralize_ci_commands(f"{event.at:7.1f}s  {indent}{escape_line(text)}\n")
-            )
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._stream = None
-
-
-def choose_progress_view(
-    stream: TextIO | None, quiet: bool = False
-) -> AbstractContextManager[Observer]:
-    """The display of a run: live on a terminal, lines in CI, pipes and dumb terminals, or none."""
-    if quiet or stream is None:
-        return nullcontext(ignore_event)
-    plain_terminal = os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
-    if plain_terminal or os.environ.get("CI") or not stream.isatty():
-        return nullcontext(PlainProgress(stream))
-    # rich costs 150 ms, and only a terminal needs it
-    from orchestrator.report.live_progress import LiveProgress  # noqa: PLC0415
-
-    return LiveProgress(stream)

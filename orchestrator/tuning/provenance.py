@@ -1,11 +1,8 @@
 """Provenance of a tuned rubric: digests of its inputs, settings and held-out agreement."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import to_builtins
@@ -19,9 +16,7 @@ from orchestrator.tuning.fitting.weight_tree import find_zeroed
 from orchestrator.tuning.labels.label_files import Label
 from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import TrainingData
-
-if TYPE_CHECKING:
-    from orchestrator.tuning.tune import TuningResult
+from orchestrator.tuning.tuning_result import TuningResult
 
 METHOD = "logistic regression, ridge towards present weights, averaged over penalties"
 METHOD_THRESHOLD = "threshold only"

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.report.live_progress import LiveProgress
-from orchestrator.report.run_progress import PlainProgress, choose_progress_view
+from orchestrator.report.progress_view import PlainProgress, choose_progress_view
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,7 +138,7 @@ import sys, time
 sys.path.insert(0, {here!r})
 from test_report_views import RUN
 from orchestrator.engine.observer_events import Event
-from orchestrator.report.run_progress import choose_progress_view
+from orchestrator.report.progress_view import choose_progress_view
 with choose_progress_view(sys.stderr) as view:
     for event in RUN[:6]:
         view(event)

@@ -11,7 +11,7 @@ from orchestrator.cli.output import emit
 from orchestrator.code_review.verdict.model import Evidence, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.errors import InputError
-from orchestrator.report.run_progress import PlainProgress
+from orchestrator.report.progress_view import PlainProgress
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import finding, verdict

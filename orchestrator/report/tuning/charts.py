@@ -12,7 +12,7 @@ from orchestrator.report.svg_parts import y as _y
 from orchestrator.tuning.fitting.calibration import ReliabilityBin
 from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
-from orchestrator.tuning.tune import TotalHistogram, TuningResult
+from orchestrator.tuning.tuning_result import TotalHistogram, TuningResult
 
 
 def _axes(low: float = 0.0, top: float = 1.0) -> list[str]:

@@ -37,7 +37,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
+from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
 
 MOST_OPEN = 10
 """Items of one list that are not folded away."""

@@ -23,7 +23,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.tune import TuningResult
+from orchestrator.tuning.tuning_result import TuningResult
 
 MAX_FLIPS, MAX_GATE_FLIPS = 20, 5
 

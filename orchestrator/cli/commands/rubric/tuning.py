@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.tuning.labels.disagreements import DisagreementReport
     from orchestrator.tuning.labels.drift import Drift
     from orchestrator.tuning.rubric_decisions import Objective
-    from orchestrator.tuning.tune import TuningResult
+    from orchestrator.tuning.tuning_result import TuningResult
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
