@@ -69,9 +69,9 @@ def test_the_next_process_removes_what_a_killed_one_left_and_nothing_else(
         os.chown(foreign, 12345, 12345)
         spared.append(foreign.name)
     (killed, left), (_, held) = start(), start()
-    killed.kill()
-    killed.wait()
     assert (left / "work/head/app.py").exists()
+    killed.kill()  # from here on, whoever looks next removes it: the second may still be looking
+    killed.wait()
     _, fresh = start()
     assert _soon(lambda: not left.exists())
     assert (held / "work/head/app.py").exists()
