@@ -145,8 +145,8 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
         rule = finding.guideline
         first = f"      rests on {_format_place(rule.path, rule.line, removed=False)}: "
         lines += page.wrap(escape_line(rule.quote), first=first, rest=DEEP_INDENT, limit=2)
-    if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
-        lines += _render_text(page, "why", finding.detail, whole)
+    if finding.detail.strip() and escape_line(finding.detail) != escape_line(finding.title):
+        lines += _render_why(page, finding.detail, whole)
     if finding.fix_suggestion:
         lines += _render_text(page, "fix", finding.fix_suggestion, page.cut(4))
     lines += _render_patch(page, cause)
@@ -207,6 +207,19 @@ def name_provers(finding: Finding, most: int = PROVERS) -> str:
 
 def _render_text(page: Page, prefix: str, text: str, limit: int) -> list[str]:
     return page.wrap(escape_line(text), first=f"      {prefix}: ", rest=DEEP_INDENT, limit=limit)
+
+
+def _render_why(page: Page, detail: str, limit: int) -> list[str]:
+    """Why a finding is one; below it the steps of a flow, a line each."""
+    first, *steps = filter(str.strip, detail.splitlines())
+    lines = _render_text(page, "why", first, limit)
+    for number, step in enumerate(steps):
+        more = page.wrap(escape_line(step), first=DEEP_INDENT, rest=f"{DEEP_INDENT}  ", limit=limit)
+        if len(lines) + len(more) + (number < len(steps) - 1) > limit:
+            left = len(steps) - number
+            return [*lines, f"{DEEP_INDENT}and {count_noun(left, 'line')} more"]
+        lines += more
+    return lines
 
 
 def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:

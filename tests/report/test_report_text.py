@@ -237,6 +237,26 @@ def test_code_tags_and_addresses_are_printed_as_they_are() -> None:
     assert "      fix: Use `[x](y)`.\n" in text
 
 
+def test_each_step_of_a_flow_has_a_line_and_those_without_room_are_counted() -> None:
+    steps = [
+        "app.py:12  request.args is read",
+        *(f"app.py:{n}  is passed on" for n in range(13, 40)),
+    ]
+    found = replace(finding(1, severity="medium"), detail="\n".join(["It reaches SQL", *steps]))
+    text = render_verdict(verdict(findings=(found,)))
+    assert (
+        """\
+      why: It reaches SQL
+        app.py:12 request.args is read
+        app.py:13 is passed on
+        and 26 lines more
+"""
+        in text
+    )
+    whole = render_verdict(verdict(findings=(found,)), detail="full")
+    assert "        app.py:38 is passed on\n        app.py:39 is passed on\n" in whole
+
+
 def test_forty_findings_are_a_hundred_lines_at_most_and_the_rest_is_counted() -> None:
     many = tuple(
         finding(
