@@ -34,7 +34,6 @@ from orchestrator.app.runs import state_directory, verdict_recording
 from orchestrator.app.runs.cancellation import Cancellation, refuse_cancelled, watch_cancellation
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.verdict_recording import VERDICT
-from orchestrator.app.tracing.parent_trace import note_parent
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
@@ -56,6 +55,7 @@ from orchestrator.engine.journal_keys import FORK_NOTE
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.trace_context import TRACEPARENT, VARIABLE, parse_traceparent
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
@@ -215,6 +215,14 @@ def _sigterm_as_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None:
+    """Record the trace that a run begins in; a resumed run stays in that of its beginning."""
+    known = journal.noted(TRACEPARENT)
+    found = parse_traceparent(environment.get(VARIABLE, ""))
+    if known is None and found is not None and journal.log.length <= 1:
+        journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
+
+
 async def _review(
     run: Run,
     observer: Observer,
@@ -230,7 +238,7 @@ async def _review(
     async with state_directory.open_writing(run.store, run.run_id) as journal:
         if not resumed:
             state_directory.ensure_unwritten(journal, run.state_dir)
-        note_parent(journal, os.environ)
+        _note_parent_trace(journal, os.environ)
         observer = _redacting(observer, journal.redact)
         if answer is not None:
             await verdict_recording.answer_question(journal, answer, current_user())

@@ -84,8 +84,13 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
 
 def add_part(parts: "argparse._SubParsersAction[P]", name: str, summary: str, **settings: Any) -> P:
     """Add a command or a subcommand; its summary is its default description."""
-    settings.setdefault("description", f"{summary[0].upper()}{summary[1:]}.")
+    settings.setdefault("description", describe_part(summary))
     return parts.add_parser(name, help=summary, **settings)
+
+
+def describe_part(summary: str) -> str:
+    """The description that a summary makes."""
+    return f"{summary[0].upper()}{summary[1:]}."
 
 
 def ref(text: str) -> str:

@@ -29,7 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "security.subprocess-shell --path 'tools/**' --why Safe",
     ),
     "diffcourt dismiss": (
-        "F3 --reason 'The list is never empty.' --by dana",
+        "F3 --reason 'The list is never empty.' --by maintainer",
         "F3 --scope path --until 2027-06-30 --reason 'Old parser.'",
     ),
     "diffcourt feedback": ("F3 useful", "F3 fixed --run 20261122-101500-4f2a"),
@@ -51,7 +51,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),
     "diffcourt catalog": ("", "--rules"),
-    "diffcourt label": ("items.jsonl --rater dana --next 20", "--runs --rater dana --web --open"),
+    "diffcourt label": ("items.jsonl --rater r1 --next 20", "--runs --rater r1 --web --open"),
     "diffcourt rubric": ("check rubrics/pr-review.yaml", "show pr-review"),
     "diffcourt rubric check": ("my-rubric.yaml", "rubrics/pr-review.yaml my-rubric.yaml"),
     "diffcourt rubric show": ("pr-review", "my-rubric.yaml"),

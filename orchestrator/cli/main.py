@@ -1,8 +1,7 @@
 """The ``diffcourt`` command.
 
-A subcommand is an entry in ``COMMANDS``, its module's name below ``cli/commands`` and its summary.
-The module has ``add_arguments(parser)`` and ``run(args) -> exit code``. Only the chosen one is
-imported, for a fast start.
+A subcommand is an entry in ``COMMAND_GROUPS``. Its module has ``add_arguments(parser)`` and
+``run(args) -> exit code``. Only the chosen one is imported, for a fast start.
 """
 
 from __future__ import annotations
@@ -18,40 +17,60 @@ if TYPE_CHECKING:
 
     from orchestrator.cli.arguments import Parser
 
-COMMANDS = {
-    "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
-    "resume": ("resume", "resume an interrupted review or answer its question"),
-    "cancel": ("cancel", "stop a run that another process is working on"),
-    "fork": ("fork", "start a new run from a checkpoint of another, edited"),
-    "approve": ("approve", "approve a pending irreversible call"),
-    "deny": ("approve", "deny a pending irreversible call"),
-    "fix": ("fix", "apply the proven patches of a run's findings"),
-    "rollback": ("rollback", "restore the files that a run's tools changed"),
-    "runs": ("runs", "list, prune, export or import runs"),
-    "stats": ("stats", "print figures over all runs: results, cost, errors, latency"),
-    "view": ("view", "show runs in the browser, and decide what waits there"),
-    "show": ("show", "print a run's report and timeline"),
-    "trace": ("trace", "export a run as an OpenTelemetry trace"),
-    "waive": ("waive", "accept a finding, or a rule in some files"),
-    "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),
-    "feedback": ("feedback", "say whether a finding was useful, or that it is fixed"),
-    "remember": ("remember", "propose what to remember of past reviews, as a patch"),
-    "override": ("override", "record a person's decision against a verdict"),
-    "export": ("export", "write a verdict in the formats of other programs"),
-    "post": ("post", "post a verdict to a pull or merge request"),
-    "comment-command": ("comment_command", "carry out a command in a comment on a pull request"),
-    "audit": ("audit", "verify a run's journal, or list who did what in it"),
-    "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
-    "label": ("label", "label runs or items by hand, for rubric tuning"),
-    "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
-    "schema": ("schema", "print a published JSON Schema"),
-    "mcp": ("mcp", "list MCP servers, or accept their tools"),
-    "serve": ("serve", "take webhooks and enqueue reviews for an organization"),
-    "queue": ("queue", "list, retry, cancel or park the service's reviews"),
-    "work": ("work", "work on the service's queue of reviews"),
-    "init": ("init", "add Diffcourt to a repository's CI"),
-    "doctor": ("doctor", "check that everything a review needs is here"),
+COMMAND_GROUPS = {
+    "review a change": {
+        "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
+        "resume": ("resume", "resume an interrupted review or answer its question"),
+        "show": ("show", "print a run's report and timeline"),
+        "fix": ("fix", "apply the proven patches of a run's findings"),
+        "export": ("export", "write a verdict in the formats of other programs"),
+    },
+    "set up": {
+        "init": ("init", "add Diffcourt to a repository's CI"),
+        "doctor": ("doctor", "check that everything a review needs is here"),
+        "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
+        "schema": ("schema", "print a published JSON Schema"),
+        "mcp": ("mcp", "list MCP servers, or accept their tools"),
+    },
+    "decide as a person": {
+        "approve": ("approve", "approve a pending irreversible call"),
+        "deny": ("approve", "deny a pending irreversible call"),
+        "waive": ("waive", "accept a finding, or a rule in some files"),
+        "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),
+        "override": ("override", "record a person's decision against a verdict"),
+        "feedback": ("feedback", "say whether a finding was useful, or that it is fixed"),
+        "remember": ("remember", "propose what to remember of past reviews, as a patch"),
+    },
+    "look after runs": {
+        "runs": ("runs", "list, prune, export or import runs"),
+        "view": ("view", "show runs in the browser, and decide what waits there"),
+        "stats": ("stats", "print figures over all runs: results, cost, errors, latency"),
+        "cancel": ("cancel", "stop a run that another process is working on"),
+        "fork": ("fork", "start a new run from a checkpoint of another, edited"),
+        "rollback": ("rollback", "restore the files that a run's tools changed"),
+        "trace": ("trace", "export a run as an OpenTelemetry trace"),
+        "audit": ("audit", "verify a run's journal, or list who did what in it"),
+    },
+    "pull requests": {
+        "post": ("post", "post a verdict to a pull or merge request"),
+        "comment-command": (
+            "comment_command",
+            "carry out a command in a comment on a pull request",
+        ),
+    },
+    "tune the judge": {
+        "label": ("label", "label runs or items by hand, for rubric tuning"),
+        "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
+    },
+    "a service for an organization": {
+        "serve": ("serve", "take webhooks and enqueue reviews for an organization"),
+        "work": ("work", "work on the service's queue of reviews"),
+        "queue": ("queue", "list, retry, cancel or park the service's reviews"),
+    },
 }
+"""Heading of the help -> command -> its module below ``cli/commands`` and its summary."""
+
+COMMANDS = {name: command for group in COMMAND_GROUPS.values() for name, command in group.items()}
 
 RESUMABLE = ("review", "resume", "fork")
 """Commands that leave a run to resume where they are interrupted."""
@@ -85,12 +104,13 @@ def _find_command(args: list[str]) -> str:
 def _dispatch(args: list[str]) -> int:
     from importlib import import_module
 
-    from orchestrator.cli.arguments import add_part, did_you_mean
+    from orchestrator.cli.arguments import describe_part, did_you_mean
 
     chosen = _find_command(args)
     parser, subparsers = _make_parser()
     commands = {
-        name: add_part(subparsers, name, summary) for name, (_, summary) in COMMANDS.items()
+        name: subparsers.add_parser(name, description=describe_part(summary))
+        for name, (_, summary) in COMMANDS.items()
     }
     if chosen in COMMANDS:
         module = import_module(f"orchestrator.cli.commands.{COMMANDS[chosen][0]}")
@@ -108,17 +128,28 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _make_parser() -> tuple[Parser, _SubParsersAction[Parser]]:
+    from argparse import SUPPRESS
+
     from orchestrator.cli.arguments import EXIT_CODES, Parser
 
     parser = Parser(
         prog="diffcourt",
+        usage="diffcourt [-h] [--version] COMMAND ...",
         description="Review a change with analyzers, agents and a judge.",
         epilog=EXIT_CODES,
     )
     parser.add_argument(
         "--version", action="version", version=f"diffcourt {__version__}", help="print the version"
     )
+    for heading, group in COMMAND_GROUPS.items():
+        rows = [f"  {name:<15}  {summary}" for name, (_, summary) in group.items()]
+        parser.add_argument_group(heading, "\n".join(rows))
     commands = parser.add_subparsers(
-        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=Parser
+        prog="diffcourt",
+        metavar="COMMAND",
+        dest="command",
+        required=True,
+        parser_class=Parser,
+        help=SUPPRESS,  # the groups list them
     )
     return parser, commands

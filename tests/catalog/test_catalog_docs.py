@@ -63,7 +63,7 @@ def test_examples_do_what_the_pages_say(with_files):
 
 def test_the_page_of_the_memory_shows_a_dismissal_as_it_is_made(with_files):
     dismissal, *rules = with_files(examples("memory")[0]).verdict_policy.waivers
-    assert (dismissal.who, dismissal.about.severity) == ("dana", "medium")
+    assert (dismissal.who, dismissal.about.severity) == ("maintainer", "medium")
     assert [(one.rule, one.severity) for one in rules] == [
         ("qa.complexity-jump", "info"),
         ("docs.missing-docstring", "off"),

@@ -20,7 +20,7 @@ def commit_to_base(repo: Repo, files: Mapping[str, str | None]) -> None:
 def dismiss(branch: Branch, finding: Finding, **given: str) -> None:
     """Dismiss a finding of the branch's last review, in base."""
     assert branch.verdict is not None
-    reason = Reason(**{"why": "The list is never empty.", "by": "dana", **given})  # type: ignore[arg-type]
+    reason = Reason(**{"why": "The list is never empty.", "by": "maintainer", **given})  # type: ignore[arg-type]
     _, entry = dismissal_of(branch.verdict, finding.id, reason)
     branch.repo.git("checkout", "-q", "main")
     place = branch.repo.path / FILE

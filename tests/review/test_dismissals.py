@@ -46,7 +46,7 @@ async def test_over_ten_pushes_no_dismissed_finding_is_raised_again(tmp_path: Pa
         waived = [one for one in verdict.findings if one.state == "waived"]
         assert sorted(one.start_line for one in waived) == [line_of(n) for n in range(1, push)]
         for one in waived:
-            assert one.waiver == "The list is never empty. (dana)"
+            assert one.waiver == "The list is never empty. (maintainer)"
             assert of_memory(verdict, one) == ["dismissed"]
         dismiss(branch, new)
     assert (repetitions, again) == (45, 0)
@@ -128,7 +128,7 @@ async def test_it_comes_back_once_when_its_function_changes_and_says_why(tmp_pat
     changed = await branch.push({"app.py": text}, said())
     found = named(changed, title)
     assert found.state == "open"
-    assert found.waiver.startswith("dana dismissed it on 2")
+    assert found.waiver.startswith("maintainer dismissed it on 2")
     assert found.waiver.endswith(
         "(The list is never empty.), and it is open again: the function around it "
         "(def step2(items):) at app.py:4-8 changed since"
@@ -175,7 +175,7 @@ async def test_what_the_change_makes_exploitable_comes_back_and_says_by_which_li
     later = await branch.push({"api.py": ROUTE}, said())
     (found,) = [one for one in later.findings if one.path == "tools.py"]
     assert found.state == "open"
-    assert found.waiver.startswith("dana dismissed it on 2")
+    assert found.waiver.startswith("maintainer dismissed it on 2")
     assert found.waiver.endswith(
         "(Run by hand only.), and it is open again: api.py:10, which the change adds, leads to it"
     )

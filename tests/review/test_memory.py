@@ -71,7 +71,7 @@ async def test_a_finding_that_rests_on_a_remembered_line_is_cited_as_its_use(
 @pytest.mark.parametrize(
     ("given", "severity", "state", "effects"),
     [
-        ("severity: low, by: dana", "low", "open", ["lowered"]),
+        ("severity: low, by: maintainer", "low", "open", ["lowered"]),
         ("severity: low", "low", "open", ["lowered"]),
         ("severity: 'off'", "medium", "waived", ["dismissed"]),
         ("severity: high", "medium", "open", []),
@@ -93,14 +93,14 @@ async def test_a_preference_lowers_its_rule_or_switches_it_off_and_is_cited(
         "merge" if {"low", "waived"} & {severity, state} else "needs_changes"
     )
     if effects == ["lowered"]:
-        by = " (dana)" if "dana" in given else ""
+        by = " (maintainer)" if "maintainer" in given else ""
         assert found.waiver == f"low instead of medium: Only ours.{by}"
         assert verdict.counts.low == 1
 
 
 async def test_a_critical_finding_is_lowered_by_name_only(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
-    for by, severity in (("", "critical"), (", by: dana", "info")):
+    for by, severity in (("", "critical"), (", by: maintainer", "info")):
         rule = f"{{rule: {CRITICAL}, severity: info, why: Only ours.{by}}}"
         repo.commit({"app.py": "", PREFERENCES: preferences(rule)})
         repo.commit(EVAL)

@@ -110,7 +110,7 @@ def _require_rule(finding: Finding, scope: Scope, repo: Path | None) -> None:
 
 
 def _without_machine(user: str) -> str:
-    """``dana`` of ``dana on build-7``: the file is for everybody who has the repository."""
+    """``maintainer`` of ``maintainer on build-7``: everybody who has the repository reads it."""
     return user.partition(" on ")[0]
 
 
