@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import OUTCOMES, Outcome
 from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import Counts, Finding, Verdict, severity_counts
-from orchestrator.posting.forge import Dismissal
+from orchestrator.posting.forge import PostedDismissal
 
 
-def apply_dismissals(verdict: Verdict, dismissals: Iterable[Dismissal]) -> Verdict:
+def apply_dismissals(verdict: Verdict, dismissals: Iterable[PostedDismissal]) -> Verdict:
     """The verdict with what was dismissed as waived, and decided again without it.
 
     Where more than open findings decided the outcome or the exit code, these stay as they are: an
@@ -38,7 +38,7 @@ def apply_dismissals(verdict: Verdict, dismissals: Iterable[Dismissal]) -> Verdi
     return replace(marked, verdict=outcome, exit_code=code)
 
 
-def _apply(finding: Finding, known: Mapping[str, Dismissal]) -> Finding:
+def _apply(finding: Finding, known: Mapping[str, PostedDismissal]) -> Finding:
     found = known.get(finding.identity) or known.get(finding.fingerprint)
     if found is None or finding.state != "open":
         return finding

@@ -77,7 +77,7 @@ class Thread(Struct, frozen=True):
     dislikes: int = 0
 
 
-class Dismissal(Struct, frozen=True):
+class PostedDismissal(Struct, frozen=True):
     """A finding that a person with write permission has dismissed in a pull request.
 
     Attributes:
@@ -102,7 +102,7 @@ class Posted(Struct, frozen=True):
     summary_id: str = ""
     summary: str = ""
     threads: Sequence[Thread] = ()
-    dismissals: Sequence[Dismissal] = ()
+    dismissals: Sequence[PostedDismissal] = ()
 
 
 class Forge(Protocol):

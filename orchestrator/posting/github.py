@@ -25,10 +25,10 @@ from orchestrator.posting.forge import (
     Check,
     Comment,
     Conclusion,
-    Dismissal,
     ForgeError,
     HeadMoved,
     Posted,
+    PostedDismissal,
     PullRequest,
     Thread,
 )
@@ -270,7 +270,7 @@ class GitHub:
             )
         return self._permissions[login] in MAY_WRITE
 
-    def _dismissals(self, comments: Iterable[Mapping[str, Any]]) -> Iterator[Dismissal]:
+    def _dismissals(self, comments: Iterable[Mapping[str, Any]]) -> Iterator[PostedDismissal]:
         """The dismissals that a comment of ours accepted, as their authors wrote them.
 
         Our comment only says which: others may make our user post text of theirs.
@@ -287,7 +287,7 @@ class GitHub:
                 continue
             login = node["author"]["login"]
             if command.name == "dismiss" and self.may_write(login):
-                yield Dismissal(command.identity, login, command.reason)
+                yield PostedDismissal(command.identity, login, command.reason)
 
     def _pages(self, query: str) -> Iterator[dict[str, Any]]:
         """The nodes of all pages of a connection named ``page``."""

@@ -19,7 +19,7 @@ from orchestrator.data_directories import data_root
 from orchestrator.posting import github
 from orchestrator.posting.comment_commands import answer_marker, answered_comment
 from orchestrator.posting.dismissals import apply_dismissals
-from orchestrator.posting.forge import Dismissal, Posted, PullRequest
+from orchestrator.posting.forge import Posted, PostedDismissal, PullRequest
 from orchestrator.posting.posting_plan import plan_posting
 from tests.posting.forge_server import HEAD, TOKEN, serving
 from tests.posting.github_server import ME, OTHER, GitHubServer
@@ -374,7 +374,7 @@ def test_a_finding_that_is_waived_already_is_not_dismissed(
 
 
 def decided(given: Verdict, *dismissed: int) -> tuple[str, int, int]:
-    known = [Dismissal(f"{number:064x}", "alice", "fine") for number in dismissed]
+    known = [PostedDismissal(f"{number:064x}", "alice", "fine") for number in dismissed]
     after = apply_dismissals(given, known)
     return after.verdict, after.exit_code, after.counts.high
 
@@ -392,13 +392,13 @@ def test_a_verdict_is_decided_again_by_what_is_left_and_never_by_what_is_not_kno
     by_option = verdict(verdict="needs_changes", exit_code=1, fail_on="block", findings=two[1:])
     assert decided(by_option, 2) == ("merge", 1, 0)
     waived = verdict(findings=(finding(1, state="waived", waiver="base says so"),))
-    assert apply_dismissals(waived, [Dismissal(ID, "alice", "fine")]) == waived
+    assert apply_dismissals(waived, [PostedDismissal(ID, "alice", "fine")]) == waived
 
 
 def test_a_dismissed_finding_is_shown_and_its_thread_is_settled() -> None:
     given = verdict(verdict="block", exit_code=1, findings=(finding(1, outcome="block"),))
     request = PullRequest(given.change.head, is_open=True, lines={"src/upload.py": frozenset({42})})
-    plan = plan_posting(given, request, Posted(dismissals=[Dismissal(ID, "alice", "fine")]))
+    plan = plan_posting(given, request, Posted(dismissals=[PostedDismissal(ID, "alice", "fine")]))
     assert plan.comments == []
     assert plan.summary is not None
     assert "Waived: accepted, not counted" in plan.summary
