@@ -8,7 +8,7 @@ result: no mended finding may be there, no file may be unreadable that was not, 
 new. That review knows nothing of the proofs.
 
 Seen on two quiet cores: 879 findings, 272 with a proposal, all verified, of 105 rules; 268 applied
-together, of which none was left, with nothing new and no file unreadable; .12 s for each.
+together, of which none was left, with nothing new and no file unreadable; 0.12 s for each.
 """
 
 import argparse
