@@ -36,6 +36,7 @@ from orchestrator.engine.types import (
     Json,
     Message,
     Request,
+    Role,
     Section,
     Text,
     ToolCall,
@@ -50,6 +51,24 @@ get to as gaps.
 """
 
 NO_CONTRACTS: Mapping[str, Json] = {}
+
+ToldKind = Literal["opening", "role", "brief", "correction", "last_turn", "skill"]
+"""What a text is that code puts into a conversation: a report that is sent back is answered by a
+``correction``; ``skill`` is the open playbook."""
+
+
+def compose_told(told: Sequence[tuple[str, str]]) -> list[Block]:
+    """The blocks of a message for texts of these kinds; a role is followed by its brief."""
+    role = dict(told).get("role")
+    blocks: list[Block] = []
+    for kind, text in told:
+        if kind == "skill":
+            blocks.append(Aside(text))
+        elif kind == "brief" and role is not None:
+            blocks.append(Text(f"{role}\n\n{text}"))
+        elif kind != "role":
+            blocks.append(Text(text))
+    return blocks
 
 
 def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> AgentSpec:
@@ -136,23 +155,39 @@ class Context:
         self._choose_tools()
         self.messages: list[Message] = []
         self._digest = ""
+        self._told: list[tuple[ToldKind, str]] = []
         if opening:
-            self.add("user", Text(opening), Text(self._role_text(system[:-1], brief, kind)))
+            role = self._role_text(system[:-1], kind)
+            self.tell(("opening", opening), ("role", role), ("brief", brief))
         else:
-            self.add("user", Text(brief))
+            self.tell(("brief", brief))
 
     def request(self) -> Request:
         """The next call of the model."""
         return replace(self._standing, messages=tuple(self.messages))
 
     def asked(self) -> Json:
-        """The request as the journal records it: each part by its digest."""
-        return {**self._asked, "conversation": self._digest}
+        """The request as the journal records it: each part by its digest.
 
-    def add(self, role: Literal["user", "assistant"], *blocks: Block) -> None:
-        """Append one message."""
-        message = Message(role, blocks)
-        self.messages.append(message)
+        Of the conversation it names what code has said since the last answer, so that the journal
+        has each text once; answers and results have rows of their own. ``recorded_conversations``
+        puts them together again.
+        """
+        told = [[kind, self._journal.put(text)] for kind, text in self._told]
+        return {**self._asked, "told": told, "conversation": self._digest}
+
+    def add_answer(self, blocks: Sequence[Block]) -> None:
+        """Append what the model answered."""
+        self._told = []
+        self._append("assistant", *blocks)
+
+    def tell(self, *told: tuple[ToldKind, str], results: Sequence[ToolResult] = ()) -> None:
+        """Append a message of texts, behind the results of calls."""
+        self._told += told
+        self._append("user", *results, *compose_told(told))
+
+    def _append(self, role: Role, *blocks: Block) -> None:
+        self.messages.append(Message(role, blocks))
         self._digest = digest([self._digest, role, *map(_describe_block, blocks)])
 
     def observed(
@@ -169,9 +204,12 @@ class Context:
                 self._open = result.data["skill"]
         self._called.update(call.name for call in calls)
         self._choose_tools()
-        aside = (Aside(titled(self._skills[self._open])),) if self._open else ()
-        note = (Text(LAST_TURN.format(why=last_turn)),) if last_turn else ()
-        self.add("user", *results, *note, *aside)
+        told: list[tuple[ToldKind, str]] = []
+        if last_turn:
+            told.append(("last_turn", LAST_TURN.format(why=last_turn)))
+        if self._open:
+            told.append(("skill", titled(self._skills[self._open])))
+        self.tell(*told, results=results)
 
     def close_skill(self) -> None:
         """Close the open skill: its step is over."""
@@ -207,8 +245,8 @@ class Context:
                 )
             self._journal.note(turn.left_out, omission.to_json())
 
-    def _role_text(self, sections: Sequence[Section], brief: str, kind: str) -> str:
-        """What differs between the agents of a run: role, skills, bounds, report and task."""
+    def _role_text(self, sections: Sequence[Section], kind: str) -> str:
+        """What differs between the agents of a run: role, skills, bounds and report."""
         spec, bounds = self._spec, self._spec.bounds
         limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
         limits_text = ", ".join(
@@ -224,7 +262,7 @@ class Context:
         others = "" if len(own) == len(self._common_tools) else "; the others are other agents'"
         yours = f"You have at most {limits_text}. Your tools: {', '.join(own) or 'none'}{others}."
         form = [describe_answer(kind)] if kind else []
-        return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form, brief])
+        return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form])
 
     def _choose_tools(self) -> None:
         """The tools of the next turn: for the open playbook, or else for all of them in turn."""

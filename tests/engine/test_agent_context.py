@@ -1,5 +1,6 @@
 """What a model is sent: skills one at a time, a prefix that never changes, and a window that holds."""
 
+import json
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -10,7 +11,8 @@ from orchestrator.app.runs.stored_runs import build_timeline
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
-from orchestrator.engine.ports import MayRetry, always_retry
+from orchestrator.engine.ports import MayRetry, Row, always_retry
+from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Detection, GuardedModel, Place, TextGuards
@@ -19,6 +21,7 @@ from orchestrator.engine.types import (
     Aside,
     Bounds,
     Json,
+    Message,
     Observation,
     Opaque,
     Request,
@@ -29,6 +32,7 @@ from orchestrator.engine.types import (
     ToolResult,
     Usage,
 )
+from orchestrator.engine.untrusted_text import NONCE
 from orchestrator.providers.token_bounds import max_input_tokens
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
@@ -85,12 +89,14 @@ async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over(
             ]
         }
     )
-    async with open_memory_journal() as journal:
+    store = await created()
+    async with open_memory_journal(store) as journal:
         runtime = progressive(make_runtime(journal, model, Echo(), UseSkill()))
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=9))
         budget = account(tool_calls=9)
         result = await run_agent(agent, "go", runtime, Key("w"), budget)
         journaled = journal.outcomes("w/turn1/tool1")
+    assert_recorded(await store.rows(RUN), model.requests)
     model.finish()
     assert result.status == "ok"
     assert budget.used.tool_calls == 5
@@ -109,6 +115,34 @@ async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over(
     counting = "# Skill: counting\n\nCount with `gone`."
     assert below == ["", reading, reading, counting, "", reading, ""]
     assert_only_added_to(model.requests)
+
+
+def assert_recorded(rows: list[Row], requests: list[Request]) -> None:
+    """The journal has what every turn of the agent was sent."""
+    recorded = read_back(rows)
+    for turn, request in enumerate(requests, 1):
+        found = recorded.sent(Key("w").in_turn(turn).model_call)
+        assert found.whole
+        assert found.messages == [as_seen(message) for message in request.messages]
+        assert len(found.turns) == len(found.messages)
+
+
+def read_back(rows: list[Row]) -> RecordedConversations:
+    """Conversations from these rows; the runs of these tests draw no nonce."""
+    recorded = RecordedConversations()
+    nonce = b'{"value": "n0nce"}'
+    for row in [Row(0, "outcome", NONCE, 0.0, nonce, ""), *rows]:
+        recorded.read(row)
+    return recorded
+
+
+def as_seen(message: Message) -> Message:
+    """A message without what is not for the model."""
+    blocks = (
+        replace(block, data=None, code="", refusal=None) if isinstance(block, ToolResult) else block
+        for block in message.blocks
+    )
+    return replace(message, blocks=tuple(blocks))
 
 
 def assert_only_added_to(requests: list[Request]) -> None:
@@ -286,8 +320,10 @@ async def test_three_hundred_turns_never_outgrow_a_small_window() -> None:
         assert_in_pairs(request)
     # Each time much is left out, so it is done seldom, and is on record.
     assert 10 < len(notes) < 100
-    shown = [e.summary for e in build_timeline(await store.rows(RUN)) if e.key in notes]
+    rows = await store.rows(RUN)
+    shown = [e.summary for e in build_timeline(rows) if e.key in notes]
     assert len(shown) == len(notes)
+    assert_recorded(rows, model.requests)
     assert all("context compaction" in line for line in shown)
     # A recorded run asks the same again, and nothing anew.
     again, same, _ = await work(store, long_work(300), turns=300)
@@ -317,6 +353,7 @@ async def test_a_run_that_was_cut_off_asks_what_it_would_have_asked() -> None:
         rest, same, seen = await work(store, continued_work(cut + 1, 45), turns=45)
         assert (same, seen) == (result, notes)
         assert rest.requests == whole.requests[cut:]
+        assert_recorded(await store.rows(RUN), whole.requests)
 
 
 async def test_observations_go_first_and_reasoning_behind_a_change_goes_with_it() -> None:
@@ -345,3 +382,41 @@ async def test_what_cannot_be_left_out_and_does_not_fit_is_a_failed_attempt() ->
     model, result, notes = await work(await created(), long_work(9), turns=9, size=9_000)
     assert (result.status, len(model.requests), notes) == ("failed", 1, {})
     assert "window of m (6000 tokens, answer included)" in result.detail
+
+
+async def test_the_opening_is_on_record_once_for_all_agents_and_without_secrets() -> None:
+    asked = ToolCall("c", "echo", {"text": "a"}), ToolCall("d", "gone", {})
+    replies = [text_reply("no json"), Response(asked, "tool_use"), GOOD]
+    names = ("first", "second")
+    opening = "The change: key sk-0123456789abcdef."
+
+    async def team(store: MemoryStore) -> ScriptedModel:
+        model = ScriptedModel(dict.fromkeys(names, replies))
+        async with open_memory_journal(store, secrets=["sk-0123456789abcdef"]) as journal:
+            runtime = replace(
+                make_runtime(journal, model), opening=opening, common_tools=("echo",)
+            )
+            for name in names:
+                agent = spec(name, "echo", contract=REPORT, bounds=Bounds(turns=3))
+                await run_agent(agent, f"Look, {name}.", runtime, Key("act", 1, name), account())
+        return model
+
+    store = await created()
+    model = await team(store)
+    rows = await store.rows(RUN)
+    kept = [row for row in rows if row.kind == "data" and b"The change" in row.body]
+    assert [json.loads(row.body) for row in kept] == [{"value": "The change: key [redacted]."}]
+    recorded = read_back(rows)
+    for name in names:
+        found = recorded.sent(Key("act", 1, name).in_turn(3).model_call)
+        request = [one for one in model.requests if one.agent == name][-1]
+        sent = [as_seen(message) for message in request.messages]
+        assert found.messages[1:] == sent[1:]
+        first = [Text(block.text.replace("sk-0123456789abcdef", "[redacted]"))
+                 for block in sent[0].blocks]  # fmt: skip
+        assert found.messages[0].blocks == tuple(first)
+        assert first[1].text.endswith(f"\n\nLook, {name}.")
+        assert set(found.kinds.values()) == {"opening", "role", "correction", "last_turn"}
+        assert found.turns == [1, 1, 2, 2, 3]
+    assert (await team(store)).requests == []
+    assert await store.rows(RUN) == rows
