@@ -18,21 +18,36 @@ from orchestrator.app.runs.run_record import RunRecord, Span, read_record
 from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.context_compaction import Omission
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.ports import Row
+from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.types import Block, Opaque, ToolCall, ToolResult
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 
 MOST_CHARACTERS = 60_000
 """Of one text of a call; of a longer one, its beginning."""
 
-OPENING = (
-    "What the author says, base's guidance, the files, what analyzers found, the diff, and the "
-    "agent's role. The journal has these by their digest only, as a part of the conversation's."
+SHORT = 3_000
+"""Characters of a text that is shown unfolded where it is new to a call."""
+
+NOT_RECORDED = (
+    "The version of Diffcourt that made this run recorded no opening, no role beside it, and "
+    "nothing that code said between turns, such as a report sent back."
 )
-"""Of a call whose role does not stand in its system prompt."""
+
+TOLD = {
+    "opening": "Opening, the same for all agents",
+    "role": "Role and task",
+    "brief": "Brief",
+    "correction": "report sent back",
+    "last_turn": "told to report now",
+    "skill": "open playbook",
+}
+"""What code said, by its kind in the journal → its title."""
 
 
 class RunDetails(Struct, kw_only=True, eq=False):
@@ -56,14 +71,17 @@ class Passage(Struct, frozen=True):
 
     Attributes:
         title: what it is.
-        kind: ``text``, ``json``, ``call``, ``result``, or ``note`` for what is not kept.
+        kind: ``text``, ``json``, ``answer``, ``call``, ``result``, or ``note`` for what is said of
+            the others.
         cut: characters that are left out.
+        new: it is short, and no earlier call of the agent was sent it.
     """
 
     title: str
     text: str
     kind: str = "text"
     cut: int = 0
+    new: bool = False
 
 
 class CallDetails(Struct, frozen=True, kw_only=True):
@@ -128,122 +146,173 @@ def describe_call(found: RunDetails, row: int) -> CallDetails:
     span = next((span for span in found.record.spans if span.row == row), None)
     if span is None:
         raise InputError(f"no call began at row {row} of {found.summary.run_id}")
+    return _CallReader(found).describe(span)
+
+
+def describe_calls(found: RunDetails) -> Iterator[CallDetails]:
+    """Each call of a model and of a tool, in the order in which they began."""
     reader = _CallReader(found)
-    ended = reader.body(span.ended_row)
-    value = ended.get("value")
-    return CallDetails(
-        span=span,
-        sent=tuple(reader.sent(span)),
-        seen=tuple(reader.seen(ended)),
-        usage=value.get("usage", {}) if isinstance(value, dict) else {},
-    )
+    for span in found.record.spans:
+        if span.kind in {"model", "tool"}:
+            yield reader.describe(span)
 
 
 class _CallReader:
-    """Looks rows up for the description of a call."""
+    """Looks rows up for the descriptions of calls."""
 
     def __init__(self, found: RunDetails) -> None:
-        self._rows, self._spans = found.rows, found.record.spans
+        self._rows, self._rulings = found.rows, found.record.rulings
         self._redact: Redactor = make_redactor(os.environ)
-        self._data = {row.key: row for row in found.rows if row.kind == "data"}
+        self._conversations = RecordedConversations()
+        for row in found.rows:
+            self._conversations.read(row)
 
-    def body(self, number: int) -> dict[str, Any]:
+    def describe(self, span: Span) -> CallDetails:
+        """What a call was sent and what came of it."""
+        ended = self._body(span.ended_row)
+        value = ended.get("value")
+        return CallDetails(
+            span=span,
+            sent=tuple(self._sent(span)),
+            seen=tuple(self._seen(ended)),
+            usage=value.get("usage", {}) if isinstance(value, dict) else {},
+        )
+
+    def _body(self, number: int) -> dict[str, Any]:
         """The body of a row; empty where there is none."""
         if not 0 < number <= len(self._rows):
             return {}
         loaded: dict[str, Any] = self._redact.json(json.loads(self._rows[number - 1].body))
         return loaded
 
-    def sent(self, span: Span) -> Iterator[Passage]:
+    def _sent(self, span: Span) -> Iterator[Passage]:
         """What was asked: each part that is kept by its digest, then the conversation."""
-        asked = self.body(span.row).get("asked")
+        asked = self._body(span.row).get("asked")
         asked = asked if isinstance(asked, dict) else {}
         if span.kind == "tool":
-            yield self._passage("Arguments", asked.get("arguments"))
+            yield _passage("Arguments", asked.get("arguments"))
             return
         if span.kind == "question":
-            yield self._passage("Question", str(asked.get("question", "")))
+            yield _passage("Question", str(asked.get("question", "")))
             return
-        for name, value in asked.items():
-            if isinstance(value, str) and value in self._data:
-                yield from self._kept(name, value)
+        yield from self._kept("system", asked)
         if span.kind == "model":
-            if not self._has_role(asked.get("system")):
-                yield Passage("Opening, shared by all agents, and the role", OPENING, "note")
             yield from self._conversation(span)
+        for name in ("brief", "tools", "contract"):
+            yield from self._kept(name, asked)
 
-    def _has_role(self, system: object) -> bool:
-        """Whether the agent's role stands in its system prompt, and not behind an opening."""
-        row = self._data.get(str(system))
-        sections = json.loads(row.body)["value"] if row else ()
-        return any(section.get("kind") == "role" for section in sections)
-
-    def _kept(self, name: str, digest: str) -> Iterator[Passage]:
-        value = self._redact.json(json.loads(self._data[digest].body)["value"])
+    def _kept(self, name: str, asked: Mapping[str, Any]) -> Iterator[Passage]:
+        """A part of a request that is kept by its digest."""
+        value = self._redact.json(self._conversations.data(asked.get(name)))
+        if value is None:
+            return
         if name == "system" and isinstance(value, list):
             for section in value:
                 title = f"{section.get('kind', 'system')}: {section.get('name', '')}"
-                yield self._passage(f"System prompt, {title}", section.get("text", ""))
+                yield _passage(f"System prompt, {title}", section.get("text", ""))
         elif name == "tools" and isinstance(value, list):
-            listed = "\n".join(f"{tool[0]}: {tool[1]}" for tool in value)
-            yield self._passage(f"{len(value)} tools", listed)
+            listed = "\n\n".join(
+                f"{tool[0]}: {tool[1]}\n{json.dumps(tool[2], ensure_ascii=False)}" for tool in value
+            )
+            yield _passage(_count(len(value), "tool"), listed)
         else:
-            yield self._passage(name.capitalize(), value)
+            yield _passage({"contract": "Output contract"}.get(name, name.capitalize()), value)
 
     def _conversation(self, span: Span) -> Iterator[Passage]:
-        """The brief, then earlier turns of the same attempt as they were answered."""
-        turn, attempt = Key.parse(span.key).turn, Key.parse(span.key).attempt
-        task = next((one for one in self._spans if one.key == span.task), None)
-        brief = (self.body(task.row).get("asked") or {}).get("brief", "") if task else ""
-        if brief in self._data:
-            yield from self._kept("brief", brief)
-        for one in self._spans:
-            key = Key.parse(one.key)
-            if one.task == span.task and key.attempt == attempt and 0 < key.turn < turn:
-                if one.kind == "tool":
-                    value = self.body(one.ended_row).get("value") or {}
-                    title = f"Turn {key.turn}, result of {one.name}"
-                    yield self._passage(title, value.get("content", one.outcome), "result")
-                elif one.kind == "model":
-                    for passage in self.seen(self.body(one.ended_row)):
-                        yield Passage(
-                            f"Turn {key.turn}, {passage.title[:1].lower()}{passage.title[1:]}",
-                            passage.text,
-                            passage.kind,
-                            passage.cut,
-                        )
+        """The messages that a model was sent, and what is to be known of them."""
+        key = Key.parse(span.key)
+        try:
+            found = self._conversations.sent(key)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            yield Passage("Conversation", f"It cannot be read from the journal: {error}", "note")
+            return
+        if not found.whole:
+            yield Passage("Not recorded", NOT_RECORDED, "note")
+        if mended := [*self._mended(span.agent)]:
+            yield Passage("Changed by input guards", "\n".join(mended), "note")
+        if found.left_out:
+            lines = [_describe_omission(turn, it) for turn, it in found.left_out.items()]
+            yield Passage("Left out, as the model's window was full", "\n".join(lines), "note")
+        for message, turn in zip(found.messages, found.turns, strict=True):
+            for block in message.blocks:
+                title, value, kind = _describe_block(block, turn, found.kinds)
+                yield _passage(title, self._redact.json(value), kind, fresh=turn == key.turn)
 
-    def seen(self, ended: Mapping[str, Any]) -> Iterator[Passage]:
+    def _mended(self, agent: str) -> Iterator[str]:
+        for ruling in self._rulings:
+            if (ruling.get("layer"), ruling.get("action"), ruling.get("agent")) == (
+                "input", "modify", agent,
+            ):  # fmt: skip
+                yield (
+                    f"{ruling.get('guard')} mended a text ({ruling.get('place')}): "
+                    f"{ruling.get('reason')}. It is shown as it was before."
+                )
+
+    def _seen(self, ended: Mapping[str, Any]) -> Iterator[Passage]:
         """What came of a call."""
         if "error" in ended:
             words = ended.get("reason") or ended.get("message") or ""
-            yield self._passage(str(ended.get("code") or ended["error"]), words)
+            yield _passage(str(ended.get("code") or ended["error"]), words)
             return
         value = ended.get("value")
         if not isinstance(value, dict):
             if value is not None:
-                yield self._passage("Value", value)
+                yield _passage("Value", value)
             return
         for block in value.get("blocks") or ():
             if block.get("type") == "tool_call":
-                arguments = block.get("arguments")
-                yield self._passage(f"Calls {block.get('name')}", arguments, "call")
+                yield _passage(f"Calls {block.get('name')}", block.get("arguments"), "call")
             elif "text" in block:
-                yield self._passage("Answer", block["text"])
+                yield _passage("Answer", block["text"], "answer")
             else:
-                yield self._passage("Reasoning", block.get("payload"))
+                yield _passage("Reasoning", block.get("payload"))
         if "content" in value:
-            yield self._passage("Shown to the model", value["content"], "result")
+            yield _passage("Shown to the model", value["content"], "result")
         for name in ("data", "report", "warnings", "answer", "detail"):
             if value.get(name):
-                yield self._passage(name.capitalize(), value[name])
+                yield _passage(name.capitalize(), value[name])
 
-    def _passage(self, title: str, value: Any, kind: str = "") -> Passage:
-        text = _pretty(value)
-        shape = "text" if isinstance(value, str) and text == value else "json"
-        return Passage(
-            title, text[:MOST_CHARACTERS], kind or shape, max(len(text) - MOST_CHARACTERS, 0)
-        )
+
+def _describe_block(block: Block, turn: int, kinds: Mapping[str, str]) -> tuple[str, Any, str]:
+    """Title, content and kind of a part of a conversation."""
+    match block:
+        case ToolCall(_, name, arguments):
+            return f"Turn {turn}, calls {name}", dict(arguments), "call"
+        case ToolResult(_, content, _, ref):
+            of = Key.parse(ref)
+            return f"Turn {of.turn}, result of {of.tool}", content, "result"
+        case Opaque():
+            return f"Turn {turn}, reasoning", block.payload, ""
+    title = TOLD.get(kinds.get(block.text, ""))
+    if title is None:
+        return f"Turn {turn}, answer", block.text, "answer"
+    return title if title[0].isupper() else f"Turn {turn}, {title}", block.text, ""
+
+
+def _describe_omission(turn: int, omission: Omission) -> str:
+    parts = []
+    if omission.exchanges:
+        parts.append(f"the oldest {_count(omission.exchanges, 'answer')} and what followed")
+    if keys := [Key.parse(key) for key in omission.observations]:
+        named = ", ".join(f"{key.tool} (turn {key.turn})" for key in keys)
+        parts.append(f"{_count(len(keys), 'result')}, each now a line: {named}")
+    return f"Before turn {turn}: {'; '.join(parts)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _passage(title: str, value: Any, kind: str = "", *, fresh: bool = False) -> Passage:
+    text = _pretty(value)
+    shape = "text" if isinstance(value, str) and text == value else "json"
+    return Passage(
+        title,
+        text[:MOST_CHARACTERS],
+        kind or shape,
+        max(len(text) - MOST_CHARACTERS, 0),
+        new=fresh and len(text) <= SHORT,
+    )
 
 
 def _pretty(value: Any) -> str:
