@@ -214,7 +214,8 @@ class _CallReader:
             listed = "\n\n".join(
                 f"{tool[0]}: {tool[1]}\n{json.dumps(tool[2], ensure_ascii=False)}" for tool in value
             )
-            yield _passage(_count(len(value), "tool"), listed)
+            names = ", ".join(tool[0] for tool in value)
+            yield _passage(f"{_count(len(value), 'tool')}: {names}", listed)
         else:
             yield _passage({"contract": "Output contract"}.get(name, name.capitalize()), value)
 
@@ -229,7 +230,8 @@ class _CallReader:
         if not found.whole:
             yield Passage("Not recorded", NOT_RECORDED, "note")
         if mended := [*self._mended(span.agent)]:
-            yield Passage("Changed by input guards", "\n".join(mended), "note")
+            title = "Input guards mended texts of this agent; here they stand as they were before"
+            yield Passage(title, "\n".join(mended), "note")
         if found.left_out:
             lines = [_describe_omission(turn, it) for turn, it in found.left_out.items()]
             yield Passage("Left out, as the model's window was full", "\n".join(lines), "note")
@@ -243,10 +245,8 @@ class _CallReader:
             if (ruling.get("layer"), ruling.get("action"), ruling.get("agent")) == (
                 "input", "modify", agent,
             ):  # fmt: skip
-                yield (
-                    f"{ruling.get('guard')} mended a text ({ruling.get('place')}): "
-                    f"{ruling.get('reason')}. It is shown as it was before."
-                )
+                place, reason = ruling.get("place"), ruling.get("reason")
+                yield f"{ruling.get('guard')}: {reason} ({place})"
 
     def _seen(self, ended: Mapping[str, Any]) -> Iterator[Passage]:
         """What came of a call."""

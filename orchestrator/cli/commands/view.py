@@ -76,7 +76,7 @@ def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
         raise InputError("--bundle is of one run; give one --repo")
     target = OutputTarget(file, "--bundle")
     from orchestrator.app.finding_excerpts import read_excerpts
-    from orchestrator.app.runs.run_details import load_details, verify_rows
+    from orchestrator.app.runs.run_details import describe_calls, load_details, verify_rows
     from orchestrator.report.formats import Sources
     from orchestrator.report.formats.html_page import render_bundle
 
@@ -84,5 +84,6 @@ def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
     if found.verdict is None:
         raise InputError(found.problem or f"{found.summary.run_id} has no verdict yet")
     sources = Sources(excerpts=read_excerpts(repos[0], found.verdict))
-    target.write(render_bundle(found.verdict, sources, found.record, verify_rows(found)))
+    calls, checked = describe_calls(found), verify_rows(found)
+    target.write(render_bundle(found.verdict, sources, found.record, calls, checked))
     return EXIT_OK

@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from orchestrator.app.runs.run_details import CallDetails
 from orchestrator.app.runs.run_record import RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
@@ -49,10 +51,14 @@ def render_html(verdict: Verdict, sources: Sources, more: str = "") -> str:
 
 
 def render_bundle(
-    verdict: Verdict, sources: Sources, record: RunRecord, checked: VerificationResult
+    verdict: Verdict,
+    sources: Sources,
+    record: RunRecord,
+    calls: Iterable[CallDetails],
+    checked: VerificationResult,
 ) -> str:
     """The page with how the run went: one file to share."""
-    return render_html(verdict, sources, render_run(verdict, record, checked))
+    return render_html(verdict, sources, render_run(verdict, record, calls, checked))
 
 
 def shared_style() -> str:

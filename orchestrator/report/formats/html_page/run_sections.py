@@ -1,12 +1,15 @@
 """How a run went, below its verdict: time, guards, people, the journal."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import islice
 
+from orchestrator.app.runs.run_details import CallDetails
 from orchestrator.app.runs.run_record import PersonDecision, RunRecord, Span
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.journal_verification import VerificationResult
+from orchestrator.report.formats.html_page.call_sections import call_anchor, render_calls
 from orchestrator.report.formats.html_page.findings import text
 from orchestrator.report.formats.html_page.overview import render_section, render_table
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
@@ -15,11 +18,16 @@ from orchestrator.report.text_layout import format_duration
 MOST_CALLS = 2_000
 
 
-def render_run(verdict: Verdict, record: RunRecord, checked: VerificationResult) -> str:
+def render_run(
+    verdict: Verdict, record: RunRecord, calls: Iterable[CallDetails], checked: VerificationResult
+) -> str:
     """The sections that a shared copy of a run has more than its verdict."""
+    shown = [*islice(calls, MOST_CALLS)]
+    linked = {call.span.row for call in shown}
     return "".join(
         [
-            render_section("time", "Time", _render_time(record)),
+            render_section("time", "Time", _render_time(record, linked)),
+            render_section("calls", "Calls of models and tools", render_calls(shown)),
             _render_guards(verdict.guards),
             _render_people(record.decided),
             render_section("journal", "Journal", _render_journal(checked)),
@@ -27,21 +35,24 @@ def render_run(verdict: Verdict, record: RunRecord, checked: VerificationResult)
     )
 
 
-def _render_time(record: RunRecord) -> str:
-    return render_timeline(record, whole_window(record)) + _render_calls(record)
+def _render_time(record: RunRecord, linked: Collection[int]) -> str:
+    return render_timeline(record, whole_window(record)) + _render_effects(record, linked)
 
 
-def _render_calls(record: RunRecord) -> str:
+def _render_effects(record: RunRecord, linked: Collection[int]) -> str:
     def describe(one: Span) -> Sequence[str]:
         took = "not ended" if one.seconds is None else format_duration(one.seconds)
         outcome = text(one.outcome[:300] or one.status)
-        return f"{one.at:.2f} s", text(one.agent or "code"), text(one.name), took, outcome
+        name = text(one.name)
+        if one.row in linked:
+            name = f'<a href="#{call_anchor(one.row)}">{name}</a>'
+        return f"{one.at:.2f} s", text(one.agent or "code"), name, took, outcome
 
     head = ("At", "Agent", "What", "Took", "Outcome")
     rows = [describe(one) for one in record.spans[:MOST_CALLS]]
     more = len(record.spans) - MOST_CALLS
     note = f"<p>{more:,} more are in the journal.</p>" if more > 0 else ""
-    table = render_table("Calls", head, rows)
+    table = render_table("Effects", head, rows)
     return f"<details><summary>All {len(record.spans):,} effects</summary>{table}{note}</details>"
 
 
