@@ -12,7 +12,7 @@ from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from orchestrator.engine.agent_context import compose_told
-from orchestrator.engine.context_compaction import Omission, apply_omission
+from orchestrator.engine.context_compaction import OMISSION_NOTICE, Omission, apply_omission
 from orchestrator.engine.journal import error_from_json
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row
@@ -107,6 +107,7 @@ class RecordedConversations:
         dropped = len(found.turns) - len(found.messages)  # those behind the first
         del found.turns[1 : 1 + dropped]
         found.left_out[turn] = omission
+        found.kinds[OMISSION_NOTICE] = "notice"
 
     def _nonce(self) -> str:
         return str(self._body("outcome", NONCE).get("value") or "")

@@ -46,6 +46,7 @@ TOLD = {
     "correction": "report sent back",
     "last_turn": "told to report now",
     "skill": "open playbook",
+    "notice": "Notice",
 }
 """What code said, by its kind in the journal → its title."""
 
@@ -236,8 +237,9 @@ class _CallReader:
             lines = [_describe_omission(turn, it) for turn, it in found.left_out.items()]
             yield Passage("Left out, as the model's window was full", "\n".join(lines), "note")
         for message, turn in zip(found.messages, found.turns, strict=True):
+            kinds = found.kinds if message.role == "user" else {}
             for block in message.blocks:
-                title, value, kind = _describe_block(block, turn, found.kinds)
+                title, value, kind = _describe_block(block, turn, kinds)
                 yield _passage(title, self._redact.json(value), kind, fresh=turn == key.turn)
 
     def _mended(self, agent: str) -> Iterator[str]:

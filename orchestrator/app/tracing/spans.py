@@ -8,21 +8,28 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from orchestrator.app.runs.cancellation import CANCELLED
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.tracing import conventions as names
+from orchestrator.app.tracing.messages import (
+    MessageWriter,
+    Part,
+    cut_text,
+    describe_block,
+    describe_messages,
+    text_part,
+)
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.journal_keys import GRANT, Key
 from orchestrator.engine.ports import Row
+from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, trace_of
+from orchestrator.engine.types import Response
 
 Value = str | int | float | bool | tuple[str, ...]
 PROVIDER_NOTE = "intake/provider"
-LONGEST_CONTENT = 32_000
-"""Characters of an attribute that holds content; the rest is cut, and the cut is said."""
-
 NOTES = {
     "state": "checkpoint",
     "guards": "guard",
@@ -85,8 +92,9 @@ class SpanBuilder:
     ) -> None:
         self.trace: TraceContext = trace_of(run_id, None)
         self._run_id, self._content, self._redact = run_id, content, redact
+        self._messages = MessageWriter(redact)
         self._open: dict[str, Span] = {}
-        self._data: dict[str, Any] = {}
+        self._conversations = RecordedConversations()
         self._provider = ""
         self._root: Span | None = None
         self._last = 0.0
@@ -98,10 +106,9 @@ class SpanBuilder:
             self.trace = trace_of(self._run_id, body)
         root = self._begin_root(row)
         self._last = max(self._last, row.at)
+        if self._content:
+            self._conversations.read(row)
         match row.kind:
-            case "data":
-                if self._content:
-                    self._data[row.key] = body["value"]
             case "note":
                 self._note(root, row, body)
             case "intent":
@@ -232,9 +239,11 @@ class SpanBuilder:
             names.REQUEST_MODEL: asked.get("model", ""),
             "diffcourt.turn": key.turn,
         }
-        if self._content and (system := self._data.get(asked.get("system", ""))):
-            parts = [{"type": "text", "content": section["text"]} for section in system]
-            chat[names.SYSTEM] = self._text(parts)
+        if self._content:
+            system = self._conversations.data(asked.get("system")) or ()
+            chat[names.SYSTEM] = self._messages.write_parts([text_part(s["text"]) for s in system])
+            sent = self._conversations.sent(key).messages
+            chat[names.INPUT] = self._messages.write(describe_messages(sent))
         return self._span(row, names.CHAT, asked.get("model", ""), {**attributes, **chat})
 
     def _agent(
@@ -242,9 +251,9 @@ class SpanBuilder:
     ) -> Span:
         operation = names.PLAN if key.part == "plan" else names.INVOKE
         if self._content:
-            brief = self._data.get(asked["brief"], "")
-            message = {"role": "user", "parts": [{"type": "text", "content": brief}]}
-            attributes[names.INPUT] = self._text([message])
+            brief = self._conversations.data(asked["brief"]) or ""
+            message = {"role": "user", "parts": [text_part(brief)]}
+            attributes[names.INPUT] = self._messages.write([message])
         return self._span(row, operation, asked["agent"], attributes)
 
     def _end(self, root: Span, row: Row, body: Mapping[str, Any]) -> Iterator[Span]:
@@ -272,7 +281,7 @@ class SpanBuilder:
             span.error = "" if value["status"] == "ok" else str(value["status"])
             if self._content:
                 text = json.dumps(value.get("report"), ensure_ascii=False)
-                span.attributes[names.OUTPUT] = self._message(text, "stop")
+                span.attributes[names.OUTPUT] = self._answer([text_part(text)], "stop")
         else:
             span.error = "" if value.get("ok") else str(value.get("code") or "failed")
             for warning in value.get("warnings", ()):
@@ -294,26 +303,20 @@ class SpanBuilder:
         if value["model"] == OFFLINE:
             span.attributes[names.PROVIDER] = OFFLINE
         if self._content:
-            text = "".join(block.get("text", "") for block in value["blocks"])
-            calls = [
-                {"type": "tool_call", "id": one["id"], "name": one["name"],
-                 "arguments": one["arguments"]}
-                for one in value["blocks"] if one["type"] == "tool_call"
-            ]  # fmt: skip
-            span.attributes[names.OUTPUT] = self._message(text, finish, calls)
+            parts = [*map(describe_block, convert(value, Response).blocks)]
+            span.attributes[names.OUTPUT] = self._answer(parts, finish)
 
     # --- helpers -------------------------------------------------------------------------------
 
     def _above(self, key: Key, root: Span) -> Span:
         return self._open.get(str(key.task), root)
 
-    def _message(self, text: str, finish: str, calls: list[dict[str, Any]] | None = None) -> str:
-        parts = ([{"type": "text", "content": text}] if text else []) + (calls or [])
-        return self._text([{"role": "assistant", "parts": parts, "finish_reason": finish}])
+    def _answer(self, parts: list[Part], finish: str) -> str:
+        message = {"role": "assistant", "parts": parts, "finish_reason": finish}
+        return self._messages.write([message])
 
     def _text(self, value: Any) -> str:
         """Content as an attribute: redacted, as JSON unless it is text, and not too long."""
         clean = self._redact(value)
         text = clean if isinstance(clean, str) else json.dumps(clean, ensure_ascii=False)
-        cut = len(text) - LONGEST_CONTENT
-        return f"{text[:LONGEST_CONTENT]} [{cut} characters cut]" if cut > 0 else text
+        return cut_text(text)

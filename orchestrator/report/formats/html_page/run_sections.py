@@ -64,7 +64,7 @@ def _render_guards(rulings: Sequence[GuardRuling]) -> str:
     if not rows:
         return ""
     head = ("Guard", "Did", "Agent", "Times", "Why")
-    return render_section("guards", "Guard rulings", render_table("Guard rulings", head, rows))
+    return render_section("guards", "Guard rulings", render_table("What guards did", head, rows))
 
 
 def _render_people(decided: Sequence[PersonDecision]) -> str:
