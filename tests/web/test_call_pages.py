@@ -139,10 +139,10 @@ def test_its_page_and_a_bundle_are_read_at_both_widths_and_run_nothing(
             assert SECRET not in text
             assert page.complaints() == []
         page.open(file)
-        page.run("document.querySelector('#time table a').click()")
-        assert page.run("document.querySelector('details.effect').open")
-        opened = "document.querySelectorAll('pre[aria-label^=\"Opening\"]').length"
-        assert page.run(opened) == 1
+        page.run("document.querySelector('a[href^=\"#call-\"]').click()")
+        unfolded = "document.querySelectorAll('details.effect[open]').length"
+        assert page.run(unfolded) == 1
+        assert page.run("document.querySelectorAll('pre[aria-label^=\"Opening\"]').length") == 1
 
 
 def test_a_journal_of_an_earlier_version_shows_what_it_has(found: RunDetails) -> None:
