@@ -4,6 +4,7 @@ A push is recorded and its job enqueued in one transaction, so neither is lost o
 names the change only: what it reviews is the head that the row has when it starts.
 """
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from typing import Annotated, LiteralString
@@ -141,13 +142,21 @@ class Enqueuing(Strict, frozen=True):
     slots: PositiveInt = 2
 
 
-async def record_delivery(db: psycopg.AsyncConnection, forge: str, delivery: str) -> bool:
-    """Record a webhook's delivery id; False when it was recorded before."""
+async def record_delivery(
+    db: psycopg.AsyncConnection, forge: str, delivery: str, body: bytes
+) -> bool:
+    """Record a webhook's delivery id and its body's digest; False when one was recorded before.
+
+    Forges sign the body alone: somebody who has seen one could send it again under another id, and
+    have an older head reviewed.
+    """
+    signed = f"sha256:{hashlib.sha256(body).hexdigest()}"
     done = await db.execute(
-        "INSERT INTO service_deliveries (forge, delivery) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-        (forge, delivery),
+        "INSERT INTO service_deliveries (forge, delivery) VALUES (%(forge)s, %(id)s),"
+        " (%(forge)s, %(signed)s) ON CONFLICT DO NOTHING",
+        {"forge": forge, "id": delivery, "signed": signed},
     )
-    return done.rowcount == 1
+    return done.rowcount == 2
 
 
 async def record_push(

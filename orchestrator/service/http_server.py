@@ -88,12 +88,12 @@ class Server:
             raise Refused(503, "the webhook's secret cannot be read here") from None
         except InputError as error:
             raise Refused(400, str(error)) from None
-        return await self._record(name, delivery)
+        return await self._record(name, delivery, body)
 
-    async def _record(self, name: str, delivery: Delivery) -> str:
+    async def _record(self, name: str, delivery: Delivery, body: bytes) -> str:
         """Record a delivery and what follows from it, whole or not at all."""
         async with self.connection() as db, db.transaction():
-            if not await record_delivery(db, name, delivery.id):
+            if not await record_delivery(db, name, delivery.id, body):
                 return "a delivery that was recorded before"
             if delivery.push is not None:
                 await record_push(db, self._queue, delivery.push, self._settings.enqueuing)

@@ -108,6 +108,18 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
     assert "diffcourt_queue_superseded_total 0.0" in metrics
 
 
+def test_an_older_push_that_is_sent_again_under_another_id_changes_nothing(
+    service: Service, url: str
+) -> None:
+    send(url, old := pull_request("synchronized", head={"sha": "1" * 40}))
+    send(url, pull_request("synchronized"), delivery="d-2")
+    before = service.rows("SELECT head, pushes FROM service_changes")
+    answer = send(url, old, delivery="d-3")
+    assert (answer.status_code, answer.text) == (202, "a delivery that was recorded before\n")
+    assert service.rows("SELECT head, pushes FROM service_changes") == before
+    assert before == [{"head": HEAD, "pushes": 2}]
+
+
 @pytest.mark.parametrize(
     ("given", "status", "says"),
     [
