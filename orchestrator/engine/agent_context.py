@@ -57,10 +57,10 @@ ToldKind = Literal["opening", "role", "brief", "correction", "last_turn", "skill
 ``correction``; ``skill`` is the open playbook."""
 
 
-def compose_told(told: Sequence[tuple[str, str]]) -> list[Block]:
+def compose_told(told: Sequence[tuple[str, str]]) -> list[Text | Aside]:
     """The blocks of a message for texts of these kinds; a role is followed by its brief."""
     role = dict(told).get("role")
-    blocks: list[Block] = []
+    blocks: list[Text | Aside] = []
     for kind, text in told:
         if kind == "skill":
             blocks.append(Aside(text))

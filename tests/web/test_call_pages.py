@@ -1,6 +1,7 @@
 """What a call's page, a bundle and a trace show of a review with a model, which was resumed."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -23,6 +24,7 @@ from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Response, Text
 from orchestrator.testing.scripted_model import tool_call_reply
+from orchestrator.testing.server_script import ServerReply
 from orchestrator.web.access import Access
 from orchestrator.web.runs.parts import make_runs_part
 from orchestrator.web.server import running
@@ -44,7 +46,7 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with a run that asked a person, was resumed, and had a report sent back."""
     head = {"app.py": HEAD["app.py"] + f"\n\n# {SECRET} {HOSTILE}\n"}
     repo = change(tmp_path_factory.mktemp("calls"), {**BASE, **POLICY}, head).path
-    says = {
+    says: dict[str, Sequence[ServerReply]] = {
         "generalist": [REFUSED, REFUSED, CALLS, Response((Text("Fine."),), "end"), NOTHING],
         "judge": [judges()],
     }
