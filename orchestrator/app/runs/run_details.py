@@ -28,8 +28,8 @@ from orchestrator.engine.types import Block, Opaque, ToolCall, ToolResult
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 
-MOST_CHARACTERS = 60_000
-"""Of one text of a call; of a longer one, its beginning."""
+MOST_CHARACTERS = 200_000
+"""Of one text of a call; of a longer one, its beginning. An opening has fewer, as it is bounded."""
 
 SHORT = 3_000
 """Characters of a text that is shown unfolded where it is new to a call."""
