@@ -29,7 +29,7 @@ from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 
 MOST_CHARACTERS = 200_000
-"""Of one text of a call; of a longer one, its beginning. An opening has fewer, as it is bounded."""
+"""Of one text of a call; of a longer one, its beginning. An opening as shipped has fewer."""
 
 SHORT = 3_000
 """Characters of a text that is shown unfolded where it is new to a call."""
