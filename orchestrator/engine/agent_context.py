@@ -52,16 +52,16 @@ get to as gaps.
 
 NO_CONTRACTS: Mapping[str, Json] = {}
 
-ToldKind = Literal["opening", "role", "brief", "correction", "last_turn", "skill"]
+TextKind = Literal["opening", "role", "brief", "correction", "last_turn", "skill"]
 """What a text is that code puts into a conversation: a report that is sent back is answered by a
 ``correction``; ``skill`` is the open playbook."""
 
 
-def compose_told(told: Sequence[tuple[str, str]]) -> list[Text | Aside]:
+def compose_blocks(texts: Sequence[tuple[str, str]]) -> list[Text | Aside]:
     """The blocks of a message for texts of these kinds; a role is followed by its brief."""
-    role = dict(told).get("role")
+    role = dict(texts).get("role")
     blocks: list[Text | Aside] = []
-    for kind, text in told:
+    for kind, text in texts:
         if kind == "skill":
             blocks.append(Aside(text))
         elif kind == "brief" and role is not None:
@@ -155,12 +155,12 @@ class Context:
         self._choose_tools()
         self.messages: list[Message] = []
         self._digest = ""
-        self._told: list[tuple[ToldKind, str]] = []
+        self._added: list[tuple[TextKind, str]] = []
         if opening:
             role = self._role_text(system[:-1], kind)
-            self.tell(("opening", opening), ("role", role), ("brief", brief))
+            self.add_texts(("opening", opening), ("role", role), ("brief", brief))
         else:
-            self.tell(("brief", brief))
+            self.add_texts(("brief", brief))
 
     def request(self) -> Request:
         """The next call of the model."""
@@ -169,22 +169,22 @@ class Context:
     def asked(self) -> Json:
         """The request as the journal records it: each part by its digest.
 
-        Of the conversation it names what code has said since the last answer, so that the journal
+        Of the conversation it names what code has added since the last answer, so that the journal
         has each text once; answers and results have rows of their own. ``recorded_conversations``
         puts them together again.
         """
-        told = [[kind, self._journal.put(text)] for kind, text in self._told]
-        return {**self._asked, "told": told, "conversation": self._digest}
+        texts = [[kind, self._journal.put(text)] for kind, text in self._added]
+        return {**self._asked, "texts": texts, "conversation": self._digest}
 
     def add_answer(self, blocks: Sequence[Block]) -> None:
         """Append what the model answered."""
-        self._told = []
+        self._added = []
         self._append("assistant", *blocks)
 
-    def tell(self, *told: tuple[ToldKind, str], results: Sequence[ToolResult] = ()) -> None:
+    def add_texts(self, *texts: tuple[TextKind, str], results: Sequence[ToolResult] = ()) -> None:
         """Append a message of texts, behind the results of calls."""
-        self._told += told
-        self._append("user", *results, *compose_told(told))
+        self._added += texts
+        self._append("user", *results, *compose_blocks(texts))
 
     def _append(self, role: Role, *blocks: Block) -> None:
         self.messages.append(Message(role, blocks))
@@ -204,12 +204,12 @@ class Context:
                 self._open = result.data["skill"]
         self._called.update(call.name for call in calls)
         self._choose_tools()
-        told: list[tuple[ToldKind, str]] = []
+        texts: list[tuple[TextKind, str]] = []
         if last_turn:
-            told.append(("last_turn", LAST_TURN.format(why=last_turn)))
+            texts.append(("last_turn", LAST_TURN.format(why=last_turn)))
         if self._open:
-            told.append(("skill", titled(self._skills[self._open])))
-        self.tell(*told, results=results)
+            texts.append(("skill", titled(self._skills[self._open])))
+        self.add_texts(*texts, results=results)
 
     def close_skill(self) -> None:
         """Close the open skill: its step is over."""

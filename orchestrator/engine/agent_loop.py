@@ -209,7 +209,7 @@ class _Work:
                     return self._ended("failed", f"its report broke the contract: {errors[0]}")
                 wrong = f", the last one: {errors[0]}"
                 text = _send_back(errors, self._runtime.executor.nonce, readable=report is not None)
-                self._context.tell(("correction", text))
+                self._context.add_texts(("correction", text))
         turns = "1 turn" if spec.bounds.turns == 1 else f"{spec.bounds.turns:g} turns"
         out = f"no report within {turns}{wrong}"
         return self._ended("failed", watch.reason) if watch.reason else self._ended("budget", out)

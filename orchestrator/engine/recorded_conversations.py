@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_context import compose_told
+from orchestrator.engine.agent_context import compose_blocks
 from orchestrator.engine.context_compaction import OMISSION_NOTICE, Omission, apply_omission
 from orchestrator.engine.journal import error_from_json
 from orchestrator.engine.journal_keys import Key
@@ -62,7 +62,7 @@ class RecordedConversations:
         results: list[ToolResult] = []
         for number in range(1, call.turn + 1):
             turn = attempt.in_turn(number)
-            self._tell(found, turn, results)
+            self._add_texts(found, turn, results)
             if note := self._body("note", str(turn.left_out)):
                 self._leave_out(found, number, Omission.from_json(note))
             value = self._body("outcome", str(turn.model_call)).get("value")
@@ -73,21 +73,21 @@ class RecordedConversations:
                 results = list(self._results(turn, answer))
         return found
 
-    def _tell(self, found: Conversation, turn: Key, results: list[ToolResult]) -> None:
+    def _add_texts(self, found: Conversation, turn: Key, results: list[ToolResult]) -> None:
         """Append what stands between the last answer and a call."""
         call = str(turn.model_call)
         asked = (self._body("intent", call) or self._body("refusal", call)).get("asked") or {}
-        told = [(kind, self.data(name)) for kind, name in asked.get("told", ())]
-        if "told" not in asked:
+        texts = [(kind, self.data(name)) for kind, name in asked.get("texts", ())]
+        if "texts" not in asked:
             found.whole = False
             task = self._body("intent", str(turn.task)).get("asked") or {}
             brief = self.data(task.get("brief")) if turn.turn == 1 else None
-            told = [("brief", brief)] if brief is not None else []
-        blocks = compose_told(told)
+            texts = [("brief", brief)] if brief is not None else []
+        blocks = compose_blocks(texts)
         if results or blocks:
             found.messages.append(Message("user", (*results, *blocks)))
             found.turns.append(turn.turn)
-        kinds = [kind for kind, _ in told if kind != "brief" or "role" not in dict(told)]
+        kinds = [kind for kind, _ in texts if kind != "brief" or "role" not in dict(texts)]
         found.kinds |= {block.text: kind for block, kind in zip(blocks, kinds, strict=True)}
 
     def _results(self, turn: Key, answer: Response) -> Iterator[ToolResult]:

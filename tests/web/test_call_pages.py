@@ -80,12 +80,14 @@ def test_the_opening_is_one_row_for_all_attempts_and_agents_also_after_a_resumpt
 ) -> None:
     kept = [row for row in found.rows if row.kind == "data" and b"This is the change" in row.body]
     (opening,) = kept
-    told = [
-        dict(asked["told"]).get("opening")
+    opened = [
+        dict(asked["texts"]).get("opening")
         for row in found.rows
-        if row.kind == "intent" and (asked := json.loads(row.body).get("asked")) and "told" in asked
+        if row.kind == "intent"
+        and (asked := json.loads(row.body).get("asked"))
+        and "texts" in asked
     ]
-    first_turns = [name for name in told if name]
+    first_turns = [name for name in opened if name]
     assert first_turns == [opening.key] * 4  # three attempts, and the judge
     assert SECRET.encode() not in b"".join(row.body for row in found.rows)
 
@@ -151,7 +153,7 @@ def test_a_journal_of_an_earlier_version_shows_what_it_has(found: RunDetails) ->
     def without(row: Row) -> Row:
         body = json.loads(row.body)
         if isinstance(body.get("asked"), dict):
-            body["asked"].pop("told", None)
+            body["asked"].pop("texts", None)
         return replace(row, body=canonical(body))
 
     call = last_call(replace(found, rows=[without(row) for row in found.rows]))

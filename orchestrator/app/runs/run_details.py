@@ -39,7 +39,7 @@ NOT_RECORDED = (
     "nothing that code said between turns, such as a report sent back."
 )
 
-TOLD = {
+TEXT_TITLES = {
     "opening": "Opening, the same for all agents",
     "role": "Role and task",
     "brief": "Brief",
@@ -285,7 +285,7 @@ def _describe_block(block: Block, turn: int, kinds: Mapping[str, str]) -> tuple[
             return f"Turn {of.turn}, result of {of.tool}", content, "result"
         case Opaque():
             return f"Turn {turn}, reasoning", block.payload, ""
-    title = TOLD.get(kinds.get(block.text, ""))
+    title = TEXT_TITLES.get(kinds.get(block.text, ""))
     if title is None:
         return f"Turn {turn}, answer", block.text, "answer"
     return title if title[0].isupper() else f"Turn {turn}, {title}", block.text, ""
