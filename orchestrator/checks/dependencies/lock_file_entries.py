@@ -203,4 +203,7 @@ _READERS: Mapping[str, Callable[[str], Iterator[Entry]]] = {
     "go.sum": line_lock_files.go_sum,
     "Gemfile.lock": line_lock_files.gems,
     "composer.lock": _composer,
+    "gradle.lockfile": line_lock_files.gradle,
+    "gradle-wrapper.properties": line_lock_files.wrapper,
+    "maven-wrapper.properties": line_lock_files.wrapper,
 }

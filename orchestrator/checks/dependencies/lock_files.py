@@ -195,8 +195,10 @@ def _judge_content(entry: Entry, older: Sequence[Entry], known: Known) -> Iterat
     before = {digest for one in same for digest in one.digests}
     if before and entry.digests and (message := _replaced(entry, same, before)):
         yield "lock-digest", entry.digests[0], f"{name} {version} {message}"
-    verified = bool(before) if same else known.verified
-    if not entry.digests and not entry.exempt and verified:
+    # A package of Yarn 2 needs no checksum, unless it had one.
+    is_new = not same and known.verified and not entry.exempt
+    is_lost = bool(before) and not entry.git and not entry.path
+    if not entry.digests and (is_new or is_lost):
         lost = "has no digest now, and had one in base" if before else "has no digest"
         yield "lock-unverified", name, f"{name} {version} {lost}"
     if entry.script and not any(one.script for one in older):
@@ -214,7 +216,7 @@ def _replaced(entry: Entry, same: Sequence[Entry], before: Collection[str]) -> s
     if any(was[kind].isdisjoint(now[kind]) for kind in common):
         return "has another digest and the same version"
     strongest = [max(_STRENGTH.get(kind, 0) for kind in kinds) for kinds in (was, now)]
-    if not common and 0 < strongest[1] < strongest[0]:
+    if 0 < strongest[1] < strongest[0]:
         return "has a weaker kind of digest and the same version"
     return ""
 

@@ -10,17 +10,20 @@ from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from typing import Any
 
-from msgspec import Struct
-
 from orchestrator.checks.check_io import Gap
+from orchestrator.checks.dependencies import jvm_manifests, package_sources
 from orchestrator.checks.dependencies.lock_entry import Entry, load_toml
+from orchestrator.checks.dependencies.manifest_entry import Dependency, Manifest, manifest
 
 _REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)")
 _PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
-_GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)")
-_INDEX = re.compile(r"^\s*(--extra-index-url|--trusted-host)[\s=]+(\S+)")
+_GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)(?!\S|\s+=>)")
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
+_COMPOSER_HOOKS = (
+    *("pre-install-cmd", "post-install-cmd", "pre-update-cmd", "post-update-cmd"),
+    *("pre-autoload-dump", "post-autoload-dump"),
+)
 _PROGRAM = re.compile(
     r"\b(?:node|deno|bun|npx|python3?|perl|ruby|(?:bash|zsh|sh)|curl|wget|powershell)\s|\./"
 )
@@ -29,51 +32,21 @@ _GEM = re.compile(
     r"""(?:\s*,\s*["']([^"']+)["'])?"""
 )
 _GEMSPEC = ".gemspec"
+_GRADLE = (".gradle", ".gradle.kts")
 _GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
 _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
 
 
-class Dependency(Struct, frozen=True):
-    """A dependency that a manifest declares.
-
-    Attributes:
-        name: as its ecosystem compares names.
-        written: as written in the file, to find its line.
-        spec: the versions that it allows; empty for any.
-        source: where it comes from when not from the registry; empty else.
-    """
-
-    name: str
-    written: str
-    spec: str
-    source: str = ""
-
-
-class Manifest(Struct, frozen=True):
-    """The dependencies, hooks and indexes that a manifest declares.
-
-    Attributes:
-        ecosystem: as advisories call it, such as ``PyPI``.
-        dependencies: by name; of several with one name, the last.
-        hooks: scripts that run at every installation: name → command.
-        indexes: options that widen where packages are taken from: option → value.
-    """
-
-    ecosystem: str
-    dependencies: Mapping[str, Dependency]
-    hooks: Mapping[str, str]
-    indexes: Mapping[str, str]
-
-
-NOTHING = Manifest("", {}, {}, {})
-
-
 def is_manifest(path: str) -> bool:
     """Whether a file of this name declares dependencies."""
     name = path.rpartition("/")[2]
-    return name in _READERS or bool(_REQUIREMENTS.fullmatch(name)) or name.endswith(_GEMSPEC)
+    return (
+        name in _READERS
+        or bool(_REQUIREMENTS.fullmatch(name))
+        or name.endswith((_GEMSPEC, *_GRADLE))
+    )
 
 
 def read_manifest(path: str, text: str) -> Manifest:
@@ -82,22 +55,13 @@ def read_manifest(path: str, text: str) -> Manifest:
     Raises:
         Gap: it does not have the form of its kind.
     """
-    other = _gemfile if path.endswith(_GEMSPEC) else _requirements
+    others = {_GEMSPEC: _gemfile, **dict.fromkeys(_GRADLE, jvm_manifests.gradle)}
+    other = next((others[end] for end in others if path.endswith(end)), _requirements)
     reader = _READERS.get(path.rpartition("/")[2], other)
     try:
         return reader(text.removeprefix("\ufeff"))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Gap(f"its dependencies could not be read: {type(error).__name__}") from None
-
-
-def _manifest(
-    ecosystem: str,
-    found: Iterable[Dependency],
-    hooks: Mapping[str, str] | None = None,
-    indexes: Mapping[str, str] | None = None,
-) -> Manifest:
-    by_name = {dependency.name: dependency for dependency in found}
-    return Manifest(ecosystem, by_name, hooks or {}, indexes or {})
 
 
 def _python(requirement: str) -> Dependency | None:
@@ -113,11 +77,8 @@ def _python(requirement: str) -> Dependency | None:
 
 def _requirements(text: str) -> Manifest:
     found: list[Dependency] = []
-    indexes: dict[str, str] = {}
     for line in text.split("\n"):
-        if option := _INDEX.match(line):
-            indexes[option.group(1)] = option.group(2)
-        elif re.match(r"\s*(?:-e\s+|--editable[\s=]+)?(?:git|hg|svn|bzr)\+|\s*https?://", line):
+        if re.match(r"\s*(?:-e\s+|--editable[\s=]+)?(?:git|hg|svn|bzr)\+|\s*https?://", line):
             source = line.split()[-1]
             name = re.search(r"#egg=([\w.-]+)|/([\w.-]+?)(?:\.git)?(?:@|#|$)", source)
             written = next(filter(None, name.groups()), source) if name else source
@@ -125,7 +86,7 @@ def _requirements(text: str) -> Manifest:
         elif line.strip() and not line.lstrip().startswith(("#", "-")):
             dependency = _python(line.split(" --hash")[0].rstrip("\\ "))
             found += [dependency] if dependency else []
-    return _manifest("PyPI", found, indexes=indexes)
+    return manifest("PyPI", found, settings=package_sources.pip_options(text))
 
 
 def _pyproject(text: str) -> Manifest:
@@ -149,22 +110,25 @@ def _pyproject(text: str) -> Manifest:
             for dependency in _tables(group, ("git", "url"))
             if dependency.name != "python"
         ]
-    return _manifest("PyPI", found)
+    sources = {k: v for k, v in tool.get("uv", {}).get("sources", {}).items() if _is_remote(v)}
+    found += _tables(sources, ("git", "url"))
+    return manifest("PyPI", found, settings=package_sources.python_indexes(tool))
+
+
+def _is_remote(value: Any) -> bool:
+    """Whether a table says where a package is downloaded from."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(("git", "url"))
 
 
 def _cargo(text: str) -> Manifest:
     document = load_toml(text)
     places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
-    return _manifest(
-        "crates.io",
-        (
-            dependency
-            for place in places
-            for kind in kinds
-            for dependency in _tables(place.get(kind, {}), ("git",))
-        ),
-    )
+    groups = [place.get(kind, {}) for place in places for kind in kinds]
+    for patches in document.get("patch", {}).values():
+        groups.append({name: value for name, value in patches.items() if _is_remote(value)})
+    found = (dependency for group in groups for dependency in _tables(group, ("git",)))
+    return manifest("crates.io", found)
 
 
 def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependency]:
@@ -197,18 +161,19 @@ def _npm(text: str) -> Manifest:
     # It also runs in a checkout, where it commonly builds the package or sets up git hooks.
     if _PROGRAM.search(scripts.get("prepare", "")):
         hooks["prepare"] = scripts["prepare"]
-    return _manifest("npm", found, hooks)
+    return manifest("npm", found, hooks)
 
 
 def _go(text: str) -> Manifest:
     lines = (_GO_REQUIRE.match(line) for line in text.split("\n") if "// indirect" not in line)
-    return _manifest(
+    return manifest(
         "Go",
         (
             Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
             for match in lines
             if match
         ),
+        settings=package_sources.go_replacements(text),
     )
 
 
@@ -224,7 +189,15 @@ def _composer(text: str) -> Manifest:
     listed = {**document.get("require", {}), **document.get("require-dev", {})}
     # A name without a slash is PHP itself, or an extension of it.
     found = (Dependency(name.lower(), name, spec) for name, spec in listed.items() if "/" in name)
-    return _manifest("Packagist", found)
+    scripts = {name: _script(document, name) for name in _COMPOSER_HOOKS}
+    hooks = {name: command for name, command in scripts.items() if _PROGRAM.search(command)}
+    return manifest("Packagist", found, hooks, package_sources.composer(document))
+
+
+def _script(document: Mapping[str, Any], name: str) -> str:
+    """The commands of a script of Composer, which may be one or several."""
+    commands = document.get("scripts", {}).get(name, "")
+    return commands if isinstance(commands, str) else " && ".join(map(str, commands))
 
 
 def _gemfile(text: str) -> Manifest:
@@ -236,13 +209,14 @@ def _gemfile(text: str) -> Manifest:
             reference = _GEM_REFERENCE.search(options)
             where = source[1] + (f"@{reference[1]}" if reference else "") if source else ""
             found.append(Dependency(match[1], match[1], match[2] or "", where))
-    return _manifest("RubyGems", found)
+    return manifest("RubyGems", found, settings=package_sources.bundler(text))
 
 
 def _pipfile(text: str) -> Manifest:
     document = load_toml(text)
     groups = [document.get(group, {}) for group in ("packages", "dev-packages")]
-    return _manifest("PyPI", (one for group in groups for one in _tables(group, ("git", "file"))))
+    found = (one for group in groups for one in _tables(group, ("git", "file")))
+    return manifest("PyPI", found, settings=package_sources.pipenv(document))
 
 
 def _setup_cfg(text: str) -> Manifest:
@@ -255,7 +229,7 @@ def _setup_cfg(text: str) -> Manifest:
     if parser.has_section("options.extras_require"):
         listed += [value for _, value in parser.items("options.extras_require")]
     lines = (line for value in listed for line in value.split("\n"))
-    return _manifest("PyPI", (one for line in lines if (one := _python(line))))
+    return manifest("PyPI", (one for line in lines if (one := _python(line))))
 
 
 _READERS = {
@@ -267,4 +241,11 @@ _READERS = {
     "go.mod": _go,
     "composer.json": _composer,
     "Gemfile": _gemfile,
+    "pom.xml": jvm_manifests.maven,
+    "libs.versions.toml": jvm_manifests.version_catalog,
+    ".npmrc": package_sources.npmrc,
+    ".yarnrc": package_sources.npmrc,
+    ".yarnrc.yml": package_sources.yarnrc,
+    "pip.conf": package_sources.pip_configuration,
+    "pip.ini": package_sources.pip_configuration,
 }

@@ -36,7 +36,7 @@ class DependencyCheck(ComparisonCheck):
             "dependencies",
             "dependencies",
             names,
-            names,
+            [name for name in names if not name.endswith(".gradle")],  # a program in Groovy
             pool=pool,
             workspace=workspace,
             reads_lock_files=True,

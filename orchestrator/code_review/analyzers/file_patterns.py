@@ -31,11 +31,14 @@ MANIFESTS = (
     "composer.json",
     "Gemfile",
     "*.gemspec",
+    *("pom.xml", "*.gradle", "*.gradle.kts", "libs.versions.toml"),
+    *(".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", "pip.ini"),
 )
 LOCK_FILES = (
     *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock"),
     *("poetry.lock", "pdm.lock", "uv.lock", "pylock.toml", "Pipfile.lock"),
     *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock"),
+    *("gradle.lockfile", "gradle-wrapper.properties", "maven-wrapper.properties"),
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")

@@ -1,0 +1,204 @@
+"""What builds with Maven and Gradle declare: packages, versions, and repositories."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from xml.parsers import expat
+
+from orchestrator.checks.dependencies.lock_entry import load_toml
+from orchestrator.checks.dependencies.manifest_entry import (
+    Dependency,
+    Manifest,
+    Setting,
+    insecure,
+    manifest,
+    registry,
+)
+
+_ECOSYSTEM = "Maven"
+_PUBLIC = re.compile(
+    r"https://(?:repo1?\.maven\.(?:apache\.)?org|maven\.google\.com|dl\.google\.com|plugins\.gradle\.org)\b"
+)
+_PROPERTY = re.compile(r"\$\{([\w.-]+)\}")
+_PLUGINS = "org.apache.maven.plugins"
+_MOST_NESTED = 200
+
+_COORDINATES = re.compile(
+    r"""["']([A-Za-z][\w.-]*:[A-Za-z][\w.-]*):([^"':@\s$]+)(?:[:@][^"']*)?["']"""
+)
+_PLUGIN = re.compile(r"""\bid\s*\(?\s*["']([\w.-]+)["']\s*\)?\s*version\s*\(?\s*["']([^"'$]+)["']""")
+_REPOSITORY = re.compile(r"""\bmaven\s*(?:\{[^{}]*?\b(?:url|setUrl)\b[\s=(]*(?:uri\s*\(\s*)?|\(\s*)["']([^"']+)["']""")
+_UNPROTECTED = re.compile(r"\b((?:isA|a)llowInsecureProtocol)\b\s*(?:=\s*|\(\s*)?true")
+_COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
+_DYNAMIC = re.compile(r"\+$|^latest\.|-SNAPSHOT$|^(?:LATEST|RELEASE)$")
+
+
+class _Element:
+    """An element of XML: its children by tag, and its text."""
+
+    def __init__(self) -> None:
+        self.children: dict[str, list[_Element]] = {}
+        self.text = ""
+
+    def all(self, *path: str) -> list["_Element"]:
+        """The elements below it at a path of tags."""
+        found = [self]
+        for tag in path:
+            found = [child for element in found for child in element.children.get(tag, ())]
+        return found
+
+    def get(self, tag: str) -> str:
+        """The text of its first child with a tag; empty without one."""
+        return next((child.text.strip() for child in self.all(tag)), "")
+
+
+def maven(text: str) -> Manifest:
+    """Read a pom.xml.
+
+    Raises:
+        ValueError: it is no XML, has a DTD, or is nested too deeply.
+    """
+    project = _parse(text).all("project")
+    top = project[0] if project else _Element()
+    defined = {
+        name: elements[-1].text.strip()
+        for group in top.all("properties")
+        for name, elements in group.children.items()
+    }
+    defined |= {"project.version": top.get("version"), "project.groupId": top.get("groupId")}
+    scopes = [top, *top.all("profiles", "profile")]
+    return manifest(
+        _ECOSYSTEM,
+        [one for scope in scopes for one in _of_pom(scope, defined)],
+        settings=[setting for scope in scopes for setting in _repositories(scope)],
+    )
+
+
+def _of_pom(scope: _Element, defined: Mapping[str, str]) -> Iterator[Dependency]:
+    listed = [
+        *scope.all("dependencyManagement", "dependencies", "dependency"),
+        *scope.all("dependencies", "dependency"),
+        *scope.all("parent"),
+    ]
+    plugins = scope.all("build", "plugins", "plugin")
+    for element in [*listed, *scope.all("build", "pluginManagement", "plugins", "plugin"), *plugins]:
+        group = _resolve(element.get("groupId"), defined) or _PLUGINS
+        artifact = _resolve(element.get("artifactId"), defined)
+        written = element.get("version")
+        version, called = _resolve(written, defined), _PROPERTY.fullmatch(written)
+        if artifact and "$" not in group + artifact:
+            yield _dependency(
+                f"{group}:{artifact}",
+                artifact,
+                "" if "$" in version else version,
+                element.get("systemPath"),
+                called[1] if called else "",
+            )
+
+
+def _resolve(text: str, defined: Mapping[str, str]) -> str:
+    """A text with its properties filled in, as far as the file defines them."""
+    return _PROPERTY.sub(lambda found: defined.get(found[1], found[0]), text)
+
+
+def _repositories(scope: _Element) -> Iterator[Setting]:
+    for element in (
+        *scope.all("repositories", "repository"),
+        *scope.all("pluginRepositories", "pluginRepository"),
+    ):
+        yield from _repository(element.get("url"))
+
+
+def _repository(url: str) -> Iterator[Setting]:
+    yield from registry("repository", url, "" if _PUBLIC.match(url) else "registry")
+
+
+def _dependency(
+    name: str, written: str, version: str, path: str = "", version_name: str = ""
+) -> Dependency:
+    """A dependency; one at a version that each build looks up anew has no upper bound."""
+    spec = "*" if _DYNAMIC.search(version) else version
+    return Dependency(name, written, spec, path, version_name)
+
+
+def _parse(text: str) -> _Element:
+    root = _Element()
+    opened = [root]
+
+    def begin(tag: str, _: Mapping[str, str]) -> None:
+        if len(opened) > _MOST_NESTED:
+            raise ValueError
+        child = _Element()
+        opened[-1].children.setdefault(tag.rpartition(":")[2], []).append(child)
+        opened.append(child)
+
+    def add(data: str) -> None:
+        opened[-1].text += data
+
+    def refuse(*_: Any) -> None:
+        raise ValueError
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = begin, lambda _: opened.pop()
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = add, refuse
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError:
+        raise ValueError from None
+    return root
+
+
+def gradle(text: str) -> Manifest:
+    """Read a build or settings file of Gradle, in Groovy or Kotlin, as far as text tells."""
+    code = _COMMENT.sub("", text)
+    packages = [*_COORDINATES.findall(code), *_PLUGIN.findall(code)]
+    found = [_dependency(name, name, version) for name, version in packages]
+    settings = [
+        setting
+        for match in _REPOSITORY.finditer(code)
+        if "publishing" not in _open_blocks(code[: match.start()])
+        for setting in _repository(match[1])
+    ]
+    for option in _UNPROTECTED.findall(code):
+        settings.append(insecure(option, f"{option}: packages may be downloaded unprotected"))
+    return manifest(_ECOSYSTEM, found, settings=settings)
+
+
+def _open_blocks(code: str) -> list[str]:
+    """The names of the blocks that are open at the end of a program."""
+    opened: list[str] = []
+    for name, brace in re.findall(r"(\w*)\s*(?:\([^(){}]*\))?\s*([{}])", code):
+        if brace == "{":
+            opened.append(name)
+        elif opened:
+            opened.pop()
+    return opened
+
+
+def version_catalog(text: str) -> Manifest:
+    """Read a libs.versions.toml."""
+    document = load_toml(text)
+    versions = document.get("versions", {})
+    found = []
+    for kind, key in (("libraries", "module"), ("plugins", "id")):
+        found += _of_catalog(document.get(kind, {}).values(), key, versions)
+    return manifest(_ECOSYSTEM, found)
+
+
+def _of_catalog(
+    entries: Iterable[Any], key: str, versions: Mapping[str, Any]
+) -> Iterator[Dependency]:
+    for entry in entries:
+        called = ""
+        if isinstance(entry, str):
+            name, _, version = entry.rpartition(":")
+        else:
+            name = entry.get(key) or f"{entry.get('group')}:{entry.get('name')}"
+            version = entry.get("version", "")
+            if isinstance(version, dict) and "ref" in version:
+                called = str(version["ref"])
+                version = versions.get(called, "")
+        if isinstance(version, dict):
+            version = version.get("strictly") or version.get("require") or ""
+        written = str(name).rpartition(":")[2]
+        yield _dependency(str(name), written, str(version), version_name=called)
