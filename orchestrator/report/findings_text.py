@@ -79,7 +79,8 @@ def _cause_of(finding: Finding) -> Hashable:
     """Equal for findings that differ only in their place; a disputed one stands alone."""
     if finding.objections or finding.waiver:
         return finding.id
-    return finding.severity, finding.rule, finding.title
+    # One rule's advice differs between languages.
+    return finding.severity, finding.rule, finding.title, finding.fix_suggestion
 
 
 def _render_quote(page: Page, text: str, first_line: int) -> list[str]:

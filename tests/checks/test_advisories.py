@@ -54,6 +54,7 @@ ORDERS = [
     ("Go", ["v0.0.0-20200101000000-abcdef012345", "v0.0.0-20210101000000-abcdef012345", "0.1.0", "v1.2.3", "v2.0.0+incompatible"]),
     ("RubyGems", ["0.9", "1.0.a", "1.0.b1", "1.0.pre.2", "1.0", "1.0.0.1", "1.0.1.rc1", "1.0.1", "1.0.10"]),
     ("Packagist", ["1.0.0-dev", "1.0.0-alpha1", "1.0.0-beta2", "1.0.0-RC1", "1.0.0", "1.0.0-p1", "v1.0.1", "1.0.10"]),
+    ("Maven", ["1.0-alpha-1", "1.0.0.Beta2", "1.0-M3", "1.0-rc1", "1.0-SNAPSHOT", "1.0", "1.0-jre", "1.0.1-rc1", "1.0.1", "1.0.10", "1.1"]),
 ]  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def test_versions_are_ordered_as_their_ecosystem_does(ecosystem: str, ascending:
         ("RubyGems", "1", "1.0.0"),
         ("Packagist", "1.0", "v1.0.0.0"),
         ("Go", "v1.0.0", "1.0.0"),
+        ("Maven", "5.3.0.RELEASE", "5.3"),
     ],
 )
 def test_spellings_of_one_version_are_equal(ecosystem: str, one: str, other: str) -> None:
@@ -135,6 +137,7 @@ LOCKED = {
     "package-lock.json": ("npm", "a"), "npm-shrinkwrap.json": ("npm", "a"), "yarn.lock": ("npm", "a"),
     "pnpm-lock.yaml": ("npm", "a"), "bun.lock": ("npm", "a"), "Cargo.lock": ("crates.io", "a"),
     "Gemfile.lock": ("RubyGems", "a"), "composer.lock": ("Packagist", "V/A"),
+    "gradle.lockfile": ("Maven", "x.io:a"),
 }  # fmt: skip
 
 
@@ -177,6 +180,7 @@ def test_a_module_of_go_is_read_from_go_mod_and_not_from_go_sum(tmp_path: Path) 
         ("Cargo.toml", CARGO.format('a = "=1.0.0"'), "crates.io", "a"),
         ("composer.json", '{"require": {"v/a": "1.0.0"}}', "Packagist", "v/a"),
         ("Gemfile", 'gem "a", "1.0.0"\n', "RubyGems", "a"),
+        ("build.gradle", "dependencies { api 'x.io:a:1.0.0' }\n", "Maven", "x.io:a"),
     ],
 )
 def test_an_exact_pin_of_a_manifest_counts_where_no_lock_file_is_beside_it(
@@ -184,7 +188,12 @@ def test_an_exact_pin_of_a_manifest_counts_where_no_lock_file_is_beside_it(
 ) -> None:
     weak = advisory(package, ecosystem=ecosystem)
     assert len(told(look(tmp_path / "exact", {}, {name: text}, weak))) == 1
-    loose = text.replace("==", ">=").replace('"=1', '"1').replace('"1.0.0"', '"^1.0.0"')
+    loose = (
+        text.replace("==", ">=")
+        .replace('"=1', '"1')
+        .replace('"1.0.0"', '"^1.0.0"')
+        .replace("a:1.0.0", "a:1.+")
+    )
     assert told(look(tmp_path / "range", {}, {name: loose}, weak)) == []
     assert told(look(tmp_path / "known", {name: text}, {name: text + "\n"}, weak)) == []
 

@@ -406,6 +406,14 @@ def test_many_gaps_of_one_tool_are_one_entry_with_the_tool_named() -> None:
     assert "9 files: zizmor: failed" in section
 
 
+def test_one_rule_with_advice_for_two_languages_is_two_entries() -> None:
+    go = finding(1, path="a.go", title="T", fix_suggestion="Use crypto/rand.")
+    java = finding(2, path="a.java", title="T", fix_suggestion="Use SecureRandom.")
+    text = render_verdict(verdict(findings=(go, java)))
+    assert "fix: Use crypto/rand." in text
+    assert "fix: Use SecureRandom." in text
+
+
 def test_waived_and_rejected_findings_are_named_and_not_counted() -> None:
     waived = finding(1, state="waived", severity="critical", title="W", waiver="accepted by a@b")
     rejected = (

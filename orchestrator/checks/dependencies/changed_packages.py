@@ -28,10 +28,11 @@ _ECOSYSTEMS = {
     "Gemfile.lock": "RubyGems",
     "composer.lock": "Packagist",
     "gradle.lockfile": "Maven",
-    "gradle-wrapper.properties": "Gradle",
-    "maven-wrapper.properties": "Maven",
 }
 """Of lock files, and of the manifest that lists what is built; all others are of Python."""
+
+# A go.sum also has the modules that were only considered; a wrapper names the build tool.
+_NO_PACKAGES = frozenset(["go.sum", "gradle-wrapper.properties", "maven-wrapper.properties"])
 
 _EXACT = {
     "PyPI": re.compile(r"===?\s*([^\s,*]+)"),
@@ -101,7 +102,7 @@ def _of_lock_file(job: Job, file: Job, locked: set[tuple[str, str, str]]) -> Ite
     """The changed packages of one lock file; all that it locks are added to ``locked``."""
     path, old = file["path"], file["old_path"]
     kind = path.rpartition("/")[2]
-    if not (is_lock_file(path) or kind == "go.mod") or kind == "go.sum":
+    if not (is_lock_file(path) or kind == "go.mod") or kind in _NO_PACKAGES:
         return
     ecosystem = _ECOSYSTEMS.get(kind, "PyPI")
     head = Source(path, read(job["head_root"], path, LARGEST_LOCK_FILE))
@@ -127,7 +128,6 @@ def _version(entry: Entry) -> str:
 
 
 def _entries(source: Source) -> list[Entry]:
-    # A go.sum also has the modules that were only considered.
     if source.path.endswith("go.mod"):
         return list(go_modules(source.text))
     return read_entries(source.path, source.text)

@@ -26,8 +26,12 @@ _MOST_NESTED = 200
 _COORDINATES = re.compile(
     r"""["']([A-Za-z][\w.-]*:[A-Za-z][\w.-]*):([^"':@\s$]+)(?:[:@][^"']*)?["']"""
 )
-_PLUGIN = re.compile(r"""\bid\s*\(?\s*["']([\w.-]+)["']\s*\)?\s*version\s*\(?\s*["']([^"'$]+)["']""")
-_REPOSITORY = re.compile(r"""\bmaven\s*(?:\{[^{}]*?\b(?:url|setUrl)\b[\s=(]*(?:uri\s*\(\s*)?|\(\s*)["']([^"']+)["']""")
+_PLUGIN = re.compile(
+    r"""\bid\s*\(?\s*["']([\w.-]+)["']\s*\)?\s*version\s*\(?\s*["']([^"'$]+)["']"""
+)
+_REPOSITORY = re.compile(
+    r"""\bmaven\s*(?:\{[^{}]*?\b(?:url|setUrl)\b[\s=(]*(?:uri\s*\(\s*)?|\(\s*)["']([^"']+)["']"""
+)
 _UNPROTECTED = re.compile(r"\b((?:isA|a)llowInsecureProtocol)\b\s*(?:=\s*|\(\s*)?true")
 _COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
 _DYNAMIC = re.compile(r"\+$|^latest\.|-SNAPSHOT$|^(?:LATEST|RELEASE)$")
@@ -81,7 +85,11 @@ def _of_pom(scope: _Element, defined: Mapping[str, str]) -> Iterator[Dependency]
         *scope.all("parent"),
     ]
     plugins = scope.all("build", "plugins", "plugin")
-    for element in [*listed, *scope.all("build", "pluginManagement", "plugins", "plugin"), *plugins]:
+    for element in [
+        *listed,
+        *scope.all("build", "pluginManagement", "plugins", "plugin"),
+        *plugins,
+    ]:
         group = _resolve(element.get("groupId"), defined) or _PLUGINS
         artifact = _resolve(element.get("artifactId"), defined)
         written = element.get("version")
@@ -159,8 +167,10 @@ def gradle(text: str) -> Manifest:
         if "publishing" not in _open_blocks(code[: match.start()])
         for setting in _repository(match[1])
     ]
-    for option in _UNPROTECTED.findall(code):
-        settings.append(insecure(option, f"{option}: packages may be downloaded unprotected"))
+    settings += [
+        insecure(option, f"{option}: packages may be downloaded unprotected")
+        for option in _UNPROTECTED.findall(code)
+    ]
     return manifest(_ECOSYSTEM, found, settings=settings)
 
 

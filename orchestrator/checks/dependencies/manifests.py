@@ -125,8 +125,10 @@ def _cargo(text: str) -> Manifest:
     places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     groups = [place.get(kind, {}) for place in places for kind in kinds]
-    for patches in document.get("patch", {}).values():
-        groups.append({name: value for name, value in patches.items() if _is_remote(value)})
+    groups += [
+        {name: value for name, value in patches.items() if _is_remote(value)}
+        for patches in document.get("patch", {}).values()
+    ]
     found = (dependency for group in groups for dependency in _tables(group, ("git",)))
     return manifest("crates.io", found)
 

@@ -25,7 +25,9 @@ _YARN_REGISTRY = re.compile(
 )
 _YARN_UNVERIFIED = re.compile(r"^\s*(enableStrictSsl:\s*false|unsafeHttpWhitelist:)", re.MULTILINE)
 _NPM_HOSTS = re.compile(r"https://registry\.(?:npmjs\.org|yarnpkg\.com)\b")
-_GO_REPLACEMENT = re.compile(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+([^\s./]\S*)", re.MULTILINE)
+_GO_REPLACEMENT = re.compile(
+    r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+([^\s./]\S*)", re.MULTILINE
+)
 _GEM_SOURCE = re.compile(r"""^\s*source[\s(]+["']([^"']+)["']\)?\s*(do\b)?""", re.MULTILINE)
 _GEM_OPTION = re.compile(r"""\bsource(?::|\s*=>)\s*["'](http:[^"']+)["']""")
 

@@ -11,8 +11,8 @@ _COMPOSER = re.compile(r"v?(\d+(?:\.\d+){0,3})(?:[._-]?([a-z]+)[._-]?(\d*))?(?:\
 _STABILITY = {"dev": -4, "alpha": -3, "a": -3, "beta": -2, "b": -2, "rc": -1, "": 0}
 _PATCH = {"p": 1, "pl": 1, "patch": 1}
 _MAVEN_BEFORE = {
-    **{"alpha": 0, "a": 0, "beta": 1, "b": 1, "milestone": 2, "m": 2},
-    **{"rc": 3, "cr": 3, "snapshot": 4},
+    "alpha": 0, "a": 0, "beta": 1, "b": 1, "milestone": 2, "m": 2,
+    "rc": 3, "cr": 3, "snapshot": 4,
 }
 _MAVEN_RELEASE = frozenset(["0", "00", "ga", "final", "release"])
 _MOST_PARTS = 16
@@ -70,8 +70,12 @@ def _maven(version: str) -> Any:
     parts = re.findall(r"\d+|[a-z]+", version.lower())
     if not re.match(r"\d", version) or len(parts) > _MOST_PARTS:
         raise ValueError
-    while len(parts) > 1 and parts[-1] in _MAVEN_RELEASE:
-        parts.pop()
+    kept: list[str] = []
+    for part in [*parts, "final"]:
+        # Zeros and words for a release say nothing at the end of the numbers.
+        while not part.isdecimal() and len(kept) > 1 and kept[-1] in _MAVEN_RELEASE:
+            kept.pop()
+        kept.append(part)
     # A number is more than nothing, nothing more than a qualifier of what comes before a release.
     found = [
         (2, int(part), "")
@@ -79,7 +83,7 @@ def _maven(version: str) -> Any:
         else (0, _MAVEN_BEFORE[part], "")
         if part in _MAVEN_BEFORE
         else (1, 1, part)
-        for part in parts
+        for part in kept[:-1]
     ]
     return (*found, *[(1, 0, "")] * (_MOST_PARTS - len(found)))
 
