@@ -166,9 +166,9 @@ def _find_key_errors(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, 
                 (*path, key),
                 describe_unknown_name("key", key, names, _format_path(path) if path else ""),
             )
-    for name in required:
-        if name not in given:
-            yield path, f"the key {name!r} is missing{inside}; required: {', '.join(required)}"
+    if missing := [repr(name) for name in required if name not in given]:
+        absent = f"key {missing[0]} is" if len(missing) == 1 else f"keys {', '.join(missing)} are"
+        yield path, f"the {absent} missing{inside}; required: {', '.join(required)}"
 
 
 def _struct_type(kind: Any, given: Any) -> type[Struct] | None:

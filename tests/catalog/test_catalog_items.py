@@ -258,7 +258,5 @@ def test_all_faults_are_found_at_once_and_a_broken_skill_is_told_once(faults_of)
         ".diffcourt/agents/perf.md:7",
         ".diffcourt/config/verdict.yaml:1",
         ".diffcourt/rubrics/own.yaml:1",
-        ".diffcourt/rubrics/own.yaml:1",
-        ".diffcourt/rubrics/own.yaml:1",
         ".diffcourt/skills_catalog/hot/SKILL.md:4",
     ]

@@ -17,9 +17,10 @@ def test_the_faults_of_both_files_are_found_with_those_of_the_others(faults_of):
     assert [line.split(" ")[0] for line in found] == [
         ".diffcourt/config/defaults.yaml:1:",
         ".diffcourt/config/models.yaml:2:",
-        *[".diffcourt/config/prices.yaml:2:"] * 6,
+        *[".diffcourt/config/prices.yaml:2:"] * 2,
     ]
     assert found[1].endswith('calls.attempts must be a whole number, not "none"')
+    assert "the keys 'output', 'cached', 'cache_write', 'source', 'date' are missing" in found[3]
 
 
 def test_a_provider_that_nobody_describes_is_a_fault(faults_of):

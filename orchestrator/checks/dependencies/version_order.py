@@ -11,8 +11,15 @@ _COMPOSER = re.compile(r"v?(\d+(?:\.\d+){0,3})(?:[._-]?([a-z]+)[._-]?(\d*))?(?:\
 _STABILITY = {"dev": -4, "alpha": -3, "a": -3, "beta": -2, "b": -2, "rc": -1, "": 0}
 _PATCH = {"p": 1, "pl": 1, "patch": 1}
 _MAVEN_BEFORE = {
-    "alpha": 0, "a": 0, "beta": 1, "b": 1, "milestone": 2, "m": 2,
-    "rc": 3, "cr": 3, "snapshot": 4,
+    "alpha": 0,
+    "a": 0,
+    "beta": 1,
+    "b": 1,
+    "milestone": 2,
+    "m": 2,
+    "rc": 3,
+    "cr": 3,
+    "snapshot": 4,
 }
 _MAVEN_RELEASE = frozenset(["0", "00", "ga", "final", "release"])
 _MOST_PARTS = 16
