@@ -23,7 +23,11 @@ from orchestrator.checks.check_io import (
 )
 from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
-from orchestrator.checks.patterns.pipeline_commands import extract_pipeline_commands, is_gitlab_file
+from orchestrator.checks.patterns.pipeline_commands import (
+    extract_pipeline_commands,
+    is_gitlab_file,
+    is_workflow_file,
+)
 from orchestrator.checks.patterns.template_code_extraction import (
     extract_php,
     extract_ruby,
@@ -75,8 +79,8 @@ def programs_in(source: Source) -> list[Source]:
         return []  # a template: the check `templates` reads it
     elif is_container_file(source.name):
         programs = [("sh", extract_commands(source.text))]
-    elif is_gitlab_file(source.path):
-        programs = [("sh", extract_pipeline_commands(source.text))]
+    elif is_gitlab_file(source.path) or is_workflow_file(source.path):
+        programs = [("sh", extract_pipeline_commands(source.path, source.text))]
     elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
         return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
     else:

@@ -1,4 +1,7 @@
-"""The shell commands of GitLab CI configuration, as a script on the lines where they are."""
+"""The shell commands of CI configuration, as a script on the lines where they are.
+
+GitLab's pipelines, and GitHub's workflows and actions.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +13,9 @@ from orchestrator.checks.check_io import Gap
 from orchestrator.checks.yaml_tree import Node, parse_documents
 
 _FILE = re.compile(r"(?:.*/)?[^/]*\.gitlab-ci\.ya?ml|\.gitlab(?:-ci)?/.*\.ya?ml", re.DOTALL)
+_WORKFLOW = re.compile(r"(?:.*/)?(?:\.github/workflows/[^/]+|action)\.ya?ml", re.DOTALL)
+_EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
+_BASH = re.compile(r"(?:bash|sh)\b.*", re.DOTALL)
 _NO_JOBS = frozenset(
     ["cache", "image", "include", "services", "spec", "stages", "variables", "workflow"]
 )
@@ -35,6 +41,11 @@ def is_gitlab_file(path: str) -> bool:
     return _FILE.fullmatch(path) is not None
 
 
+def is_workflow_file(path: str) -> bool:
+    """Whether GitHub reads a workflow or an action from a file, by its path."""
+    return _WORKFLOW.fullmatch(path) is not None
+
+
 def jobs(document: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
     """The keys above each job and its map; the first is the document, whose keys all jobs have."""
     yield (), document
@@ -55,20 +66,41 @@ def find_commands(document: Node) -> Iterator[Command]:
                     yield Command((*above, name), node.line + bool(node.block), _lines(node))
 
 
+def find_workflow_commands(document: Node) -> Iterator[Command]:
+    """What the steps of a workflow or action run in a shell of Unix."""
+    listed = document.find("jobs")
+    found = [(("jobs", key.text), job) for key, job in listed.entries()] if listed else []
+    action = document.find("runs")
+    for above, job in [*found, (("runs",), action)] if action else found:
+        steps, shell = job.find("steps"), _default_shell(job) or _default_shell(document)
+        shell = shell or ("pwsh" if job.get_text("runs-on").startswith("windows") else "bash")
+        for step in steps.items if steps is not None else ():
+            node = step.find("run") if step.kind == "map" else None
+            used = step.get_text("shell") or shell
+            if node is not None and node.kind == "text" and _BASH.fullmatch(used):
+                lines = [_EXPRESSION.sub("x", line) for line in _lines(node)]
+                yield Command((*above, "run"), node.line + bool(node.block), lines)
+
+
+def _default_shell(node: Node) -> str:
+    return node.get_text("defaults", "run", "shell")
+
+
 def _lines(node: Node) -> list[str]:
     lines = node.text.split("\n")
     return lines if node.block == "|" else [" ".join(lines)]
 
 
-def extract_pipeline_commands(text: str) -> str:
+def extract_pipeline_commands(path: str, text: str) -> str:
     """The commands of a file, each on its line; every other line is empty."""
+    find = find_workflow_commands if is_workflow_file(path) else find_commands
     try:
         documents = parse_documents(text)
     except (yaml.YAMLError, Gap):
         return ""  # the check `infrastructure` names it
     lines: dict[int, list[str]] = {}
     for document in documents:
-        for command in find_commands(document):
+        for command in find(document):
             for number, line in enumerate(command.lines, command.line):
                 lines.setdefault(number, []).append(line)
     script = ["; ".join(lines.get(number, ())) for number in range(1, max(lines, default=0) + 1)]

@@ -61,6 +61,11 @@ SAMPLES: dict[str, tuple[str, str, str]] = {
         _steps(_ENV.format("${{ fromJSON(secrets.A).password }}")),
         _steps(_ENV.format("${{ secrets.A }}")),
     ),
+    "unpinned-images": (
+        CI,
+        _steps(_RUN, job="    container:\n      image: app:latest\n"),
+        _steps(_RUN, job="    container:\n      image: app:1.2\n"),
+    ),
     "excessive-permissions": (
         CI,
         _steps(_RUN, job="    permissions: write-all\n"),
