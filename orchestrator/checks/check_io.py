@@ -91,6 +91,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         reported: the rule of an imported report; None: the rule table has it.
         steps: the way of a value, the source first; ``detail`` has it as text.
         edits: what would mend it, in its file; empty: the reporter knows nothing.
+        from_request: a value that comes with a request gets there.
     """
 
     code: str
@@ -109,6 +110,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     reported: ReportedRule | None = None
     steps: tuple[FlowStep, ...] = ()
     edits: tuple[Edit, ...] = ()
+    from_request: bool = False
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

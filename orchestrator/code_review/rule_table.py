@@ -33,6 +33,7 @@ class Rule(Strict, frozen=True, kw_only=True):
     Attributes:
         codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*`` is all codes
             of the tool that no other rule names.
+        severity_from_request: where the check says that a value of a request gets there.
         fixes: language -> what ``fix`` is in its files, by the start of a pattern's code
             (``go`` for ``patterns:go-sql``).
         not_constant: a class of sinks (``config/taint/classes.yaml``): a finding is rejected where
@@ -44,6 +45,7 @@ class Rule(Strict, frozen=True, kw_only=True):
     id: Annotated[str, Meta(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
     title: str
     severity: Severity
+    severity_from_request: Severity | None = None
     cwe: tuple[int, ...] = ()
     codes: Annotated[tuple[str, ...], Meta(min_length=1)] = field(name="from")
     why: str
@@ -58,6 +60,10 @@ class Rule(Strict, frozen=True, kw_only=True):
     def category(self) -> str:
         """``security``, ``qa``, ``docs`` or ``architecture``."""
         return self.id.split(".", 1)[0]
+
+    def severity_of(self, raw: RawFinding) -> Severity:
+        """The severity of a finding."""
+        return (raw.from_request and self.severity_from_request) or self.severity
 
     def advice(self, code: str) -> str:
         """How to fix what a code reports, in the language that the code is of."""

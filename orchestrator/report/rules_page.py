@@ -100,6 +100,11 @@ def render_rule(rule: Rule) -> str:
     """A rule as a section of the page; ends in a newline."""
     facts = [
         f"**{rule.severity}**",
+        *(
+            f"{grave} where a request's value gets there"
+            for grave in [rule.severity_from_request]
+            if grave
+        ),
         *(f"CWE-{number}" for number in rule.cwe),
         _describe_tools(rule.codes),
     ]

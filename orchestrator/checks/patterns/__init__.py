@@ -169,14 +169,17 @@ def _judged(
     around = "\n".join(source.lines[max(0, first - _NEAR) : last + 1 + _NEAR])
     if pattern.near is not None and not pattern.near.search(around):
         return None
-    message = pattern.message
+    message, from_request = pattern.message, False
     for name, condition in pattern.where.items():
         value = node.get_match(name)
         part = None if value is None else values.holds(condition, value)
         if part is None:
             return None
+        from_request |= "request" in condition.kinds and values.comes_with_request(condition, value)
         text = " ".join(part.text().split())
         message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
     end_line = min(last, first + _SHOWN - 1) + 1
     column = span.start.column + 1
-    return RawFinding(pattern.code, source.path, first + 1, message, end_line, column)
+    return RawFinding(
+        pattern.code, source.path, first + 1, message, end_line, column, from_request=from_request
+    )

@@ -56,11 +56,13 @@ class Condition(Struct, frozen=True):
             together from parts that vary; ``request``: it comes with a request.
         says: must be found in the source of the value and of what it is made of.
         unless: a varying part whose source this matches does no harm.
+        safe_in: a varying part inside of a call of this does no harm.
     """
 
     kinds: tuple[Asked, ...]
     says: re.Pattern[str]
     unless: re.Pattern[str]
+    safe_in: re.Pattern[str]
 
 
 class Pattern(Struct, frozen=True):
@@ -249,4 +251,5 @@ def _condition(data: Mapping[str, Any]) -> Condition:
         kinds=tuple(data["is"]),
         says=re.compile(data.get("says", ""), re.IGNORECASE),
         unless=re.compile(data.get("unless", NOTHING), re.IGNORECASE),
+        safe_in=re.compile(data.get("safe_in", NOTHING)),
     )

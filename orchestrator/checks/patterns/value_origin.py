@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from orchestrator.checks.patterns.pattern_loading import Condition, Language, Part
 
 if TYPE_CHECKING:
@@ -35,9 +37,15 @@ class ValueOrigins:
         for kind in condition.kinds:
             found = {"varies": self._varying, "built": self._built, "request": self._requested}
             for part in found[kind](node):
-                if not condition.unless.search(part.text()):
+                if not condition.unless.search(part.text()) and not self._is_inside(
+                    part, condition
+                ):
                     return part
         return None
+
+    def comes_with_request(self, condition: Condition, node: SgNode) -> bool:
+        """Whether a part for which a condition holds comes with a request."""
+        return self.holds(replace(condition, kinds=("request",)), node) is not None
 
     def _varying(self, node: SgNode) -> Iterator[SgNode]:
         """The parts of a value that are no constants; none where all of it is one."""
@@ -58,6 +66,11 @@ class ValueOrigins:
                 yield shown
             rest = [each for each in origins if each.kind() not in self._parameters]
             waiting += [(each, each if shown is part else shown) for each in rest]
+
+    def _is_inside(self, node: SgNode, condition: Condition) -> bool:
+        """Whether a part is an argument of a call that makes it safe for a condition."""
+        calls = (each for each in node.ancestors() if each.kind() in self._language.calls)
+        return any(condition.safe_in.search(_callee(call.text())) for call in calls)
 
     def _harmless(self, node: SgNode) -> bool:
         """Whether a value is a constant on the face of it, or is made safe."""

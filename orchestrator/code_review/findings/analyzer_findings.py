@@ -184,7 +184,7 @@ def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in it
     return LocatedFinding(
         fingerprint=fingerprint,
         rule=rule.id,
-        severity=rule.severity,
+        severity=rule.severity_of(raw),
         category=rule.category,
         cwe=rule.cwe,
         confidence=raw.confidence,

@@ -52,3 +52,17 @@ def test_advice_is_in_the_language_of_the_file() -> None:
         rule = rules.find("patterns", code)
         assert rule is not None
         assert advice in rule.advice(code)
+
+
+def test_a_request_that_reaches_a_shell_is_graver_than_a_value_of_unknown_origin(
+    tmp_path: Path,
+) -> None:
+    program = "const f = (req, folder) => {{ exec(`ls ${{{}}}`); }};\n"
+    files = {"a.js": program.format("req.query.folder"), "b.js": program.format("folder")}
+    rules = load_rules([read_shipped_layer()])
+    severities = {}
+    for finding in look(tmp_path, files).findings:
+        rule = rules.find_for("patterns", finding)
+        assert rule is not None
+        severities[finding.path] = rule.severity_of(finding)
+    assert severities == {"a.js": "high", "b.js": "medium"}
