@@ -1,0 +1,131 @@
+"""What a review finds of planted defects, by language: found of planted, and false alarms.
+
+    python bench/languages.py [--misses]
+
+The pairs of the tests' tables, each a file with a defect and a twin that does the same without it:
+all files with a defect are one change, all twins are another, and each is reviewed whole. A defect
+is found when its file has a finding. A false alarm is a finding of security in a twin, or one of a
+rule that its defect has. ``bench/web_applications.py`` measures Python's data flow.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from msgspec import Struct
+
+from orchestrator.app.run_review import run_review
+from orchestrator.engine.observer_events import ignore_event
+from tests.checks import sql_samples, test_dependencies
+from tests.checks.infrastructure import infrastructure_kit
+from tests.checks.patterns import test_samples
+from tests.checks.templates import test_templates
+from tests.review.review_kit import change, options
+
+TITLES = {
+    "container": "dockerfile",
+    "pipeline": "gitlab, commands",
+    "gitlab": "gitlab, settings",
+    ".ts": "typescript",
+}
+
+# A new dependency is news and no alarm; a fragment of a program has names that it does not define.
+MEANT = {"security.new-dependency", "qa.undefined-name", "qa.unused-import"}
+
+
+class Planted(Struct, frozen=True):
+    """A pair: the files with a defect, those without it, and what both had before."""
+
+    language: str
+    what: str
+    bad: Mapping[str, str]
+    good: Mapping[str, str]
+    base: Mapping[str, str] = {}
+
+
+def planted() -> Iterator[Planted]:
+    """All pairs of the tests' tables."""
+    for name in sorted(test_samples.SAMPLES):
+        usual = test_samples.SUFFIXES.get(name, f".{name}")
+        for pair in test_samples.planted(name):
+            suffix = pair.get("suffix", usual)
+            language = TITLES.get(suffix, TITLES.get(name, name))
+            path = f"a{suffix}"
+            yield Planted(language, pair["what"], {path: pair["bad"]}, {path: pair["good"]})
+    for kind in sorted(infrastructure_kit.SAMPLES):
+        for pair in infrastructure_kit.samples(kind):
+            bad, good = ({pair["path"]: pair[side]} for side in ("bad", "good"))
+            yield Planted(TITLES.get(kind, kind), pair["what"], bad, good)
+    for code, programs in sql_samples.SAMPLES.items():
+        for program in programs:
+            yield Planted("sql", code, {"a.sql": program[0]}, {"a.sql": program[1]})
+    for page in test_templates.planted():
+        name, kind = page["name"], page["name"].partition(".")[2]
+        yield Planted(f"template, {kind}", page["finds"], {name: page["bad"]}, {name: page["good"]})
+    for code, name, base, bad, good in test_dependencies.PAIRS:
+        kind = name.rpartition(".")[2] if "requirements" in name else name
+        yield Planted("dependencies", f"{code} in {kind}", {name: bad}, {name: good}, {name: base})
+
+
+def place(pair: Planted, number: int, path: str) -> str:
+    """Where a file of a pair is; GitHub looks for workflows in one folder only."""
+    if path.startswith(".github/workflows/"):
+        return f".github/workflows/planted-{number}.yml"
+    return f"{pair.language.replace(', ', '-')}/{number}/{path}"
+
+
+def review(folder: Path, pairs: list[Planted], side: str) -> dict[int, set[str]]:
+    """The rules of the findings in the files of each pair that has any."""
+    base: dict[str, str] = {}
+    head: dict[str, str] = {}
+    owner: dict[str, int] = {}
+    for number, pair in enumerate(pairs):
+        files = pair.bad if side == "bad" else pair.good
+        base |= {place(pair, number, path): text for path, text in pair.base.items()}
+        head |= {place(pair, number, path): text for path, text in files.items()}
+        owner |= {place(pair, number, path): number for path in files}
+    found: dict[int, set[str]] = defaultdict(set)
+    for finding in run_review(options(change(folder, base, head).path), ignore_event).findings:
+        if finding.path in owner:
+            found[owner[finding.path]].add(finding.rule)
+    return found
+
+
+def false_alarms(defect: set[str], twin: set[str]) -> set[str]:
+    """The rules of a twin's findings that should not be there."""
+    return {rule for rule in twin - MEANT if rule.startswith("security.") or rule in defect}
+
+
+def main() -> None:
+    """Print a row for each language."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--misses", action="store_true", help="list what is missed or false")
+    listed = parser.parse_args().misses
+    pairs = list(planted())
+    with tempfile.TemporaryDirectory() as folder:
+        bad, good = (review(Path(folder) / side, pairs, side) for side in ("bad", "good"))
+    false = {
+        n: rules for n, twin in good.items() if (rules := false_alarms(bad.get(n, set()), twin))
+    }
+    by_language: dict[str, list[int]] = defaultdict(list)
+    for number, pair in enumerate(pairs):
+        by_language[pair.language].append(number)
+    print(f"{'':22} planted found share false")
+    for language, numbers in sorted(by_language.items()):
+        hits, alarms = bad.keys() & numbers, false.keys() & numbers
+        share = len(hits) / len(numbers)
+        print(f"{language:22} {len(numbers):7} {len(hits):5} {share:5.0%} {len(alarms):5}")
+        for number in numbers if listed else ():
+            if number not in hits:
+                print(f"    missed: {pairs[number].what}")
+            if number in alarms:
+                print(f"    false:  {pairs[number].what}: {', '.join(sorted(false[number]))}")
+
+
+if __name__ == "__main__":
+    main()
