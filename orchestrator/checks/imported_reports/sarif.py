@@ -8,7 +8,15 @@ from urllib.parse import unquote
 from msgspec import Struct, field
 from msgspec.json import decode
 
-from orchestrator.checks.imported_reports.result import Report, Result, level_of, weakness_numbers
+from orchestrator.checks.imported_reports.result import (
+    NotAReportError,
+    Report,
+    Result,
+    level_of,
+    weakness_numbers,
+)
+
+_VERSION = "2.1.0"
 
 
 class _Camel(Struct, frozen=True, rename="camel"):
@@ -126,6 +134,7 @@ class _Run(_Camel, frozen=True):
 
 class _Log(_Camel, frozen=True):
     runs: tuple[_Run, ...]
+    version: str = _VERSION
 
 
 def read_sarif(data: bytes, head: str) -> Report:
@@ -135,8 +144,10 @@ def read_sarif(data: bytes, head: str) -> Report:
         head: the commit under review; empty where head is no commit. A run that was made of
             another commit is left out.
     """
-    report = Report([], [])
-    for run in decode(data, type=_Log).runs:
+    report, log = Report([], []), decode(data, type=_Log)
+    if log.version != _VERSION:
+        raise NotAReportError(f"is SARIF {log.version[:20]}, of which only {_VERSION} is read")
+    for run in log.runs:
         name = run.tool.driver.name or "sarif"
         made_of = [one.revision_id for one in run.version_control_provenance if one.revision_id]
         if head and made_of and not any(head.startswith(one.lower()) for one in made_of):

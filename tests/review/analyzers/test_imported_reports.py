@@ -98,7 +98,7 @@ def test_what_cannot_be_placed_is_a_named_gap_and_the_rest_counts(tmp_path: Path
         stale,
         sarif("file:///home/ci/work/app/pay.py", 8),
     ]
-    verdict = review(tmp_path, log(*runs), b"<nonsense/>")
+    verdict = review(tmp_path, log(*runs), b"<nonsense/>", b'{"version": "2.0.0", "runs": []}')
     (found,) = imported(verdict)
     assert found.start_line == 8
     gaps = {gap.path: gap.why for gap in verdict.skipped}
@@ -108,6 +108,7 @@ def test_what_cannot_be_placed_is_a_named_gap_and_the_rest_counts(tmp_path: Path
     assert "results about another version of the file: 2" in gaps["report-0"]
     assert "CodeQL was run on commit ffffffffffff" in gaps["report-0"]
     assert gaps["report-1"].startswith("is in no known format")
+    assert gaps["report-2"] == "is SARIF 2.0.0, of which only 2.1.0 is read"
 
 
 def test_a_report_that_is_too_large_is_a_gap_and_a_missing_one_ends_the_review(
