@@ -33,7 +33,10 @@ _REPOSITORY = re.compile(
     r"""\bmaven\s*(?:\{[^{}]*?\b(?:url|setUrl)\b[\s=(]*(?:uri\s*\(\s*)?|\(\s*)["']([^"']+)["']"""
 )
 _UNPROTECTED = re.compile(r"\b((?:isA|a)llowInsecureProtocol)\b\s*(?:=\s*|\(\s*)?true")
-_COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|(?<!:)//[^\n]*")
+_BRACE = re.compile(r"[{}]")
+_PUBLISHING = re.compile(r"\bpublishing\s*\Z")
+_NEAR = 40  # characters before a brace that name its block
 _DYNAMIC = re.compile(r"\+$|^latest\.|-SNAPSHOT$|^(?:LATEST|RELEASE)$")
 
 
@@ -42,7 +45,7 @@ class _Element:
 
     def __init__(self) -> None:
         self.children: dict[str, list[_Element]] = {}
-        self.text = ""
+        self.parts: list[str] = []
 
     def all(self, *path: str) -> list["_Element"]:
         """The elements below it at a path of tags."""
@@ -53,7 +56,12 @@ class _Element:
 
     def get(self, tag: str) -> str:
         """The text of its first child with a tag; empty without one."""
-        return next((child.text.strip() for child in self.all(tag)), "")
+        return next((child.text for child in self.all(tag)), "")
+
+    @property
+    def text(self) -> str:
+        """Its own text, without the space around it."""
+        return "".join(self.parts).strip()
 
 
 def maven(text: str) -> Manifest:
@@ -65,7 +73,7 @@ def maven(text: str) -> Manifest:
     project = _parse(text).all("project")
     top = project[0] if project else _Element()
     defined = {
-        name: elements[-1].text.strip()
+        name: elements[-1].text
         for group in top.all("properties")
         for name, elements in group.children.items()
     }
@@ -141,7 +149,7 @@ def _parse(text: str) -> _Element:
         opened.append(child)
 
     def add(data: str) -> None:
-        opened[-1].text += data
+        opened[-1].parts.append(data)
 
     def refuse(*_: Any) -> None:
         raise ValueError
@@ -161,12 +169,8 @@ def gradle(text: str) -> Manifest:
     code = _COMMENT.sub("", text)
     packages = [*_COORDINATES.findall(code), *_PLUGIN.findall(code)]
     found = [_dependency(name, name, version) for name, version in packages]
-    settings = [
-        setting
-        for match in _REPOSITORY.finditer(code)
-        if "publishing" not in _open_blocks(code[: match.start()])
-        for setting in _repository(match[1])
-    ]
+    urls = _REPOSITORY.findall(_without_publishing(code))
+    settings = [setting for url in urls for setting in _repository(url)]
     settings += [
         insecure(option, f"{option}: packages may be downloaded unprotected")
         for option in _UNPROTECTED.findall(code)
@@ -174,15 +178,18 @@ def gradle(text: str) -> Manifest:
     return manifest(_ECOSYSTEM, found, settings=settings)
 
 
-def _open_blocks(code: str) -> list[str]:
-    """The names of the blocks that are open at the end of a program."""
-    opened: list[str] = []
-    for name, brace in re.findall(r"(\w*)\s*(?:\([^(){}]*\))?\s*([{}])", code):
-        if brace == "{":
-            opened.append(name)
-        elif opened:
-            opened.pop()
-    return opened
+def _without_publishing(code: str) -> str:
+    """A program without its blocks of where packages are published to."""
+    kept, depth, first = [], 0, 0
+    for brace in _BRACE.finditer(code):
+        at = brace.start()
+        if depth:
+            depth += 1 if brace[0] == "{" else -1
+            first = at + 1
+        elif brace[0] == "{" and _PUBLISHING.search(code[max(0, at - _NEAR) : at]):
+            kept.append(code[first:at])
+            depth = 1
+    return "".join([*kept, "" if depth else code[first:]])
 
 
 def version_catalog(text: str) -> Manifest:

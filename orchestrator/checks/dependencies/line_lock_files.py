@@ -146,11 +146,11 @@ def wrapper(text: str) -> Iterator[Entry]:
     """Read the properties of a Gradle or Maven wrapper: the build tool that it downloads."""
     found = dict(_PROPERTY.findall(text))
     url = found.get("distributionUrl", "").replace("\\:", ":")
-    version = _DISTRIBUTION.search(url)
-    if version is None:
-        raise MalformedError(1, "names no distribution with a version")
-    digest = digests(found.get("distributionSha256Sum"))
-    yield Entry(version[1], version[2], url, digest, urls=(url,))
+    if not url:
+        raise MalformedError(1, "names no distribution")
+    named = _DISTRIBUTION.search(url)
+    name, version = named.groups() if named else ("distributionUrl", "")
+    yield Entry(name, version, url, digests(found.get("distributionSha256Sum")))
 
 
 def gems(text: str) -> Iterator[Entry]:
