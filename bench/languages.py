@@ -58,18 +58,19 @@ def planted() -> Iterator[Planted]:
             path = f"a{suffix}"
             yield Planted(language, pair["what"], {path: pair["bad"]}, {path: pair["good"]})
     for kind in sorted(infrastructure_kit.SAMPLES):
+        language = TITLES.get(kind, kind)
         for pair in infrastructure_kit.samples(kind):
-            bad, good = ({pair["path"]: pair[side]} for side in ("bad", "good"))
-            yield Planted(TITLES.get(kind, kind), pair["what"], bad, good)
+            path = pair["path"]
+            yield Planted(language, pair["what"], {path: pair["bad"]}, {path: pair["good"]})
     for code, programs in sql_samples.SAMPLES.items():
         for program in programs:
             yield Planted("sql", code, {"a.sql": program[0]}, {"a.sql": program[1]})
     for page in test_templates.planted():
         name, kind = page["name"], page["name"].partition(".")[2]
         yield Planted(f"template, {kind}", page["finds"], {name: page["bad"]}, {name: page["good"]})
-    for code, name, base, bad, good in test_dependencies.PAIRS:
-        kind = name.rpartition(".")[2] if "requirements" in name else name
-        yield Planted("dependencies", f"{code} in {kind}", {name: bad}, {name: good}, {name: base})
+    for code, file, before, defect, twin in test_dependencies.PAIRS:
+        what = f"{code} in {file}"
+        yield Planted("dependencies", what, {file: defect}, {file: twin}, {file: before})
 
 
 def place(pair: Planted, number: int, path: str) -> str:

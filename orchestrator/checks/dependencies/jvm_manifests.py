@@ -196,7 +196,7 @@ def version_catalog(text: str) -> Manifest:
     """Read a libs.versions.toml."""
     document = load_toml(text)
     versions = document.get("versions", {})
-    found = []
+    found: list[Dependency] = []
     for kind, key in (("libraries", "module"), ("plugins", "id")):
         found += _of_catalog(document.get(kind, {}).values(), key, versions)
     return manifest(_ECOSYSTEM, found)
@@ -210,12 +210,12 @@ def _of_catalog(
         if isinstance(entry, str):
             name, _, version = entry.rpartition(":")
         else:
-            name = entry.get(key) or f"{entry.get('group')}:{entry.get('name')}"
-            version = entry.get("version", "")
-            if isinstance(version, dict) and "ref" in version:
-                called = str(version["ref"])
-                version = versions.get(called, "")
-        if isinstance(version, dict):
-            version = version.get("strictly") or version.get("require") or ""
-        written = str(name).rpartition(":")[2]
-        yield _dependency(str(name), written, str(version), version_name=called)
+            name = str(entry.get(key) or f"{entry.get('group')}:{entry.get('name')}")
+            given = entry.get("version", "")
+            if isinstance(given, dict) and "ref" in given:
+                called = str(given["ref"])
+                given = versions.get(called, "")
+            if isinstance(given, dict):
+                given = given.get("strictly") or given.get("require") or ""
+            version = str(given)
+        yield _dependency(name, name.rpartition(":")[2], version, version_name=called)

@@ -79,7 +79,7 @@ def pipenv(document: Mapping[str, Any]) -> Iterator[Setting]:
 
 def npmrc(text: str) -> Manifest:
     """An .npmrc, also of pnpm, or a .yarnrc of Yarn 1."""
-    found = []
+    found: list[Setting] = []
     for option, url in _NPM_REGISTRY.findall(text):
         known = option != "registry" or _NPM_HOSTS.match(url)
         found += registry(option, url, "" if known else "registry")
@@ -90,7 +90,7 @@ def npmrc(text: str) -> Manifest:
 
 def yarnrc(text: str) -> Manifest:
     """A .yarnrc.yml."""
-    found = []
+    found: list[Setting] = []
     for option, url in _YARN_REGISTRY.findall(text):
         found += registry(option, url, "" if _NPM_HOSTS.match(url) else "registry")
     for written in _YARN_UNVERIFIED.findall(text):

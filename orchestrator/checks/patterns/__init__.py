@@ -173,7 +173,7 @@ def _judged(
     for name, condition in pattern.where.items():
         value = node.get_match(name)
         part = None if value is None else values.holds(condition, value)
-        if part is None:
+        if value is None or part is None:
             return None
         from_request |= "request" in condition.kinds and values.comes_with_request(condition, value)
         text = " ".join(part.text().split())

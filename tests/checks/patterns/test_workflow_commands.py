@@ -8,6 +8,7 @@ import pytest
 from tests.checks.patterns.test_pattern_files import look
 
 DOWNLOAD = "curl -sSL https://get.example.com/i.sh | sh"
+Lines = Callable[[str, str], list[tuple[str, int]]]
 WORKFLOW, ACTION = ".github/workflows/ci.yml", "tools/setup/action.yml"
 
 
@@ -16,7 +17,7 @@ def workflow(step: str, job: str = "runs-on: ubuntu-24.04", top: str = "") -> st
 
 
 @pytest.fixture
-def lines(tmp_path: Path) -> Callable[[str, str], list[tuple[str, int]]]:
+def lines(tmp_path: Path) -> Lines:
     def find(path: str, text: str) -> list[tuple[str, int]]:
         (tmp_path / path).parent.mkdir(parents=True)
         reply = look(tmp_path, {path: text})
@@ -42,7 +43,7 @@ def lines(tmp_path: Path) -> Callable[[str, str], list[tuple[str, int]]]:
     ],
 )
 def test_a_download_that_is_run_is_found_at_its_line(
-    lines, path: str, text: str, line: int
+    lines: Lines, path: str, text: str, line: int
 ) -> None:
     assert lines(path, text) == [("shell-remote-script", line)]
 
@@ -57,5 +58,5 @@ def test_a_download_that_is_run_is_found_at_its_line(
         workflow("run: chmod -R 777 ."),  # a runner is thrown away after its job
     ],
 )
-def test_what_no_shell_of_unix_runs_is_left_alone(lines, text: str) -> None:
+def test_what_no_shell_of_unix_runs_is_left_alone(lines: Lines, text: str) -> None:
     assert lines(WORKFLOW, text) == []
