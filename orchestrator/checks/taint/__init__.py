@@ -8,7 +8,7 @@ with the arguments of its caller. Nothing of the program under review is execute
 
 import gc
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +19,9 @@ from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.checks.taint.call_frames import TaintFinding
 from orchestrator.checks.taint.library_models import load
 from orchestrator.checks.taint.module_index import Project
-from orchestrator.checks.taint.template_names import Templates
+from orchestrator.checks.taint.template_files import Templates
 
+_MODULES: Final = (".py", ".pyi")
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
 _MAX_STEPS: Final = 40
@@ -30,8 +31,8 @@ def run(job: dict[str, Any]) -> CheckReply:
     """Trace from sources to sinks.
 
     Args:
-        job: ``root``: a directory; ``paths``: files to report on; ``tree``: Python files and
-            templates below it that may be read; ``library_models``: paths of data files;
+        job: ``root``: a directory; ``paths``: modules and templates to report on; ``tree``: those
+            below it that may be read; ``library_models``: paths of data files;
             ``change``: what ``affected_names`` takes, where only the difference between the
             sides counts.
 
@@ -41,12 +42,11 @@ def run(job: dict[str, Any]) -> CheckReply:
     Raises:
         ConfigError: a data file is missing or wrong.
     """
-    paths = sorted(path for path in set(job["paths"]) if path.endswith((".py", ".pyi")))
     limit, collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, _RECURSION))
     gc.disable()  # millions of syntax nodes that all live to the end: collecting doubles the time
     try:
-        return _trace(job, paths)
+        return _trace(job)
     finally:
         sys.setrecursionlimit(limit)
         if collecting:
@@ -54,15 +54,19 @@ def run(job: dict[str, Any]) -> CheckReply:
         gc.freeze()  # the trees are kept for other checks, and hold no garbage
 
 
-def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
+def _trace(job: dict[str, Any]) -> CheckReply:
+    given = sorted(set(job["paths"]))
+    paths = [path for path in given if path.endswith(_MODULES)]
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
-    templates = Templates(job["root"], (path for path in job.get("tree", ()) if path not in tree))
+    others = (path for path in (*job.get("tree", ()), *given) if not path.endswith(_MODULES))
+    templates = Templates(job["root"], dict.fromkeys(others))
     analysis = TaintAnalysis(project, load(job["library_models"]), templates)
-    change = job.get("change")
-    analysis.trace(paths, affected_names(project.root, change) if change else None)
+    affected = _affected_names(project.root, job["change"]) if "change" in job else None
+    pages = [path for path in given if not path.endswith(_MODULES) and templates.fills_in(path)]
+    analysis.trace(paths, affected, pages)
     analysis.clear()
-    reported = frozenset(paths)
+    reported = frozenset(given)
     gaps = {**project.gaps, **analysis.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in reported}
     constant = [
@@ -72,10 +76,20 @@ def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     ]
     return CheckReply(
         _findings(analysis.run.found.values(), reported),
-        [path for path in paths if path not in gaps],
+        [path for path in (*paths, *pages) if path not in gaps],
         gaps,
         {"constant": constant},
     )
+
+
+def _affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
+    """The names that the changed modules give another meaning."""
+    files = [
+        pair
+        for pair in change["files"]
+        if all(path is None or path.endswith(_MODULES) for path in pair)
+    ]
+    return affected_names(root, {**change, "files": files})
 
 
 def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:

@@ -15,6 +15,9 @@ PART: Final = "›"  # a part of what precedes it: what holds for the whole hold
 SLICE: Final = "›~"
 DECODED: Final = "»"  # made anew from what precedes it: nothing known of that still holds
 
+ROW: Final = "row"
+"""The mark of what stands for any object of a model that a database holds, and for many of them."""
+
 
 class _NotConst:
     """The type of ``NOT_CONST``."""

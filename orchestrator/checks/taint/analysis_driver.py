@@ -3,16 +3,18 @@
 import contextlib
 import functools
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from orchestrator.checks.taint import (
     calls,
     entry_parameters,
     expressions,
+    rendered_templates,
     sink_checks,
     statements,
     stored_fields,
+    template_renderers,
 )
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
@@ -31,11 +33,12 @@ from orchestrator.checks.taint.entry_points import (
     spans,
 )
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.module_index import Function, Module, Project
-from orchestrator.checks.taint.template_names import Templates
+from orchestrator.checks.taint.module_index import Class, Function, Module, Project
+from orchestrator.checks.taint.template_files import Templates
 from orchestrator.checks.taint.url_configuration import UrlConfiguration, routed_lines
 
 _MAX_NAMES: Final = 300
+_FEW: Final = 100  # changed files
 MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
 _MAX_CONSTRUCTOR: Final = 300  # statements run to make one object of a module's body
 _TOO_DEEP: Final = "nested too deeply to be traced"
@@ -64,6 +67,7 @@ class TaintAnalysis:
         self._used: dict[str, list[int]] = {}
         self._kept: dict[Function, list[str]] = {}
         self._held: dict[Function, frozenset[str]] = {}
+        self._asked: dict[object, frozenset[tuple[Class, str]]] = {}
         self._spans: dict[Module, list[Span]] = {}
 
     def globals_of(self, module: Module) -> dict[str, Value]:
@@ -97,11 +101,14 @@ class TaintAnalysis:
                 self.run.heap.shared.update(frame.state.objects)
             self.run.steps, self.run.calls, self.run.untainted_calls = spent
 
-    def trace(self, paths: Sequence[str], affected: Set[str] | None = None) -> None:
+    def trace(
+        self, paths: Sequence[str], affected: Set[str] | None = None, pages: Sequence[str] = ()
+    ) -> None:
         """Run what begins in these files, and in others where they use what these define.
 
         Args:
             affected: what others count as users of; None: all that these files define.
+            pages: templates; what fills them in is run as well.
         """
         for path in paths:
             self.project.module(path)  # what does not parse must be named, whatever it contains
@@ -121,6 +128,7 @@ class TaintAnalysis:
                 names.extend(
                     self._run_path(path, lines_naming(self.project.text(path) or "", fresh))
                 )
+        self._run_pages(paths, pages)
         if self.run.stored:  # what a model's users show is not altered where it is stored
             for path in (*paths, *find_users(self.project, paths)):
                 self._run_readers(path)
@@ -152,6 +160,62 @@ class TaintAnalysis:
             function = self.run.functions.get(span.node)
             if shown and function is not None:
                 self._run_function(function)
+
+    def _run_pages(self, paths: Sequence[str], pages: Sequence[str]) -> None:
+        """Run what fills in templates that print unescaped, again once what is stored is known."""
+        project, templates = self.project, self.run.templates
+        meant = dict(template_renderers.renderers_of(project, templates, pages))
+        models = [path for path in paths if stored_fields.MODELS.search(project.text(path) or "")]
+        few = models if len(paths) <= _FEW else ()  # of more, most users are among them
+        own = {*paths, *(find_users(project, few) if few else ())}  # pages name their fields
+        due: list[Function | Class] = []
+        for path in sorted({*own, *meant}):
+            wanted = None if path in own else meant[path]
+            lines = template_renderers.rendering_lines(project, templates, path, wanted)
+            due += self._functions_on(path, lines)
+            due += template_renderers.views_in(self.run, path)
+        self._run_once(due)
+        asked = [self._asked.get(each.node, frozenset()) for each in due]
+        for path, lines in stored_fields.writers(self.run, frozenset().union(*asked)):
+            self._run_once(self._functions_on(path, lines))
+        if self.run.stored:
+            self.run.memo.clear()  # of a time when nothing was known to be stored
+            for each in due:
+                read = self._asked.get(each.node, ())
+                if any(cls in self.run.stored.get(name, ()) for cls, name in read):
+                    self._run_page(each)
+
+    def _run_once(self, due: Iterable[Function | Class]) -> None:
+        for each in due:
+            if isinstance(each, Class) or each.node not in self._done:
+                self._run_page(each)
+
+    def _functions_on(self, path: str, lines: list[int]) -> list[Function]:
+        module = self.project.module(path) if lines else None
+        if module is None:
+            return []
+        self.globals_of(module)
+        found = functions_containing(spans(module), lines)
+        functions = (self.run.functions.get(span.node) for span in found)
+        return [function for function in functions if function is not None]
+
+    def _run_page(self, each: Function | Class) -> None:
+        if self._spent > MAX_TOTAL:
+            return
+        if isinstance(each, Function):
+            self._done.add(each.node)
+            self._run_function(each)
+            return
+        frame = Frame(self.run, each.module)
+        perform = functools.partial(template_renderers.run_view, frame, each)
+        self._noting_fields(each, functools.partial(self._guarded, frame, perform))
+
+    def _noting_fields(self, each: Function | Class, perform: functools.partial[None]) -> None:
+        """Do so, and remember which fields of stored objects are read on its behalf."""
+        before, self.run.asked = self.run.asked, set()
+        perform()
+        self._asked[each.node] = frozenset(self.run.asked)
+        self.run.asked |= before
 
     def _run_builders(self, path: str) -> None:
         """Run the functions that build SQL from parameters which no handler was seen to give."""
@@ -244,7 +308,8 @@ class TaintAnalysis:
         """
         frame = Frame(self.run, function.module, function)
         frame.stack = (function,)
-        self._guarded(frame, functools.partial(_enter, frame, assumed=assumed))
+        perform = functools.partial(_enter, frame, assumed=assumed)
+        self._noting_fields(function, functools.partial(self._guarded, frame, perform))
         self._keep_attributes(frame, function)
         taints: list[Taint] = []
         for way in (*frame.returns,):
@@ -275,3 +340,5 @@ def _enter(frame: Frame, *, assumed: bool) -> None:
     for way in frame.returns:
         for klass in sorted(entry.returns):
             sink_checks.check_returned(frame, way.node, way.value, way.state, klass)
+        for decorator, value in function.decorators:
+            rendered_templates.check_returned(frame, decorator, value.ref, way)

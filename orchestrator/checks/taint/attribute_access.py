@@ -7,6 +7,7 @@ from orchestrator.checks.taint import containers, stored_fields
 from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, reachable_objects
 from orchestrator.checks.taint.abstract_values import (
     PART,
+    ROW,
     UNKNOWN,
     Step,
     Taint,
@@ -37,6 +38,11 @@ def external_value(frame: Frame, ref: str, node: ast.AST) -> Value:
 
 def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     """The value of ``base.name``."""
+    of_row = ROW in base.marks and not base.taints
+    return (_of_row if of_row else _attribute)(frame, base, name, node)
+
+
+def _attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     found: list[Value] = []
     for loc in base.locs:
         obj = frame.state.object(loc)
@@ -63,6 +69,26 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     return Value(
         ref=value.ref, taints=value.taints or inherited, locs=locs, marks=value.marks | base.marks
     )
+
+
+def get_member(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
+    """What a template means by ``base.name``: an item or an attribute."""
+    objects = frame.state.of(base)
+    if any(name in obj.items for obj in objects if obj.kind == "dict"):
+        return get_item(frame, base, Value(name), node)
+    value = get_attribute(frame, base, name, node)
+    held = [obj.rest for obj in objects if obj.kind == "dict" and obj.rest is not None]
+    return join_all([*held, value]) if held and not value.taints else value
+
+
+def _of_row(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
+    """An attribute of any object of a model that the database holds."""
+    classes = stored_fields.classes_of(frame, base)
+    for cls in classes:
+        found = cls.lookup(name)
+        if found is not None and isinstance(found.target, Function):
+            return _through_class(frame, found, base, node)
+    return stored_fields.read_row(frame, base, classes, name, node)
 
 
 def _of_whole(member: Value, base: Value, name: str) -> Value:
@@ -120,6 +146,9 @@ def _expression(node: ast.AST) -> ast.expr:
 def _of_target(frame: Frame, base: Value, name: str) -> Value | None:
     target = base.target
     if isinstance(target, Class):
+        rows = stored_fields.manager(frame.run, target, name)
+        if rows is not None:
+            return rows
         found = target.lookup(name)
         if found is None:
             return None
@@ -141,6 +170,8 @@ def _of_target(frame: Frame, base: Value, name: str) -> Value | None:
 
 def get_item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
     """The value of ``base[key]``."""
+    if ROW in base.marks:
+        return base
     cells = [obj for obj in frame.state.of(base) if obj.kind == "cells"]
     if cells:
         path = (*access_path(base), key.const if key.known else key.ref)

@@ -11,7 +11,7 @@ from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
 from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Class, Function, Module, Project
-from orchestrator.checks.taint.template_names import Templates
+from orchestrator.checks.taint.template_files import Templates
 from orchestrator.checks.taint.url_configuration import UrlConfiguration
 
 Place = tuple[str, int, str]
@@ -77,6 +77,24 @@ class Return(Struct):
     state: State
 
 
+class Rendering(Struct, frozen=True):
+    """Which templates are being filled in, each by the one before it, and what fills in the first.
+
+    Attributes:
+        path, line: of the program.
+        name: of the template, as the program has it.
+    """
+
+    pages: tuple[str, ...]
+    path: str
+    line: int
+    name: str
+
+    def within(self, page: str) -> "Rendering":
+        """The same with one template more."""
+        return Rendering((*self.pages, page), self.path, self.line, self.name)
+
+
 class TaintFinding(Struct):
     """A defect before it is turned into the reply's form."""
 
@@ -102,6 +120,10 @@ class Run(Struct, eq=False):
         contexts: by dotted name, what comes from outside in objects that a whole request shares.
         text_fields: by class, the fields of a database model that hold text.
         stored: by field and model, what a request leaves in it, not escaped.
+        rows: by model, any object of it that the database holds.
+        asked: the fields of such objects that were read, as class and name.
+        filters: by name, the filters of templates.
+        filter_modules: the modules that may define some; None: nobody has looked for them.
         imported_models: by module, the models of a database that it defines or imports.
         constructed: by the definition of a class, the first call in a module's body that makes one.
         pending: by module, the objects that its body makes and whose constructors are yet to run.
@@ -130,6 +152,10 @@ class Run(Struct, eq=False):
     contexts: dict[str, Value] = field(default_factory=dict)
     stored: dict[str, dict[Class, Taint]] = field(default_factory=dict)
     text_fields: dict[Class, frozenset[str]] = field(default_factory=dict)
+    rows: dict[Class, int] = field(default_factory=dict)
+    asked: set[tuple[Class, str]] = field(default_factory=set)
+    filters: dict[str, Value] = field(default_factory=dict)
+    filter_modules: list[str] | None = None
     imported_models: dict[Module, list[Class]] = field(default_factory=dict)
     constructed: dict[ast.AST, Call] = field(default_factory=dict)
     pending: dict[str, list[tuple[Value, Call]]] = field(default_factory=dict)
@@ -159,7 +185,7 @@ class Frame:
 
     __slots__ = (
         "closure", "depth", "function", "handler", "id", "jumps", "module", "quiet",
-        "returns", "run", "stack", "state", "statement", "untainted", "yields",
+        "rendering", "returns", "run", "stack", "state", "statement", "untainted", "yields",
     )  # fmt: skip
 
     def __init__(self, run: Run, module: Module, function: Function | None = None) -> None:
@@ -174,6 +200,7 @@ class Frame:
         self.quiet = False  # a body that is run for its names only
         self.handler = False  # the activation of a request handler itself
         self.statement: ast.stmt | None = None
+        self.rendering: Rendering | None = None  # a template is being filled in
         run.frames += 1
         self.id = run.frames
 

@@ -41,6 +41,7 @@ from orchestrator.checks.taint.call_frames import (
 from orchestrator.checks.taint.containers import make_bag, make_list
 from orchestrator.checks.taint.module_index import Bound, Class, Function
 from orchestrator.checks.taint.strings import taints_of
+from orchestrator.checks.taint.template_code import Member
 
 _CONTAINERS: Final = {
     "builtins.list": "list",
@@ -58,7 +59,10 @@ def evaluate_call(frame: Frame, node: ast.Call) -> Value:
     receiver: Value | None = None
     if isinstance(node.func, ast.Attribute):
         receiver = frame.evaluate(node.func.value)
-        function = attribute_access.get_attribute(frame, receiver, node.func.attr, node.func)
+        look_up = attribute_access.get_attribute
+        if isinstance(node.func, Member):
+            look_up = attribute_access.get_member
+        function = look_up(frame, receiver, node.func.attr, node.func)
     else:
         function = frame.evaluate(node.func)
     if function.ref == "builtins.super":
@@ -138,7 +142,8 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
     if record.ref in _CONTAINERS:
         return _container(frame, record, _CONTAINERS[record.ref])
     if frame.run.models.listed("containers", record.ref):
-        return _container(frame, record, "dict" if "ict" in record.ref else "list")
+        mapping = "ict" in record.ref or "context" in record.ref
+        return _container(frame, record, "dict" if mapping else "list")
     if record.ref.startswith("builtins."):
         folded = _folded(frame, record)
         if folded is not None:
@@ -305,6 +310,7 @@ def run_function(frame: Frame, call: Call, function: Function, args: list[Value]
     frame.run.untainted_calls += not taints
     inner = Frame(frame.run, function.module, function)
     inner.depth, inner.stack = frame.depth + 1, (*frame.stack, function)
+    inner.rendering = frame.rendering
     inner.untainted = 0 if taints else frame.untainted + 1
     if frame.function is not None and function.closure:
         inner.closure = {**function.closure, **frame.state.vars}

@@ -9,6 +9,7 @@ from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
     PART,
+    ROW,
     SLICE,
     UNKNOWN,
     Value,
@@ -50,6 +51,8 @@ def constants(frame: Frame, value: Value) -> object:
 
 def element(frame: Frame, value: Value, node: ast.AST) -> Value:
     """What iterating over a value gives."""
+    if ROW in value.marks:
+        return value
     found: list[Value] = []
     for obj in frame.state.of(value):
         if obj.kind == "dict":
@@ -103,6 +106,8 @@ def slice_value(
     frame: Frame, base: Value, bounds: tuple[Value, Value, Value], node: ast.AST
 ) -> Value:
     """The value of ``base[low:high:step]``."""
+    if ROW in base.marks:
+        return base
     known = all(bound.known for bound in bounds)
     cut = slice(*(bound.const for bound in bounds)) if known else slice(None)
     if base.known and known:

@@ -122,7 +122,7 @@ def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
     if function is None:
         return
     node = function.node
-    bind_arguments(frame, Call(_place(node), UNKNOWN, None, [], {}), [])
+    bind_arguments(frame, Call(place_of(node), UNKNOWN, None, [], {}), [])
     parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     offset = 0
     if entry.url and not entry.handler and function.module.packages & _WITH_TABLES:
@@ -160,7 +160,8 @@ def _bind_url(frame: Frame, entry: Entry, rest: ast.arg | None) -> None:
         attribute_access.set_attribute(frame, own, "kwargs", value)
 
 
-def _place(node: ast.AST) -> ast.expr:
+def place_of(node: ast.AST) -> ast.expr:
+    """An expression that stands where a node does."""
     return ast.Constant(None, lineno=getattr(node, "lineno", 1), col_offset=0)
 
 
@@ -336,7 +337,7 @@ def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:
-        place = _place(cls.node)
+        place = place_of(cls.node)
         given = _known_parameters(frame, made)
         if entry.text and not entry.handler:
             parameters = [*made.node.args.args[1:], *made.node.args.kwonlyargs]

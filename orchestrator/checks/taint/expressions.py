@@ -16,7 +16,8 @@ from orchestrator.checks.taint import (
 from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, join_states
 from orchestrator.checks.taint.abstract_values import NOT_CONST, UNKNOWN, Value, join, merge_taints
 from orchestrator.checks.taint.call_frames import Call, Frame
-from orchestrator.checks.taint.module_index import Function
+from orchestrator.checks.taint.module_index import Bound, Function
+from orchestrator.checks.taint.template_code import Member
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
@@ -36,6 +37,16 @@ def _name(frame: Frame, node: ast.Name) -> Value:
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     return attribute_access.get_attribute(frame, frame.evaluate(node.value), node.attr, node)
+
+
+def _member(frame: Frame, node: Member) -> Value:
+    """``value.attr`` in a template, called where it is a function, as Django does."""
+    base = frame.evaluate(node.value)
+    value = attribute_access.get_member(frame, base, node.attr, node)
+    of_container = value.ref and any(obj.kind in {"dict", "list"} for obj in frame.state.of(base))
+    if of_container or isinstance(value.target, Bound | Function):
+        return calls.invoke(frame, Call(node, value, base, [], {}))
+    return value
 
 
 def _subscript(frame: Frame, node: ast.Subscript) -> Value:
@@ -239,5 +250,6 @@ _HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = by_kind(
         ast.YieldFrom: _yield,
         ast.Starred: _starred,
         ast.Call: calls.evaluate_call,
+        Member: _member,
     }
 )

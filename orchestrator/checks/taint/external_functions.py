@@ -8,6 +8,7 @@ from orchestrator.checks.taint import (
     branch_conditions,
     rendered_templates,
     sink_checks,
+    stored_fields,
     strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject
@@ -55,6 +56,9 @@ def result(frame: Frame, call: Call) -> Value:
     if models.listed("objects", call.ref):
         locs = frame.new(call.node, _remembered(call)).locs
     taints = named.taints or value.taints
+    row = stored_fields.row_of(frame.run, call)
+    if row is not None:
+        return Value(ref=named.ref or value.ref, taints=taints, locs=row.locs, marks=row.marks)
     if not (taints or named.ref or locs or value.implies or value.known):
         return UNKNOWN
     return Value(

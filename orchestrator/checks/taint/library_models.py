@@ -214,13 +214,15 @@ class Renderer(Struct, frozen=True, kw_only=True):
     """Calls that fill in a template.
 
     Attributes:
-        template: selector of its name.
+        template: selector of its name; ``self``: of the first argument that made the object.
         values: selector of a mapping with its values; empty: they are the keywords of the call.
+        returned: a decorator; the values are a mapping that its function returns.
     """
 
     match: Names
     template: str
     values: str = ""
+    returned: bool = False
 
 
 class ClassModel(Struct, frozen=True, kw_only=True):

@@ -1,62 +1,213 @@
-"""Values from outside that are given to a template which prints them without escaping."""
+"""Values that templates print without escaping, followed from the program that fills them in."""
 
-from collections.abc import Iterator
+import ast
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import Step, Taint, Value
-from orchestrator.checks.taint.call_frames import Call, Frame, TaintFinding
+from orchestrator.checks.taint.call_frames import (
+    MAX_STEPS,
+    BudgetExceeded,
+    Call,
+    Frame,
+    Rendering,
+    Return,
+    TaintFinding,
+)
 from orchestrator.checks.taint.library_models import Renderer
+from orchestrator.checks.taint.stored_fields import STORED, classes_of, is_staff
+from orchestrator.checks.taint.template_code import FILTER, ImportMacros, Include, Print
+from orchestrator.checks.taint.template_filters import find_filter
 
-_SURE: Final = 0.9
-_DOUBTFUL: Final = 0.5
+_SURE: Final = {"request": 0.9, "socket": 0.7, STORED: 0.8}
+_WORDS: Final = {
+    "request": "request data",
+    "socket": "data from the network",
+    STORED: "text that a request has stored",
+}
+_FORM: Final = re.compile(r"Form(?:Set)?$")
+_POSTED: Final = re.compile(r"\.(?:form|POST|data|json|body|files|FILES)\b|\.post\(\)")
+# A function of which nothing is known may make markup of a value or sanitize it.
+_CERTAIN: Final = {"request": 0.9, "socket": 0.9, STORED: 0.6}
+_MAX_STEPS: Final = 4_000  # statements run to fill in one template
 
 
 def check_call(frame: Frame, call: Call) -> None:
-    """Report values of a request that reach such a template."""
+    """Follow the values of a call that fills in a template."""
     if frame.quiet or not call.ref:
         return
     for renderer in frame.run.models.renderers.find(call.ref):
-        template = call.select_argument(renderer.template)
-        name = template.const if template is not None else None
-        if isinstance(name, str):
-            _check(frame, call, renderer, name)
+        if renderer.returned:
+            continue
+        template = _template(frame, call, renderer)
+        names = template.options if template is not None else ()
+        for name in names:
+            if isinstance(name, str):
+                render(frame, call.node, name, dict(_values(frame, call, renderer)))
 
 
-def _check(frame: Frame, call: Call, renderer: Renderer, template: str) -> None:
-    printed = frame.run.templates.printed(template, frame.module.path)
-    for name, value in _values(frame, call, renderer) if printed else ():
-        place = printed.get(name)
-        for taint in value.taints if place else ():
-            cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
-            if taint.kind != "request" or taint.sure < _DOUBTFUL or {"xss", "all"} & cleared:
-                continue
-            assert place is not None
-            line = getattr(call.node, "lineno", 1)
-            given = Step(frame.module.path, line, f"is given to {template} as {name}", taint.trace)
-            trace = Step(place.path, place.line, "is printed without escaping", given)
-            message = f"request data reaches {place.path}, which prints {name} without escaping"
-            frame.run.report(
-                TaintFinding(
-                    "rendered",
-                    frame.module.path,
-                    line,
-                    getattr(call.node, "end_lineno", None) or line,
-                    frame.scope,
-                    message,
-                    round(_SURE * taint.sure, 2),
-                    Taint(taint.origin, taint.kind, trace=trace),
-                )
-            )
+def check_returned(frame: Frame, decorator: ast.expr, ref: str, way: Return) -> None:
+    """Follow what a function returns when its decorator fills in a template with it."""
+    if not isinstance(decorator, ast.Call):
+        return
+    for renderer in frame.run.models.renderers.find(ref):
+        if not renderer.returned:
+            continue
+        frame.state = way.state
+        args = [frame.evaluate(given) for given in decorator.args]
+        named = {word.arg: frame.evaluate(word.value) for word in decorator.keywords if word.arg}
+        template = Call(decorator, Value(ref=ref), None, args, named).select_argument(
+            renderer.template
+        )
+        if template is not None and isinstance(template.const, str):
+            render(frame, way.node, template.const, items_of(frame, way.value))
+
+
+def _template(frame: Frame, call: Call, renderer: Renderer) -> Value | None:
+    """The name of the template; ``self``: what the object was made with that is rendered."""
+    if renderer.template != "self":
+        return call.select_argument(renderer.template)
+    for obj in frame.state.of(call.receiver) if call.receiver is not None else ():
+        if obj.kind == "cells" and ("0",) in obj.items:
+            return obj.items["0",]
+    return None
 
 
 def _values(frame: Frame, call: Call, renderer: Renderer) -> Iterator[tuple[str, Value]]:
     """The values of a template by their names."""
-    if not renderer.values:
+    context = call.select_argument(renderer.values) if renderer.values else None
+    if context is not None:
+        yield from items_of(frame, context).items()
+    if not renderer.values or renderer.template == "self":
         yield from call.keywords.items()
-        return
-    context = call.select_argument(renderer.values)
-    for obj in frame.state.of(context) if context is not None else ():
+
+
+def items_of(frame: Frame, mapping: Value) -> dict[str, Value]:
+    """What a mapping holds under names."""
+    found: dict[str, Value] = {}
+    for obj in frame.state.of(mapping):
         for key, value in obj.items.items():
             name = key[-1] if isinstance(key, tuple) and key else key
             if isinstance(name, str):
-                yield name, value
+                found[name] = value
+    return found
+
+
+def render(frame: Frame, node: ast.AST, name: str, values: Mapping[str, Value]) -> None:
+    """Fill in a template, with a budget of its own: what it costs is no gap of its caller's."""
+    run, line = frame.run, getattr(node, "lineno", 1)
+    path = run.templates.find(name, frame.module.path)
+    if path is None or not run.templates.prints(path):
+        return
+    inner = Frame(run, run.templates.module(path))
+    inner.stack, inner.depth = frame.stack, frame.depth + 1
+    inner.state.objects, inner.state.facts = dict(frame.state.objects), dict(frame.state.facts)
+    for key, value in values.items():
+        given = value.with_taints(()) if _is_form(frame, value) else value
+        inner.state.vars[key] = frame.at(given, node, f"is given to {name} as {key}")
+    inner.rendering = Rendering((path,), frame.module.path, line, name)
+    spent = run.steps, run.calls, run.untainted_calls
+    run.steps, run.calls, run.untainted_calls = MAX_STEPS - _MAX_STEPS, 0, 0
+    with contextlib.suppress(BudgetExceeded, RecursionError):
+        _fill_in(inner, path)
+    run.steps, run.calls, run.untainted_calls = spent
+
+
+def _is_form(frame: Frame, value: Value) -> bool:
+    """Whether a value is a form, whose fields escape what they were given."""
+    classes = classes_of(frame, value)
+    return any(_FORM.search(base) for cls in classes for base in cls.outer_bases())
+
+
+def _fill_in(frame: Frame, path: str) -> None:
+    code = frame.run.templates.code(path)
+    _define(frame, code.body, code.filters)
+    frame.run.execute(frame, [each for each in code.body if not isinstance(each, ast.FunctionDef)])
+
+
+def _define(frame: Frame, body: list[ast.stmt], filters: Iterable[str]) -> None:
+    """Define the macros of a template, and all names that they see."""
+    frame.run.execute(frame, [each for each in body if isinstance(each, ast.FunctionDef)])
+    known = {f"{FILTER}{name}": find_filter(frame.run, name) for name in filters}
+    frame.module.globals = {**known, **frame.state.vars}
+
+
+def _enter(frame: Frame, template: str) -> tuple[Frame, str] | None:
+    """A frame for another template, where that prints anything and is not being filled in."""
+    templates, rendering = frame.run.templates, frame.rendering
+    path = templates.find(template, frame.module.path)
+    if rendering is None or path is None or path in rendering.pages or not templates.prints(path):
+        return None
+    inner = Frame(frame.run, templates.module(path))
+    inner.stack, inner.depth = frame.stack, frame.depth
+    inner.rendering = rendering.within(path)
+    inner.state.objects, inner.state.facts = frame.state.objects, frame.state.facts
+    return inner, path
+
+
+def include(frame: Frame, node: Include) -> None:
+    """Fill in a template that another one includes or extends."""
+    entered = _enter(frame, node.template)
+    if entered is None:
+        return
+    inner, path = entered
+    if not node.alone:
+        inner.state.vars = {**frame.closure, **frame.state.vars}
+    for name, value in node.values:
+        inner.state.vars[name] = frame.evaluate(value)
+    _fill_in(inner, path)
+
+
+def import_macros(frame: Frame, node: ImportMacros) -> None:
+    """Give the macros of another template their names here."""
+    entered = _enter(frame, node.template)
+    if entered is None:
+        return
+    inner, path = entered
+    code = frame.run.templates.code(path)
+    macros: list[ast.stmt] = [
+        each for each in code.body if isinstance(each, ast.FunctionDef | ast.Assign | ImportMacros)
+    ]
+    _define(inner, macros, code.filters)
+    frame.run.execute(inner, [each for each in macros if not isinstance(each, ast.FunctionDef)])
+    found = inner.state.vars
+    for name, alias in node.names:
+        if name in found:
+            frame.state.vars[alias] = found[name]
+    if node.whole:
+        obj = HeapObject("dict", dict(found.items()))
+        frame.state.vars[node.whole] = frame.new(node, obj)
+
+
+def print_value(frame: Frame, node: Print) -> None:
+    """Report a value that comes from others and is printed without escaping."""
+    value = frame.evaluate(node.value)
+    models, rendering = frame.run.models, frame.rendering
+    for taint in value.taints:
+        cleared = models.cleared_classes(frame.state.facts_of(taint))
+        if taint.kind not in _SURE or taint.sure < _CERTAIN[taint.kind]:
+            continue
+        if {"xss", "all"} & cleared:
+            continue
+        if _POSTED.search(taint.origin) and is_staff(frame):
+            continue  # what those who run the site type themselves
+        path, line, before = frame.module.path, node.lineno, taint.trace
+        seen = before.chain() if before is not None else []
+        if rendering is not None and all(step.path != rendering.path for step in seen):
+            before = Step(rendering.path, rendering.line, f"fills in {rendering.name}", before)
+        trace = Step(path, line, "is printed without escaping", before)
+        frame.run.report(
+            TaintFinding(
+                "rendered-stored" if taint.kind == STORED else "rendered",
+                path,
+                line,
+                line,
+                "",
+                f"{_WORDS[taint.kind]} reaches {path}, which prints {node.shown} without escaping",
+                round(_SURE[taint.kind] * taint.sure, 2),
+                Taint(taint.origin, taint.kind, trace=trace),
+            )
+        )

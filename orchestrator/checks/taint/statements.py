@@ -11,6 +11,7 @@ from orchestrator.checks.taint import (
     branch_conditions,
     containers,
     expressions,
+    rendered_templates,
     sink_checks,
     strings,
 )
@@ -19,6 +20,7 @@ from orchestrator.checks.taint.abstract_values import PART, UNKNOWN, Imported, V
 from orchestrator.checks.taint.attribute_access import external_value
 from orchestrator.checks.taint.call_frames import Call, Frame, Return
 from orchestrator.checks.taint.module_index import Class, Function, Module, Namespace
+from orchestrator.checks.taint.template_code import ImportMacros, Include, Print
 
 _MAX_ROUNDS: Final = 4
 
@@ -461,5 +463,8 @@ _HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = by_kind(
         ast.ClassDef: define_class,
         ast.Import: execute_import,
         ast.ImportFrom: execute_import_from,
+        Print: rendered_templates.print_value,
+        Include: rendered_templates.include,
+        ImportMacros: rendered_templates.import_macros,
     }
 )

@@ -2,11 +2,15 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
-from orchestrator.checks.taint.abstract_values import Step, Taint, Value, resolve
+from msgspec.structs import replace
+
+from orchestrator.checks.taint.abstract_state import HeapObject
+from orchestrator.checks.taint.abstract_values import ROW, Step, Taint, Value, resolve
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
+from orchestrator.checks.taint.entry_points import lines_with
 from orchestrator.checks.taint.module_index import Class, Module
 
 STORED: Final = "stored"
@@ -15,14 +19,38 @@ SHOWN: Final = re.compile(
 )
 """Found in a function that may send markup to a browser."""
 
+MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\()")
+"""Found in a module that may define models of a database."""
+
 _REMOTE: Final = frozenset({"request", "socket"})
 _CERTAIN: Final = 0.7
 # Which object is read is not known; low enough that a function of which nothing is known ends it.
 _SURE: Final = 0.6
-_CREATES: Final = frozenset({"create", "get_or_create", "update_or_create", "acreate", "insert"})
-_NO_MODEL: Final = re.compile(r"(?:Serializer|Form|Filter|FilterSet|Schema|Input)$")
-_TEXT_FIELD: Final = re.compile(r"(?:\w*(?:Text|Char|String|HTML|Markdown)\w*Field)")
+_CREATES: Final = frozenset(
+    {"create", "get_or_create", "update_or_create", "acreate", "insert", "update"}
+)
+_NO_MODEL: Final = re.compile(
+    r"(?:Serializer|Form|Filter|FilterSet|Schema|Input|Configs?|Settings?|Options?|Preferences?)$"
+)
+_TEXT_FIELD: Final = re.compile(r"\w*(?:Text|Char|String)\w*Field")
+# An editor writes markup into these, which is meant to be printed as such.
+_RICH: Final = re.compile(
+    r"rich|html|markd|markup|editor|quill|tiny|summernote|bleach|martor|wysiwyg|froala",
+    re.IGNORECASE,
+)
 _TEXT_COLUMN: Final = re.compile(r"\b(?:\w*(?:Text|String)|Unicode|VARCHAR|Mapped\[str\])")
+_MANAGERS: Final = frozenset({"objects", "query", "_default_manager"})
+_MODEL: Final = re.compile(
+    r"(?:^|\.)(?:\w*Model|DeclarativeBase|Base|Document)$|declarative_base\(\)$"
+)
+_MAX_REF: Final = 100
+# Who stores as one of these is trusted with markup.
+_STAFF: Final = re.compile(r"admin|staff|superuser|permission|moderat|role", re.IGNORECASE)
+_STAFF_PATH: Final = re.compile(
+    r"(?:^|[/_])(?:admin\w*|dashboard|backoffice|management|staff|moderation)(?:[/_.]|$)"
+)
+_REQUESTS: Final = re.compile(r"request|form|\.(?:post|put|route)\b")
+_MAX_WRITERS: Final = 30
 _ROWS: Final = re.compile(
     r"(?:\?.*)?|.*\b(?:query|objects|session|select|scalars?|execute|get_(?:object|list)_or_404)\b.*"
 )
@@ -38,17 +66,23 @@ def note_call(frame: Frame, call: Call) -> None:
             if isinstance(target, Class):
                 _note(frame, [target], name, value)
             elif target is None and call.ref.rpartition(".")[2] in _CREATES:
-                _note(frame, _models(frame.run, frame.module), name, value)
+                exact = classes_of(frame, call.receiver) if call.receiver is not None else []
+                _note(frame, exact or _models(frame.run, frame.module), name, value)
 
 
 def note_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     """Remember a field that is set to what a request gives."""
     if frame.quiet or not value.taints or base.target is not None:
         return
-    made = (frame.state.object(loc).cls for loc in base.locs)
-    classes = [cls for cls in made if isinstance(cls, Class)]
+    classes = classes_of(frame, base)
     if classes or (not base.locs and _ROWS.fullmatch(base.ref)):
         _note(frame, classes or _models(frame.run, frame.module), name, value)
+
+
+def classes_of(frame: Frame, value: Value) -> "list[Class]":
+    """The classes of what a value may be."""
+    made = (obj.cls for obj in frame.state.of(value))
+    return [cls for cls in made if isinstance(cls, Class)]
 
 
 def read(frame: Frame, base: Value, name: str, node: ast.AST) -> tuple[Taint, ...]:
@@ -59,13 +93,13 @@ def read(frame: Frame, base: Value, name: str, node: ast.AST) -> tuple[Taint, ..
     for cls in _models(frame.run, frame.module):
         written = stored.get(cls)
         if written is not None:
-            line, words = getattr(node, "lineno", 0), f".{name} is read, of any stored object"
-            trace = Step(frame.module.path, line, words, written.trace)
-            return (Taint(f"stored {cls.node.name}.{name}", STORED, sure=_SURE, trace=trace),)
+            return (_taint_of(frame, cls, name, written, node),)
     return ()
 
 
 def _note(frame: Frame, classes: "list[Class]", name: str, value: Value) -> None:
+    if is_staff(frame):
+        return
     cleared_classes, facts_of = frame.run.models.cleared_classes, frame.state.facts_of
     for taint in value.taints:
         cleared = {"xss", "all"} & cleared_classes(facts_of(taint))
@@ -73,6 +107,36 @@ def _note(frame: Frame, classes: "list[Class]", name: str, value: Value) -> None
             for cls in classes:
                 if name in _text_fields(frame.run, cls):
                     frame.run.stored.setdefault(name, {}).setdefault(cls, taint)
+
+
+def is_staff(frame: Frame) -> bool:
+    """Whether only those who run the site get into the function that was entered from outside."""
+    function = frame.stack[0] if frame.stack else frame.function
+    if function is None:
+        return False
+    words = [ast.unparse(decorator) for decorator, _ in function.decorators]
+    if function.cls is not None:
+        words += [
+            ast.unparse(part)
+            for part in (*function.cls.node.bases, *function.cls.node.decorator_list)
+        ]
+    return bool(_STAFF_PATH.search(function.module.path)) or any(map(_STAFF.search, words))
+
+
+def writers(run: Run, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str, list[int]]]:
+    """The modules that may store these fields, and the lines that name one."""
+    if not asked:
+        return
+    words = re.compile(rf"\b(?:{'|'.join(sorted({name for _, name in asked}))})\b")
+    models = re.compile(rf"\b(?:{'|'.join(sorted({cls.node.name for cls, _ in asked}))})\b")
+    found = 0
+    for path in sorted(run.project.paths):
+        text = run.project.text(path) or ""
+        if models.search(text) and words.search(text) and _REQUESTS.search(text):
+            found += 1
+            if found > _MAX_WRITERS:
+                return
+            yield path, lines_with(text, words)
 
 
 def fields_shown(run: Run, module: Module) -> set[str]:
@@ -101,7 +165,11 @@ def _text_fields(run: Run, cls: Class) -> frozenset[str]:
     known = run.text_fields.get(cls)
     if known is None:
         model = cls.bases and not _NO_MODEL.search(cls.node.name)
-        known = run.text_fields[cls] = frozenset(_declared(cls) if model else ())
+        own = frozenset(_declared(cls) if model else ())
+        bases = [base.target for base in cls.bases if isinstance(base.target, Class)]
+        run.text_fields[cls] = own  # to a class that is its own base
+        known = own.union(*(_text_fields(run, base) for base in bases))
+        run.text_fields[cls] = known
     return known
 
 
@@ -116,6 +184,91 @@ def _declared(cls: Class) -> Iterator[str]:
             case _:
                 continue
         kind = getattr(function, "attr", getattr(function, "id", ""))
-        column = kind in {"Column", "mapped_column"} and _TEXT_COLUMN.search(ast.unparse(item))
-        if column or _TEXT_FIELD.fullmatch(kind):
+        if kind in {"Column", "mapped_column", "Field"}:
+            text = _TEXT_COLUMN.search(ast.unparse(item))
+        else:
+            text = _TEXT_FIELD.fullmatch(kind)
+        if text and not _RICH.search(kind):
             yield name
+
+
+def rows(run: Run, cls: Class, ref: str) -> Value:
+    """What stands for any object of a model that the database holds."""
+    loc = run.rows.get(cls)
+    if loc is None:
+        loc = run.rows[cls] = run.heap.allocate()
+    run.heap.shared[loc] = HeapObject("instance", {}, None, cls)
+    return Value(ref=ref, locs=(loc,), marks=frozenset({ROW}))
+
+
+def manager(run: Run, cls: Class, name: str) -> Value | None:
+    """What a model's class has its objects by; None for any other attribute.
+
+    Where the tree has a class for it, its methods are found there.
+    """
+    if name not in _MANAGERS or not _is_model(run, cls):
+        return None
+    found, own = rows(run, cls, f"?.{name}"), cls.lookup(name)
+    return found if own is None else replace(found, locs=(*found.locs, *own.locs))
+
+
+def _is_model(run: Run, cls: Class) -> bool:
+    return bool(_text_fields(run, cls)) or any(map(_MODEL.search, cls.outer_bases()))
+
+
+def row_of(run: Run, call: Call) -> Value | None:
+    """What a call outside the tree gives that is made on or given a model or its objects."""
+    if call.receiver is not None and ROW in call.receiver.marks:
+        return call.receiver
+    for value in (*call.args, *call.keywords.values()):
+        if ROW in value.marks:
+            return value
+        if isinstance(value.target, Class) and _is_model(run, value.target):
+            return rows(run, value.target, "?.objects")
+    return None
+
+
+def read_row(frame: Frame, base: Value, classes: "list[Class]", name: str, node: ast.AST) -> Value:
+    """A field of any stored object; what its class does not have is taken for more of them."""
+    run = frame.run
+    for cls in classes:
+        if name in _text_fields(run, cls):
+            run.asked.add((cls, name))
+            written = run.stored.get(name, {}).get(cls)
+            taints = () if written is None else (_taint_of(frame, cls, name, written, node),)
+            return Value(ref=f"?.{name}", taints=taints)
+        related = _related(cls, name)
+        if related is not None:
+            return rows(run, related, f"?.{name}")
+        if cls.lookup(name) is not None:
+            return Value(ref=f"?.{name}")
+    return Value(ref=f"{base.ref}.{name}"[-_MAX_REF:], locs=base.locs, marks=base.marks)
+
+
+def _related(cls: Class, name: str) -> Class | None:
+    """The model that a field of another one leads to."""
+    for item in cls.node.body:
+        match item:
+            case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[first, *_])):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=found), value=ast.Call(args=[first, *_])):
+                pass
+            case _:
+                continue
+        if found == name:
+            text = getattr(first, "id", getattr(first, "value", getattr(first, "attr", "")))
+            leaf = text.rpartition(".")[2] if isinstance(text, str) else ""
+            value = (cls.module.globals or {}).get(leaf)
+            target = resolve(value).target if value is not None else None
+            return target if isinstance(target, Class) else None
+    return None
+
+
+def _taint_of(frame: Frame, cls: Class, name: str, written: Taint, node: ast.AST) -> Taint:
+    before = written.trace
+    if frame.rendering is not None:
+        by = frame.rendering
+        before = Step(by.path, by.line, f"fills in {by.name}", before)
+    words = f".{name} is read, of any stored object"
+    trace = Step(frame.module.path, getattr(node, "lineno", 0), words, before)
+    return Taint(f"stored {cls.node.name}.{name}", STORED, sure=_SURE, trace=trace)

@@ -12,9 +12,9 @@ from typing import Any
 
 from orchestrator.checks.check_io import CheckReply, NotApplicable, RawFinding, Source, check_files
 from orchestrator.checks.patterns.template_code_extraction import is_component
-from orchestrator.checks.templates.dialects import find_dialect, load_dialects
-from orchestrator.checks.templates.judging import PrintedNames, find_in_page, read_printed_names
-from orchestrator.checks.templates.page_scanner import read_page
+from orchestrator.checks.templates.dialects import Dialect, find_dialect, load_dialects
+from orchestrator.checks.templates.judging import find_in_page
+from orchestrator.checks.templates.page_scanner import Page, read_page
 
 _HTML = re.compile(
     r"</?(?:!doctype|html|head|body|title|meta|link|script|style|div|span|p|a|ul|ol|li|table|tr|td|th"
@@ -33,19 +33,16 @@ def run(job: dict[str, Any]) -> CheckReply:
 
 
 def _look(source: Source) -> Iterator[RawFinding]:
-    dialects = load_dialects()
-    name = find_dialect(dialects, source.name, source.text)
-    if name is None or not _is_page(source):
+    found = read_template(source)
+    if found is None:
         raise NotApplicable
-    page = read_page(source.text, dialects[name])
-    escapes = not dialects[name].substitutes or _HTML.search(source.text)
-    if not escapes or _FEED.search(source.text, 0, _HEAD):
-        return  # a message, a part of one or a feed, where escaping for HTML would be wrong
-    yield from find_in_page(page, dialects[name], name, source.path)
+    page, dialect, name = found
+    if is_shown_as_markup(source.text, dialect):
+        yield from find_in_page(page, dialect, name, source.path)
 
 
-def find_printed_names(source: Source) -> PrintedNames:
-    """The names that a template prints without the escaping that their place needs.
+def read_template(source: Source) -> tuple[Page, Dialect, str] | None:
+    """A template that makes HTML, with its dialect and the name of that; None for any other file.
 
     Raises:
         Gap: it cannot be read.
@@ -53,8 +50,14 @@ def find_printed_names(source: Source) -> PrintedNames:
     dialects = load_dialects()
     name = find_dialect(dialects, source.name, source.text)
     if name is None or not _is_page(source):
-        return PrintedNames({}, ())
-    return read_printed_names(read_page(source.text, dialects[name]), dialects[name])
+        return None
+    return read_page(source.text, dialects[name]), dialects[name], name
+
+
+def is_shown_as_markup(text: str, dialect: Dialect) -> bool:
+    """Whether it is no message, part of one or feed, where escaping for HTML would be wrong."""
+    holds_elements = not dialect.substitutes or _HTML.search(text) is not None
+    return holds_elements and _FEED.search(text, 0, _HEAD) is None
 
 
 def _is_page(source: Source) -> bool:

@@ -60,9 +60,6 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
         constant: a value that does not vary, matched as a whole, without its filters.
         assigned: a statement that gives ``name`` (a group) a value, at which it ends.
         assigned_safe: what follows such a statement when the value does no harm.
-        assigned_markup: what follows such a statement when the value is one of its texts.
-        markup: found in a value that by its name is finished markup.
-        serialized: found in a value in a script that by its name is JSON or data of a chart.
         number, word, address: found in a value that by its name is a number or a flag, is one of a
             few words, or is an address of this site.
         request: a value that comes with a request, matched as a whole.
@@ -88,9 +85,6 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     constant: re.Pattern[str] = re.compile(NOTHING)
     assigned: re.Pattern[str] = re.compile(NOTHING)
     assigned_safe: re.Pattern[str] = re.compile(NOTHING)
-    assigned_markup: re.Pattern[str] = re.compile(NOTHING)
-    markup: re.Pattern[str] = re.compile(NOTHING)
-    serialized: re.Pattern[str] = re.compile(NOTHING)
     number: re.Pattern[str] = re.compile(NOTHING)
     word: re.Pattern[str] = re.compile(NOTHING)
     address: re.Pattern[str] = re.compile(NOTHING)

@@ -3,10 +3,8 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-
-from msgspec import Struct
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.templates.dialects import Dialect
@@ -30,43 +28,16 @@ _HANDLER = re.compile(r"on[a-z]{3,}")
 _JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
 _QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
 _SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel")
+_QUOTES = frozenset("'\"`")
 _OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
 _SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
 
-_INCLUDES = re.compile(r"\{%[-+]?\s*(?:extends|include)\s+(['\"])([^'\"]+)\1")
-_PRINTED = frozenset({"raw", "markup", "unquoted", "script-raw", "handler"})
-_ASKS_SAFE = re.compile(
-    r"[<{]%[-+]?\s*(?:el|els)?if\b(?!.{0,500}\bnot\b).{0,500}(?<![^\W_])(?:html_?)?safe(?![^\W_])",
-    re.DOTALL,
-)
-_NAMES_CONTENT = ("class", "v-if", "v-else-if")
-_RICH = re.compile(r"\b(?:prose|markdown|html|svg|rich-?text|wysiwyg)\b", re.IGNORECASE)
-_MAIL = re.compile(r"(?i)(?:^|[/_.-])(?:e?mails?|sms|subject)(?:[/_.-]|$)")
-# Plain text that people type, by its name: printed as markup, it is hardly meant so. Anything else
-# may be an editor's rich text or the program's own markup, which the page alone cannot tell.
-_TYPED = re.compile(
-    r"(?i)(?:get_?)?(?:\w+_)?(?:author|user|user_?name|nick_?name|login|e_?mail|notes?|comments?|query|q"
-    r"|search|keywords?|term|phone|street|city|file_?name|bio|reason|feedback|reply|input)"
-)
-_TYPED_IN_RECORD = re.compile(r"(?i)(?:\w+_)?(?:name|title|subject|caption|headline|address|text)")
-_OF_VISITORS = re.compile(
-    r"(?i)(?:\w+_)?(?:comments?|repl(?:y|ies)|reviews?|feedbacks?|messages?|tickets?|users?|authors?"
-    r"|profiles?|customers?|contacts?|guests?|visitors?|members?|questions?|answers?|tweets?|chat)"
-)
-_OF_THE_SITE = re.compile(
-    r"(?i)\w*(?:site|config|settings|type|item|options?|props|state|section|menu|\bget)"
-)
-_WORD = re.compile(r"[^\W\d]\w*")
-_PUT_TOGETHER = re.compile(r"""[<=][^"'~+]*["']{1,2}\s*(?:~|\+|\.(?!\w+\())""")
-_LESS_IN_MAIL = frozenset({"raw", "autoescape"})  # no script runs there
-
+_PRINTED = frozenset({"raw", "unquoted", "handler"})
 _MESSAGES = {
     "raw": "A value is printed without escaping",
-    "request": "A value of the request is printed without escaping",
-    "markup": "Markup made elsewhere is printed without escaping",
+    "request": "A value of the request is printed without the escaping that its place needs",
     "autoescape": "Escaping is turned off around values",
     "unquoted": "A value stands in an attribute without quotes",
-    "script-raw": "A value is written into a script without encoding",
     "handler": "A value that is escaped for HTML only stands in a string of a script",
     "script": "A value that is escaped for HTML only stands in a script",
     "address": "A request chooses a whole address",
@@ -77,9 +48,7 @@ _MESSAGES = {
 def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterator[RawFinding]:
     """What is wrong in a template; the codes are the dialect's name and the kind of defect."""
     judge = _Judge(page, dialect)
-    mail = _MAIL.search(path) is not None
-    for defect, start, end, value in judge.all():
-        kind = "markup" if mail and defect in _LESS_IN_MAIL else defect
+    for kind, start, end, value in judge.all():
         first, last = judge.line(start), judge.line(end - 1)
         shown = " ".join(value.split())
         shown = shown if len(shown) <= _NAMED else f"{shown[:_NAMED]}…"
@@ -94,28 +63,9 @@ def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterat
         )
 
 
-class PrintedNames(Struct, frozen=True):
-    """What a template prints without the escaping that its place needs.
-
-    Attributes:
-        lines: name of a value of the program -> the 1-based line where it is printed.
-        includes: names of the templates that share its values.
-    """
-
-    lines: Mapping[str, int]
-    includes: tuple[str, ...]
-
-
-def read_printed_names(page: Page, dialect: Dialect) -> PrintedNames:
-    """The names that a template prints so, and the templates that it extends or includes."""
-    judge, lines = _Judge(page, dialect), dict[str, int]()
-    for at, value in judge.printed():
-        name = _base(value)
-        if name.isidentifier():
-            lines.setdefault(name, judge.line(at) + 1)
-    code = (tag.source for tag in page.tags if tag.kind == "code")
-    includes = tuple(found[2] for found in map(_INCLUDES.match, code) if found)
-    return PrintedNames(lines, includes)
+def find_printed(page: Page, dialect: Dialect) -> Iterator[tuple[int, str]]:
+    """Where a template prints values without the escaping that their place needs, and these."""
+    return _Judge(page, dialect).printed()
 
 
 Found = tuple[str, int, int, str]
@@ -151,9 +101,8 @@ class _Judge:
                 if kind:
                     yield kind, tag.start, tag.end, value
         for element in self._page.elements:
-            rich = self._is_rich(element)
             for attribute in element.attributes:
-                yield from self._of_attribute(attribute, rich=rich)
+                yield from self._of_attribute(attribute)
         if self._dialect.form_token:
             yield from self._forms(self._dialect.form_token)
 
@@ -191,20 +140,10 @@ class _Judge:
             return "", ""
         if self._dialect.request.fullmatch(_base(value)):
             return "request", value
-        if place.where in _IN_SCRIPT and self._runs(place.element):
-            if self._dialect.number.search(value):
-                return "", ""
-            whole = self._is_all_of(place.start, place.end, tag) and place.where == "script"
-            made = whole or self._dialect.serialized.search(value)
-            return ("markup" if made else "script-raw"), value
-        finished = self._dialect.markup.search(value) or _is_argument(value)
-        less = finished or self._is_asked(tag) or not _is_typed(value)
-        return ("markup" if less else "raw"), value
-
-    def _is_asked(self, tag: Tag) -> bool:
-        """Whether the tag before it is a condition that asks whether the value is safe."""
-        at = bisect_left(self._page.tags, tag.start, key=lambda each: each.start) - 1
-        return at >= 0 and _ASKS_SAFE.match(self._page.tags[at].source) is not None
+        in_script = place.where in _IN_SCRIPT and self._runs(place.element)
+        if in_script and self._dialect.number.search(value):
+            return "", ""
+        return "raw", value
 
     def _kind_by_place(self, value: str, tag: Tag, place: Place) -> str:
         """The kind of defect that an escaped value is where it stands; empty for none."""
@@ -223,6 +162,8 @@ class _Judge:
             return self._kind_in_script(value, where, requested=requested)
         if place.where != "unquoted" or attribute is None or attribute.name in _NUMERIC:
             return ""
+        if attribute.name in _ADDRESSES and self._is_all_of(attribute.start, attribute.end, tag):
+            return ""  # an address that the program makes has no spaces
         quiet = dialect.number.search(value) or dialect.word.search(value)
         return "" if quiet or self._is_component(place.element) else "unquoted"
 
@@ -241,8 +182,9 @@ class _Judge:
         """Escaping does not help in an attribute's string or a template literal."""
         if self._is_plain(value):
             return ""
-        outside = where == "script" and requested
-        return "handler" if outside or where == "template" else "script"
+        if requested and where in {"script", "template"}:
+            return "request"
+        return "handler" if where == "template" else "script"
 
     def _is_plain(self, value: str) -> bool:
         dialect = self._dialect
@@ -256,27 +198,19 @@ class _Judge:
         name = self._page.text[element.start + 1 : element.start + 1 + len(element.name)]
         return name != element.name or ":" in name
 
-    def _of_attribute(self, attribute: Attribute, *, rich: bool) -> Iterator[Found]:
+    def _of_attribute(self, attribute: Attribute) -> Iterator[Found]:
         dialect = self._dialect
         name, value = attribute.name, self._text(attribute)
         if dialect.attributes.fullmatch(name):
             value = value.strip()[:_LOOKED_AT]
             harmless = dialect.harmless.search(value) or self._is_constant(value)
             if value and not harmless:
-                asked = dialect.request.fullmatch(value)
-                finished = dialect.markup.search(value) or value in self._made_names
-                kind = "markup" if finished or rich or not _is_typed(value) else "raw"
-                end = attribute.end + len(attribute.quote)
-                yield "request" if asked else kind, attribute.at, end, value
+                kind = "request" if dialect.request.fullmatch(value) else "raw"
+                yield kind, attribute.at, attribute.end + len(attribute.quote), value
             return
         bound = dialect.bound.fullmatch(name)
         if bound and bound["name"] in _ADDRESSES and dialect.request.fullmatch(value.strip()):
             yield "address", attribute.at, attribute.end + len(attribute.quote), value.strip()
-
-    def _is_rich(self, element: Element) -> bool:
-        """Whether an element is by its condition or class one for markup."""
-        named = map(element.find, _NAMES_CONTENT)
-        return any(each is not None and _RICH.search(self._text(each)) for each in named)
 
     def _unescaped_blocks(self) -> Iterator[tuple[Tag, int, str]]:
         """What turns escaping off, up to where, and the first value within that can do harm."""
@@ -326,6 +260,8 @@ class _Judge:
             return False
         if any(_SENT_BY_SCRIPT.match(attribute.name) for attribute in form.attributes):
             return False
+        if form.find("id") is not None or self._page.text[form.start - 1 : form.start] in _QUOTES:
+            return False  # a script that this page need not show may send it, or writes it
         return action is None or _OWN_ACTION.fullmatch(self._text(action)) is not None
 
     def _is_all_of(self, start: int, end: int, tag: Tag) -> bool:
@@ -352,25 +288,16 @@ class _Judge:
 
     def _is_constant(self, value: str) -> bool:
         base = _base(value)
-        if self._dialect.constant.fullmatch(base):
-            return True
-        return base in self._safe_names
+        return bool(self._dialect.constant.fullmatch(base)) or base in self._safe_names
 
     @cached_property
     def _safe_names(self) -> frozenset[str]:
-        return self._assigned(self._dialect.assigned_safe)
-
-    @cached_property
-    def _made_names(self) -> frozenset[str]:
-        return self._assigned(self._dialect.assigned_markup)
-
-    def _assigned(self, way: re.Pattern[str]) -> frozenset[str]:
-        """The names that this page itself gives values of a kind, and no others."""
+        """The names that this page itself gives values that do no harm, and no others."""
         all_values, safe_values = Counter[str](), Counter[str]()
         for found in self._dialect.assigned.finditer(self._page.text, 0, _ASSIGNED_IN):
             name = next(filter(None, found.groups()))
             all_values[name] += 1
-            if way.match(self._page.text, found.end()):
+            if self._dialect.assigned_safe.match(self._page.text, found.end()):
                 safe_values[name] += 1
         return frozenset(name for name, count in all_values.items() if safe_values[name] == count)
 
@@ -378,26 +305,6 @@ class _Judge:
 def _base(value: str) -> str:
     """A value without its filters; a bar that is doubled is an operator."""
     return re.split(r"(?<!\|)\|(?!\|)", value, maxsplit=1)[0].strip()
-
-
-def _is_typed(value: str) -> bool:
-    """Whether a value by its name is what people type, or such values put between markup."""
-    if _PUT_TOGETHER.search(value):
-        return True
-    whole = _base(value)
-    words = _WORD.findall(re.sub(r"(?<!\bget)\(.*\)", "", whole))
-    if not words:
-        return False
-    *owners, name = words
-    if _TYPED.fullmatch(name) or any(map(_OF_VISITORS.fullmatch, owners)):
-        return True
-    of_record = owners and not any(map(_OF_THE_SITE.fullmatch, owners))
-    return bool(of_record and _TYPED_IN_RECORD.fullmatch(name))
-
-
-def _is_argument(value: str) -> bool:
-    """Whether what is marked as safe is a part of a call, which another template may escape."""
-    return sum(map(value.count, "([{")) > sum(map(value.count, ")]}"))
 
 
 def _in_string(before: str) -> bool:

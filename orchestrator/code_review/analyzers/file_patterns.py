@@ -50,7 +50,7 @@ TEMPLATES = (
     *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.blade.php", "*.twig"),
 )
 TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
-TEMPLATE_DIRECTORIES = re.compile(rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2)$")
+TEMPLATE_DIRECTORIES = re.compile(rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2|mako)$")
 C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,

@@ -197,6 +197,14 @@ class ParseCheck(SideCheck):
         return super().files_read(report) - broken
 
 
+class TaintCheck(SideCheck):
+    """The check ``taint``: it also follows values to the templates that its tree holds."""
+
+    def wants(self, path: str) -> bool:
+        """Whether it is a module, or a template that one may fill in."""
+        return super().wants(path) or self._beside.search(path) is not None
+
+
 class InfrastructureCheck(SideCheck):
     """The check ``infrastructure``: of templates it reads only what is the same once filled in."""
 

@@ -50,6 +50,7 @@ from orchestrator.code_review.analyzers.one_side_checks import (
     InfrastructureCheck,
     ParseCheck,
     SideCheck,
+    TaintCheck,
 )
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
@@ -109,7 +110,7 @@ def _check(
 
 
 def _taint(inputs: ToolInputs) -> SideAnalyzer:
-    return SideCheck(
+    return TaintCheck(
         "taint",
         "taint",
         PYTHON,

@@ -44,7 +44,21 @@ async def test_a_template_that_escapes_it_is_quiet(tmp_path: Path) -> None:
 
 async def test_a_view_and_its_template_of_one_change(tmp_path: Path) -> None:
     (found,) = await flows(tmp_path, {}, {**FLOWS, **RAW})
-    assert found.path == "shop/app.py"
+    assert (found.path, found.start_line) == ("shop/templates/hello.html", 2)
+
+
+async def test_a_template_that_no_longer_escapes_what_a_view_of_base_gives_it(
+    tmp_path: Path,
+) -> None:
+    (found,) = await flows(tmp_path, {**FLOWS, **ESCAPED}, RAW)
+    assert (found.path, found.start_line) == ("shop/templates/hello.html", 2)
+
+
+async def test_a_template_alone_that_nothing_was_followed_to_is_a_question(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {**SAFE, **ESCAPED}, RAW))
+    (found,) = verdict.findings
+    assert (found.rule, found.severity) == ("security.template-unescaped", "low")
+    assert verdict.verdict == "merge"
 
 
 async def test_a_flow_that_base_has_is_not_reported(tmp_path: Path) -> None:
