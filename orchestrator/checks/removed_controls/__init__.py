@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import convert
+
 from orchestrator.checks.check_io import CheckReply, Gap, Source, read
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.python.source_definitions import NotParsedError, parse_text
@@ -13,6 +15,7 @@ from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find
 from orchestrator.checks.removed_controls.other_languages import GRAMMARS
 from orchestrator.checks.removed_controls.other_languages import read_controls as read_other
 from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
+from orchestrator.checks.removed_controls.reverted_fixes import PastFix, add_history
 from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time
@@ -24,6 +27,7 @@ _PACKED = f"a changed line is longer than {LONGEST_LINE} characters"
 def run(job: dict[str, Any]) -> CheckReply:
     """Report what the changed files lost."""
     texts: list[ChangedText] = []
+    old_texts: dict[str, ChangedText] = {}
     files: list[ChangedFile] = []
     gaps: dict[str, str] = {}
     for file in job["files"]:
@@ -35,6 +39,8 @@ def run(job: dict[str, Any]) -> CheckReply:
             gaps[file["path"]] = str(gap)
             continue
         texts.append(text)
+        if file["old_path"]:
+            old_texts[file["old_path"]] = text
         try:
             changed = read_changed_file(file["old_path"], text)
         except Gap as gap:
@@ -47,7 +53,12 @@ def run(job: dict[str, Any]) -> CheckReply:
     known = {(finding.path, finding.line) for finding in findings}
     losses = Losses(files).findings()
     findings += (finding for finding in losses if (finding.path, finding.line) not in known)
-    return CheckReply(findings, [text.path for text in texts if text.path not in gaps], gaps)
+    if fixes := convert(job.get("fixes", []), list[PastFix]):
+        findings = add_history(findings, old_texts, fixes)
+    why = job.get("history_unsearched")
+    facts = {"history_unsearched": why} if why else {}
+    examined = [text.path for text in texts if text.path not in gaps]
+    return CheckReply(findings, examined, gaps, facts)
 
 
 def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:

@@ -38,7 +38,6 @@ from orchestrator.code_review.analyzers.file_patterns import (
     REFERENCING_FILES,
     SCRIPTS,
     SHELL_SCRIPTS,
-    SOURCE_CODE,
     SQL,
     TEMPLATE_DIRECTORIES,
     TEMPLATES,
@@ -54,6 +53,7 @@ from orchestrator.code_review.analyzers.one_side_checks import (
 )
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
+from orchestrator.code_review.analyzers.protections import Protections
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.run_tests import RunTests
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
@@ -281,12 +281,9 @@ SECURITY: Mapping[str, Entry] = {
         "Routes of Python without the guard that the routes beside them have.",
         reads=NOTHING,
     ),
-    "protections": _compare(
-        "protections",
-        "removed_controls",
-        SOURCE_CODE,
-        "Guard clauses, checks, limits, access control and escaping that are removed.",
-        reads=NOTHING,
+    "protections": OfChange(
+        "Guard clauses, checks, limits, access control, escaping and security fixes removed.",
+        lambda inputs: Protections(pool=inputs.pool, workspace=inputs.workspace),
     ),
 }
 

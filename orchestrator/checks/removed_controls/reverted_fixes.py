@@ -1,0 +1,227 @@
+"""Lines of an earlier security fix that a change takes out, or that bring back what it removed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.checks.check_io import RawFinding, Source
+from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.checks.removed_controls.fix_messages import Statement
+from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, Hunk, strip_whitespace
+from orchestrator.checks.secrets.redaction import redact_secrets
+from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
+
+SUBJECT = 100  # characters of a subject in a message
+_NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
+_COMMENT = re.compile(r"\s*(?:#(?!include)|//|\*|/\*|<!--|--|%|\"\"\"|''')")
+_IMPORT = re.compile(
+    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s)"
+)
+_WORD = re.compile(r"[^\W\d]\w{2,}")
+_CALLED = re.compile(r"([\w.]+)\(")
+_VERSION = re.compile(r"(?i)version\b.{0,6}=")
+# What every function has.
+_COMMON = frozenset(
+    ["and", "break", "class", "const", "continue", "def", "else", "end", "err", "error", "except"]
+    + ["false", "final", "finally", "for", "func", "function", "let", "new", "nil", "none", "not"]
+    + ["null", "pass", "public", "private", "raise", "rescue", "return", "self", "static", "string"]
+    + ["this", "throw", "true", "try", "unless", "var", "void", "while", "with", "then", "elif"]
+)
+
+
+class PastFix(Struct, frozen=True):
+    """What a commit that says it fixes a security defect did to a file of base.
+
+    Attributes:
+        path: in base.
+        date, subject: of the commit; the subject is somebody's text.
+        statement: what the commit says of itself.
+        identifiers: the advisories that it names.
+        added, removed: lines as text.
+    """
+
+    path: str
+    commit: str
+    date: str
+    subject: str
+    statement: Statement
+    identifiers: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class Undone(Struct, frozen=True):
+    """How much of a fix of a file a change takes back.
+
+    Attributes:
+        gone: lines of base that came with the fix and that head has no more.
+        back: lines of head that the fix had removed.
+        of_added, of_removed: of how many lines of code.
+        hunk: where the first of them was.
+    """
+
+    fix: PastFix
+    gone: tuple[int, ...]
+    back: tuple[int, ...]
+    of_added: int
+    of_removed: int
+    hunk: Hunk
+
+
+def add_history(
+    findings: Iterable[RawFinding], texts: Mapping[str, ChangedText], fixes: Iterable[PastFix]
+) -> list[RawFinding]:
+    """The findings, and the fixes that the change takes back: at the same place both are one.
+
+    Args:
+        texts: the changed files by their path in base.
+    """
+    result = list(findings)
+    for old_path, undone in find_undone(texts, fixes):
+        own = as_finding(old_path, texts[old_path], undone)
+        same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
+        for n in same:
+            known = result[n]
+            detail = "\n".join(filter(None, (known.detail, own.message)))
+            sure = max(known.confidence, own.confidence)
+            result[n] = replace(known, detail=detail, confidence=sure)
+        result += [] if same else [own]
+    return result
+
+
+def _is_same(finding: RawFinding, own: RawFinding, undone: "Undone") -> bool:
+    here = {own.line, *undone.hunk.head}
+    return finding.path == own.path and (
+        finding.line in here or finding.removed_line in undone.hunk.base
+    )
+
+
+def find_undone(
+    texts: Mapping[str, ChangedText], fixes: Iterable[PastFix]
+) -> Iterator[tuple[str, Undone]]:
+    """Path in base → the fix of the file that the change takes most of back."""
+    came = Counter(
+        strip_whitespace(line) for text in texts.values() for line in text.added_text.split("\n")
+    )
+    undone: dict[str, list[Undone]] = {}
+    for fix in fixes:
+        text = texts.get(fix.path)
+        if (
+            text
+            and path_kinds(text.path).isdisjoint(_NOT_IN)
+            and (one := _compare(text, fix, came))
+        ):
+            undone.setdefault(fix.path, []).append(one)
+    for path, found in undone.items():
+        yield path, max(found, key=_weight)
+
+
+def _weight(undone: Undone) -> tuple[bool, int]:
+    return undone.fix.statement == "security", len(undone.gone) + len(undone.back)
+
+
+def _compare(text: ChangedText, fix: PastFix, came: Counter[str]) -> Undone | None:
+    """What a change takes back of a fix of the same file; None where that is not so."""
+    added, removed = _code(fix.added), _code(fix.removed)
+    added, removed = added - removed, removed - added
+    base, head = _code(text.base), _code(text.head)
+    there = {line for line in added if base[line]}
+    lost = {line for line in there if head[line] < base[line] and not came[line]}
+    again = {line for line in removed if head[line] > base[line]}
+    gone, back = list[int](), list[int]()
+    first: Hunk | None = None
+    for hunk in text.hunks():
+        out = [n for n in hunk.base if strip_whitespace(text.base[n - 1]) in lost]
+        into = [n for n in hunk.head if strip_whitespace(text.head[n - 1]) in again]
+        if not (out or into) or not _only_undoes(text, hunk, out, into):
+            continue
+        gone += out
+        back += into
+        first = first or hunk
+    if first is None or not _enough(fix, gone, back, there, removed):
+        return None
+    return Undone(fix, tuple(gone), tuple(back), len(there), len(removed), first)
+
+
+def _code(lines: Iterable[str]) -> Counter[str]:
+    """The lines that tell one piece of code from another, without white space."""
+    return Counter(strip_whitespace(line) for line in lines if _tells(line))
+
+
+def _tells(line: str) -> bool:
+    if _COMMENT.match(line) or _IMPORT.match(line) or _VERSION.search(line):
+        return False
+    return any(word.lower() not in _COMMON for word in _WORD.findall(line))
+
+
+def _only_undoes(text: ChangedText, hunk: Hunk, gone: Sequence[int], back: Sequence[int]) -> bool:
+    """Whether nothing but the fix goes there, and nothing but what it removed comes."""
+    goes = [n for n in hunk.base if _tells(text.base[n - 1])]
+    comes = [n for n in hunk.head if _tells(text.head[n - 1])]
+    return 2 * len(gone) >= len(goes) and len(comes) <= len(back)
+
+
+def _enough(
+    fix: PastFix, gone: Sequence[int], back: Sequence[int], there: set[str], removed: Counter[str]
+) -> bool:
+    if not gone:
+        return not there and 2 * len(back) >= len(removed) and fix.statement == "security"
+    if fix.statement == "security":
+        return bool(back) or 3 * len(gone) >= len(there)
+    return bool(back) or 2 * len(gone) >= len(there)
+
+
+def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
+    """The finding where the lines were, with the commit that they came with."""
+    line = undone.gone[0] if undone.gone else 0
+    return RawFinding(
+        "fix-reverted",
+        text.path,
+        place(text, undone.hunk),
+        describe(undone),
+        confidence=confidence(undone),
+        removed_path=old_path if line else "",
+        removed_line=line,
+        detail=_count(undone),
+    )
+
+
+def confidence(undone: Undone) -> float:
+    """How sure it is that the lines are those of a security fix."""
+    return 0.9 if undone.fix.statement == "security" else 0.7
+
+
+def describe(undone: Undone) -> str:
+    """The commit, in one sentence; its subject without secrets and of bounded length."""
+    fix = undone.fix
+    subject = "".join(c if c.isprintable() else " " for c in fix.subject)
+    secrets = {secret for _, secret in find_secrets_by_line(Source("message", subject.encode()))}
+    subject = redact_secrets(subject, secrets)
+    if len(subject) > SUBJECT:
+        subject = subject[: SUBJECT - 1] + "…"
+    what = "a security fix" if fix.statement == "security" else "a stricter check"
+    other = [name for name in fix.identifiers if name not in subject.upper()]
+    named = f" ({', '.join(other[:3])})" if other else ""
+    return f'Lines of {what} are taken back: {fix.commit[:12]} of {fix.date} "{subject}"{named}'
+
+
+def _count(undone: Undone) -> str:
+    parts: list[str] = []
+    if undone.gone:
+        parts.append(f"{len(undone.gone)} lines that the commit added here are gone")
+    if undone.back:
+        parts.append(f"{len(undone.back)} lines that it removed are back")
+    return "; ".join(parts)
+
+
+def place(text: ChangedText, hunk: Hunk) -> int:
+    """The line of head that stands where the lines were, or one next to it."""
+    near = (
+        *hunk.head,
+        *range(hunk.head.stop, len(text.head) + 1),
+        *range(hunk.head.start - 1, 0, -1),
+    )
+    return next((n for n in near if n <= len(text.head) and text.head[n - 1].strip()), 1)
