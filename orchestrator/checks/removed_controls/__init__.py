@@ -15,7 +15,7 @@ from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find
 from orchestrator.checks.removed_controls.other_languages import GRAMMARS
 from orchestrator.checks.removed_controls.other_languages import read_controls as read_other
 from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
-from orchestrator.checks.removed_controls.reverted_fixes import PastFix, add_history
+from orchestrator.checks.removed_controls.reverted_fixes import PastFix, add_history, count_added
 from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time
@@ -54,7 +54,7 @@ def run(job: dict[str, Any]) -> CheckReply:
     losses = Losses(files).findings()
     findings += (finding for finding in losses if (finding.path, finding.line) not in known)
     if fixes := convert(job.get("fixes", []), list[PastFix]):
-        findings = add_history(findings, old_texts, fixes)
+        findings = add_history(findings, old_texts, fixes, count_added(texts))
     why = job.get("history_unsearched")
     facts = {"history_unsearched": why} if why else {}
     examined = [text.path for text in texts if text.path not in gaps]

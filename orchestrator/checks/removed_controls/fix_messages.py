@@ -10,17 +10,19 @@ Statement = Literal["security", "stricter"]
 """``security``: it names an advisory or a security defect; ``stricter``: it keeps something out."""
 
 CANDIDATES = (
-    r"CVE-[0-9]|GHSA-|CWE-[0-9]|secur|vulnerab|XSS|cross-site|CSRF|XSRF|XXE|SSRF|dos([^[:alpha:]]|$)"
-    r"|denial of service|travers|redirect|inject|bypass|attack|malicious|unauthori|untrusted|exploit"
-    r"|escap|saniti|validat|verif|restrict|enforc|disallow|forbid|refus|reject|prevent|protect"
-    r"|permission|privilege|access|limit|sandbox|redact|hostname|origin|smuggl|timing|overflow"
-    r"|arbitrary|disclos|leak|secret|sensitive|symlink"
+    r"commit from fork|CVE-[0-9]|GHSA-|PYSEC-|RUSTSEC-|GO-[0-9]|secur|vulnerab|XSS|cross.site|CSRF"
+    r"|XSRF|XXE|SSRF|IDOR|RCE([^[:alpha:]]|$)|dos([^[:alpha:]]|$)|denial.of.service|travers"
+    r"|open.redirect|inject|bypass|attack|malicious|unauthori|untrusted|exploit|smuggl|splitting"
+    r"|fixation|timing|pollution|spoof|clickjack|zip.?slip|arbitrary|remote code|code execution"
+    r"|disclos|leak|sensitive|privilege|escap|saniti|validat|verif|restrict|enforc|disallow|forbid"
+    r"|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|symlink|authori"
+    r"|access control|constant.time|(check|requir).{0,30}(auth|permission|access|origin|host|owner|sign|login|post)"
+    r"|(limit|max).{0,40}(size|length|number|depth|count|access)"
 )
 """What git looks for in messages: every statement below has one of these, in any case."""
 
 _IDENTIFIERS = re.compile(
-    r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b",
-    re.IGNORECASE,
+    r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b"
 )
 _DEFECT = re.compile(
     r"(?i)vulnerab|\b(?:xss|csrf|xsrf|xxe|ssrf|re-?dos|rce|idor)\b|cross[ -]site|(?-i:\bDo?S\b)"
@@ -37,42 +39,48 @@ _MENDS = re.compile(
     r"|avoid|address|resolv|mitigat|harden|limit|forbid|prohibit|guard|ensur|check|requir|verif|deny"
     r"|strip|remov|stop|secur|patch|clos|correct|handl|don'?t|do not|no longer|against)"
 )
-_LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]")
+# The last is what GitHub calls the merge of an advisory's private fork.
+_LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]|^merge commit from fork\b")
 _STRICTER = re.compile(
-    r"(?i)\b(?:saniti[sz]|escap(?:e|ing)|validat|verif(?:y|ies|ication)|restrict|enforc|disallow|forbid"
-    r"|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|requir\w* (?:auth|permission|login|post)"
-    r"|limit\w* (?:the )?(?:\w+ ){0,3}(?:size|length|number|depth|count|access)|max(?:imum)? (?:\w+ )?(?:size|length|depth)"
-    r"|check\w* (?:for )?(?:the )?(?:\w+ )?(?:permission|access|origin|host|owner|auth|signature|symlink)"
-    r"|access control|permission check|authori[sz]|constant[ -]time|symlink)"
+    r"(?i)\b(?:saniti[sz]|escap(?:e|ing)|validat|verif(?:y|ies|ication)|restrict|enforc|disallow"
+    r"|forbid|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|symlink"
+    r"|requir\w* (?:auth|permission|login|post)|access control|authori[sz]|constant[ -]time"
+    r"|limit\w* (?:the )?(?:\w+ ){0,3}(?:size|length|number|depth|count|access)"
+    r"|max(?:imum)? (?:\w+ )?(?:size|length|depth)"
+    r"|(?:check\w* (?:for )?(?:the )?(?:\w+ )?(?:permission|access|origin|host|owner"
+    r"|auth|signature)|permission check))"
 )
 _NO_FIX = re.compile(
-    r"(?i)^\W*(?:bump|upgrade|update (?:dep|change|lock)|release|prepare|changelog|docs?\b|doc:|tests?\b"
-    r"|ci\b|version|typo|fix (?:typo|lint|flake|test|build|doc)|deps\b|(?:build|chore)\(deps)"
+    r"(?i)^\W*(?:bump|upgrade|update (?:dep|change|lock)|release|prepare|changelog|docs?\b|doc:"
+    r"|tests?\b|ci\b|version|typo|fix (?:typo|lint|flake|test|build|doc)|deps\b"
+    r"|(?:build|chore)\(deps)"
 )
 _REVERT = re.compile(r"(?i)^\W*(revert|reapply|reland)\b\W*")
-_LIST_OF_COMMITS = 20  # lines: a longer body is that of many commits in one
+
+LONGEST_BODY = 1500  # characters
+LONGEST_MESSAGE = 4000
 
 
 def find_identifiers(message: str) -> list[str]:
-    """The advisories that a message names, each once, in upper case."""
-    found = (match.group() for match in _IDENTIFIERS.finditer(message))
-    return list(dict.fromkeys(name.upper() for name in found))
+    """The advisories that a message names, each once."""
+    return list(dict.fromkeys(_IDENTIFIERS.findall(message)))
 
 
 def classify_message(message: str) -> Statement | None:
     """What a commit says of itself; None: nothing of the kind."""
-    subject, _, body = message.strip().partition("\n")
+    subject, _, body = message.strip()[:LONGEST_MESSAGE].partition("\n")
     subject, undoes = _without_reverts(subject)
     if undoes or _NO_FIX.search(subject):
         return None
-    if _LABELED.search(subject) or find_identifiers(message):
+    if _LABELED.search(subject) or find_identifiers(message[:LONGEST_MESSAGE]):
         return "security"
     if _DEFECT.search(subject) and (_MENDS.search(subject) or subject.startswith("Merge")):
         return "security"
     stricter = _STRICTER.search(subject) is not None
-    lines = [line for line in body.split("\n") if line.strip()]
-    if len(lines) <= _LIST_OF_COMMITS and _DEFECT.search(body):
-        return "security" if stricter or _MENDS.search(subject) else None
+    # A longer body lists what many commits did, of which one may be such a fix.
+    short = len(body) <= LONGEST_BODY
+    if short and (stricter or _MENDS.search(subject)) and _DEFECT.search(body):
+        return "security"
     return "stricter" if stricter else None
 
 

@@ -21,14 +21,17 @@ _IMPORT = re.compile(
     r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s)"
 )
 _WORD = re.compile(r"[^\W\d]\w{2,}")
-_CALLED = re.compile(r"([\w.]+)\(")
 _VERSION = re.compile(r"(?i)version\b.{0,6}=")
+_DEFINES = re.compile(
+    r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
+    r"(?:class|def|func|function|type|interface|struct|module|fn)\s+(?:self\.|\([^)]*\)\s*)?(\w+)"
+)
 # What every function has.
 _COMMON = frozenset(
-    ["and", "break", "class", "const", "continue", "def", "else", "end", "err", "error", "except"]
-    + ["false", "final", "finally", "for", "func", "function", "let", "new", "nil", "none", "not"]
-    + ["null", "pass", "public", "private", "raise", "rescue", "return", "self", "static", "string"]
-    + ["this", "throw", "true", "try", "unless", "var", "void", "while", "with", "then", "elif"]
+    {"and", "break", "class", "const", "continue", "def", "else", "end", "err", "error", "except"}
+    | {"false", "final", "finally", "for", "func", "function", "let", "new", "nil", "none", "not"}
+    | {"null", "pass", "public", "private", "raise", "rescue", "return", "self", "static", "string"}
+    | {"this", "throw", "true", "try", "unless", "var", "void", "while", "with", "then", "elif"}
 )
 
 
@@ -100,12 +103,9 @@ def _is_same(finding: RawFinding, own: RawFinding, undone: "Undone") -> bool:
 
 
 def find_undone(
-    texts: Mapping[str, ChangedText], fixes: Iterable[PastFix]
+    texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
 ) -> Iterator[tuple[str, Undone]]:
     """Path in base → the fix of the file that the change takes most of back."""
-    came = Counter(
-        strip_whitespace(line) for text in texts.values() for line in text.added_text.split("\n")
-    )
     undone: dict[str, list[Undone]] = {}
     for fix in fixes:
         text = texts.get(fix.path)
@@ -117,6 +117,11 @@ def find_undone(
             undone.setdefault(fix.path, []).append(one)
     for path, found in undone.items():
         yield path, max(found, key=_weight)
+
+
+def count_added(texts: Iterable[ChangedText]) -> Counter[str]:
+    """How often a change adds each line to any of its files, without white space."""
+    return Counter(strip_whitespace(line) for text in texts for line in text.added_text.split("\n"))
 
 
 def _weight(undone: Undone) -> tuple[bool, int]:
@@ -131,19 +136,53 @@ def _compare(text: ChangedText, fix: PastFix, came: Counter[str]) -> Undone | No
     there = {line for line in added if base[line]}
     lost = {line for line in there if head[line] < base[line] and not came[line]}
     again = {line for line in removed if head[line] > base[line]}
-    gone, back = list[int](), list[int]()
+    if not lost and not again:
+        return None
+    gone, back, new = list[int](), list[int](), 0
     first: Hunk | None = None
     for hunk in text.hunks():
         out = [n for n in hunk.base if strip_whitespace(text.base[n - 1]) in lost]
         into = [n for n in hunk.head if strip_whitespace(text.head[n - 1]) in again]
-        if not (out or into) or not _only_undoes(text, hunk, out, into):
-            continue
-        gone += out
-        back += into
-        first = first or hunk
-    if first is None or not _enough(fix, gone, back, there, removed):
+        goes = [n for n in hunk.base if _tells(text.base[n - 1])]
+        comes = [n for n in hunk.head if _tells(text.head[n - 1])]
+        # Nothing but the fix goes, nothing but what it removed comes, and no definition moved.
+        undoes = 2 * len(out) >= len(goes) and len(comes) <= len(into)
+        if undoes and (out or into) and not _moves(text, out, into):
+            gone += out
+            back += into
+            first = first or hunk
+        else:
+            new += len(comes)
+    if first is None:
         return None
-    return Undone(fix, tuple(gone), tuple(back), len(there), len(removed), first)
+    undone = Undone(fix, tuple(gone), tuple(back), len(added), len(removed), first)
+    return undone if _enough(undone, len(there), new) else None
+
+
+def _moves(text: ChangedText, gone: Sequence[int], back: Sequence[int]) -> bool:
+    """Whether a name that a lost line defines is used in head and not defined by what is back."""
+    names = _defined(text.base, gone) - _defined(text.head, back)
+    return bool(names) and not names.isdisjoint(_WORD.findall("\n".join(text.head)))
+
+
+def _defined(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
+    return {found[1] for n in numbers if (found := _DEFINES.match(lines[n - 1]))}
+
+
+def _enough(undone: Undone, there: int, new: int) -> bool:
+    """Whether that much is taken back that it is no change of something that was changed since.
+
+    Args:
+        there: lines of the fix that base holds.
+        new: further lines of code that the change brings into the file.
+    """
+    gone, back = len(undone.gone), len(undone.back)
+    sure = undone.fix.statement == "security"
+    if not gone:
+        return sure and not there and 2 * back >= undone.of_removed
+    if sure:
+        return back > 0 or 2 * gone >= there
+    return 2 * there >= undone.of_added and 3 * gone >= 2 * there and 2 * new <= gone + back
 
 
 def _code(lines: Iterable[str]) -> Counter[str]:
@@ -155,23 +194,6 @@ def _tells(line: str) -> bool:
     if _COMMENT.match(line) or _IMPORT.match(line) or _VERSION.search(line):
         return False
     return any(word.lower() not in _COMMON for word in _WORD.findall(line))
-
-
-def _only_undoes(text: ChangedText, hunk: Hunk, gone: Sequence[int], back: Sequence[int]) -> bool:
-    """Whether nothing but the fix goes there, and nothing but what it removed comes."""
-    goes = [n for n in hunk.base if _tells(text.base[n - 1])]
-    comes = [n for n in hunk.head if _tells(text.head[n - 1])]
-    return 2 * len(gone) >= len(goes) and len(comes) <= len(back)
-
-
-def _enough(
-    fix: PastFix, gone: Sequence[int], back: Sequence[int], there: set[str], removed: Counter[str]
-) -> bool:
-    if not gone:
-        return not there and 2 * len(back) >= len(removed) and fix.statement == "security"
-    if fix.statement == "security":
-        return bool(back) or 3 * len(gone) >= len(there)
-    return bool(back) or 2 * len(gone) >= len(there)
 
 
 def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
@@ -209,12 +231,10 @@ def describe(undone: Undone) -> str:
 
 
 def _count(undone: Undone) -> str:
-    parts: list[str] = []
-    if undone.gone:
-        parts.append(f"{len(undone.gone)} lines that the commit added here are gone")
-    if undone.back:
-        parts.append(f"{len(undone.back)} lines that it removed are back")
-    return "; ".join(parts)
+    gone, back = len(undone.gone), len(undone.back)
+    parts = [f"that the commit added here and that are gone: {gone}"] * bool(gone)
+    parts += [f"that it removed and that are back: {back}"] * bool(back)
+    return f"lines {'; '.join(parts)}"
 
 
 def place(text: ChangedText, hunk: Hunk) -> int:

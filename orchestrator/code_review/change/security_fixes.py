@@ -20,8 +20,8 @@ from orchestrator.code_review.change.git.commands import LIMITS, OID, PLAIN_DIFF
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 
-NEWEST = 1500  # commits whose message could be about security
-MOST_COMMITS = 50  # that touch files of the change
+NEWEST = 1000  # commits whose message could be about security
+MOST_COMMITS = 200  # that touch files of the change
 MOST_FILES = 30  # in a fix: a larger commit brings in more than one
 _LIMITS = replace(LIMITS, seconds=60, output=64 << 20)
 
@@ -92,7 +92,7 @@ def _parse_log(output: bytes) -> list[_Fix]:
         statement = classify_message(message) if OID.fullmatch(commit) and parents else None
         if statement:
             fixes.append(_Fix(commit, parents.split(" ")[0], date, message, statement))
-    return fixes
+    return sorted(fixes, key=lambda fix: fix.statement)  # "security" first, then the newest
 
 
 async def _find_touching(git: Git, fixes: Sequence[_Fix], paths: Collection[str]) -> list[_Touched]:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from orchestrator.checks.check_io import CheckReply
 from tests.checks.check_kit import as_received
@@ -69,6 +70,7 @@ def compare(tmp_path: Path) -> Compare:
         head: Files,
         renames: Mapping[str, str] | None = None,
         links: Sequence[str] = (),
+        **more: Any,
     ) -> CheckReply:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         for name, files in (("base", base), ("head", head)):
@@ -82,8 +84,9 @@ def compare(tmp_path: Path) -> Compare:
             "head_tree": sorted([*head, *links]),
             "head_links": list(links),
             "base_links": list(links),
+            **more,
         }
-        reply = as_received(module.run(json.loads(json.dumps(job))))
+        reply = as_received(module.run(json.loads(json.dumps(job, default=to_builtins))))
         for one in reply.findings:
             lines = _lines(head[one.path])
             assert lines[one.line - 1].strip(), one
