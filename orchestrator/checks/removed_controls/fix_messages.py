@@ -16,7 +16,8 @@ CANDIDATES = (
     r"|fixation|timing|pollution|spoof|clickjack|zip.?slip|arbitrary|remote code|code execution"
     r"|disclos|leak|sensitive|privilege|escap|saniti|validat|verif|restrict|enforc|disallow|forbid"
     r"|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|symlink|authori"
-    r"|access control|constant.time|(check|requir).{0,30}(auth|permission|access|origin|host|owner|sign|login|post)"
+    r"|access control|constant.time"
+    r"|(check|requir).{0,30}(auth|permission|access|origin|host|owner|sign|login|post)"
     r"|(limit|max).{0,40}(size|length|number|depth|count|access)"
 )
 """What git looks for in messages: every statement below has one of these, in any case."""

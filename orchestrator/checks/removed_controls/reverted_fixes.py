@@ -75,15 +75,19 @@ class Undone(Struct, frozen=True):
 
 
 def add_history(
-    findings: Iterable[RawFinding], texts: Mapping[str, ChangedText], fixes: Iterable[PastFix]
+    findings: Iterable[RawFinding],
+    texts: Mapping[str, ChangedText],
+    fixes: Iterable[PastFix],
+    came: Counter[str],
 ) -> list[RawFinding]:
     """The findings, and the fixes that the change takes back: at the same place both are one.
 
     Args:
         texts: the changed files by their path in base.
+        came: the lines that the change adds in any file, see ``count_added``.
     """
     result = list(findings)
-    for old_path, undone in find_undone(texts, fixes):
+    for old_path, undone in find_undone(texts, fixes, came):
         own = as_finding(old_path, texts[old_path], undone)
         same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
         for n in same:
