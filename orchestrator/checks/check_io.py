@@ -124,6 +124,10 @@ NOTHING_TO_COMPARE = "nothing_to_compare"
 """The fact that says why a check that compares both sides had nothing to compare."""
 
 
+NOTE = "note"
+"""The fact that is a sentence for people, which the verdict repeats; it is no gap."""
+
+
 class CheckReply(Struct, frozen=True, forbid_unknown_fields=True):
     """What one run of a check reports; it crosses the process boundary as JSON.
 

@@ -27,7 +27,13 @@ from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_anal
 from orchestrator.code_review.findings import examined_files, reading_depth, waivers
 from orchestrator.code_review.findings.carried_findings import place_claims, settled_by, targets_of
 from orchestrator.code_review.findings.dismissals import place_dismissals, reported_paths
-from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
+from orchestrator.code_review.findings.evidence_from_journal import (
+    Failure,
+    Work,
+    failures,
+    health,
+    tool_notes,
+)
 from orchestrator.code_review.findings.finding_context import add_contexts
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.memory_uses import describe_memory
@@ -281,6 +287,7 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
     """The marks of the measured criteria, and the required checks, by what there is so far."""
     calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)
+    state.tool_notes = tool_notes(calls)
     state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
     everything = [file.path for file in state.workspace.change.files]
     named = playbook_tools(state)

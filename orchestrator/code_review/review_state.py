@@ -89,6 +89,7 @@ class ReviewState:
         pool: the worker processes of checks.
         fix_templates: paths of the files of templates of fixes.
         notes: what a person should know of the models and the sandbox.
+        tool_notes: what analyzers tell a person besides findings and gaps.
         handed_over: what the previous review of the same change left open.
         approvals: calls that wait for a person's approval, and stopped the run.
         waiting_agents: agents that wait for a person, whose work has no end yet.
@@ -111,6 +112,7 @@ class ReviewState:
     pool: WorkerPool
     fix_templates: Sequence[str]
     notes: tuple[str, ...] = ()
+    tool_notes: Sequence[str] = ()
     handed_over: HandedOver = NOTHING_HANDED_OVER
     rounds: list[Round] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 import atexit
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -62,18 +62,23 @@ class Repo:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    def commit(self, files: Mapping[str, str | bytes | None]) -> str:
+    def commit(self, files: Mapping[str, str | bytes | None], message: str = "change") -> str:
         self.write(files)
         self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", "change")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
         return self.git("rev-parse", "HEAD")
 
 
 def change(
-    path: Path, base: Mapping[str, str | bytes], head: Mapping[str, str | bytes | None]
+    path: Path,
+    base: Mapping[str, str | bytes],
+    head: Mapping[str, str | bytes | None],
+    past: Iterable[tuple[str, Mapping[str, str | bytes]]] = (),
 ) -> Repo:
-    """A repository of two commits."""
+    """A repository of two commits, and those before them, each with its message."""
     repo = Repo(path)
+    for message, files in past:
+        repo.commit(files, message)
     repo.commit({"README.md": "# A project\n", **base})
     repo.commit(head)
     return repo

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import convert
 
-from orchestrator.checks.check_io import CheckReply, Gap, Source, read
+from orchestrator.checks.check_io import NOTE, CheckReply, Gap, Source, read
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.python.source_definitions import NotParsedError, parse_text
 from orchestrator.checks.removed_controls.control import ChangedFile, Version
@@ -22,6 +22,7 @@ _NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is ha
 
 LONGEST_LINE = 20_000  # characters: what is longer was packed by a program, and takes minutes
 _PACKED = f"a changed line is longer than {LONGEST_LINE} characters"
+_NOT_COMPARED = "lost lines were not compared with earlier security fixes"
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -55,8 +56,7 @@ def run(job: dict[str, Any]) -> CheckReply:
     findings += (finding for finding in losses if (finding.path, finding.line) not in known)
     if fixes := convert(job.get("fixes", []), list[PastFix]):
         findings = add_history(findings, old_texts, fixes, count_added(texts))
-    why = job.get("history_unsearched")
-    facts = {"history_unsearched": why} if why else {}
+    facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.get("history_unsearched")) else {}
     examined = [text.path for text in texts if text.path not in gaps]
     return CheckReply(findings, examined, gaps, facts)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import NOTHING_TO_COMPARE
+from orchestrator.checks.check_io import NOTE, NOTHING_TO_COMPARE
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET, citable_part
 from orchestrator.code_review.verdict.decision import ToolHealth
@@ -159,6 +159,12 @@ def _nothing_to_compare(results: Sequence[AnalysisResult]) -> str:
     """Why none of a tool's calls compared anything; empty when one did."""
     reasons = [str(result.facts.get(NOTHING_TO_COMPARE, "")) for result in results]
     return reasons[-1] if all(reasons) else ""
+
+
+def tool_notes(entries: Iterable[Call]) -> list[str]:
+    """What analyzers tell a person besides findings and gaps, each sentence once."""
+    notes = (str(call.result.facts.get(NOTE, "")) for call in entries)
+    return list(dict.fromkeys(filter(None, notes)))
 
 
 def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:

@@ -76,6 +76,21 @@ SOURCE = "".join(f"def add{n}(a, b):\n    return a + b + {n}\n" for n in range(2
 LOG = "# Changelog\n\n## Unreleased\n\n- Nothing yet.\n"
 
 
+def placed(rule: str, kind: str, files: Files) -> dict[str, str]:
+    """Files of a case where they lie in the one repository of all cases."""
+    found: dict[str, str] = {}
+    for given, content in files.items():
+        path = PurePosixPath(given.replace("KIND", kind))
+        if path.parts[0] != ".github":
+            place = f"{kind}/{rule}/{path}"
+        elif path.stem == "dependabot":
+            place = str(path.with_suffix(".yml" if kind == "bad" else ".yaml"))
+        else:
+            place = str(path.with_stem(f"{kind}-{rule}"))
+        found[place] = content.replace("KIND", kind)
+    return found
+
+
 def branches(count: int) -> str:
     body = "".join(f"    if a == {n}:\n        b()\n" for n in range(count))
     return f"def f(a):\n{body}    return a\n"
@@ -86,6 +101,8 @@ GUARDED = """def f(KIND, port):
         raise Forbidden
     return connect(KIND, port)
 """
+UNTIDY = "def pay_KIND(order):\n    return order.total(KIND)\n"
+TIDY = UNTIDY.replace("(KIND)", "(tidy(KIND))")
 UNGUARDED = """def f(KIND, port):
     return connect(KIND, port)
 """
@@ -259,6 +276,7 @@ OWN: dict[str, Case] = {
     "security.security-header-removed": text("pay.py", "def f(response):\n    return send(response)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response, 1)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response)\n"),
     "security.lock-removed": text("pay.py", "def f(self):\n    self.total += 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n    return 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n"),
     "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
+    "security.fix-reverted": text("pay.py", UNTIDY, TIDY + "DONE = 1\n", TIDY),
     "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
     "security.unsafe-replacement": text("show.py", "os.system(f'show {name}')\n", "subprocess.run(['show', name])\n", "subprocess.run(['show', names])\n"),
     "security.random-weakened": text("pay.go", "n := draw(Math.random())\n".replace("Math.random()", "rand(9)"), "n := draw(randomBytes(8))\n", "n := draw(randomBytes(9))\n"),
@@ -272,6 +290,19 @@ OWN: dict[str, Case] = {
 }  # fmt: skip
 
 # Rules that speak of a change as a whole have one of their own, with what such a project has.
+# The commits before base, each with its message, for the rule that asks the history.
+PAST = [
+    (
+        message,
+        {
+            place: content
+            for kind in ("bad", "good")
+            for place, content in placed("security.fix-reverted", kind, {"pay.py": stood}).items()
+        },
+    )
+    for message, stood in (("change", UNTIDY), ("Fix XSS in the total (CVE-2024-12345)", TIDY))
+]
+
 WHOLE_RULES = ("docs.changelog-missing", "qa.untested-change")
 WHOLE = Case(
     {"pkg/sums.py": SOURCE},
@@ -357,18 +388,3 @@ def case_of(rule: Rule) -> Case | None:
     if rule.id in OWN:
         return OWN[rule.id]
     return next((SAMPLES[code] for code in rule.codes if code in SAMPLES), None)
-
-
-def placed(rule: str, kind: str, files: Files) -> dict[str, str]:
-    """Files of a case where they lie in the one repository of all cases."""
-    found: dict[str, str] = {}
-    for given, content in files.items():
-        path = PurePosixPath(given.replace("KIND", kind))
-        if path.parts[0] != ".github":
-            place = f"{kind}/{rule}/{path}"
-        elif path.stem == "dependabot":
-            place = str(path.with_suffix(".yml" if kind == "bad" else ".yaml"))
-        else:
-            place = str(path.with_stem(f"{kind}-{rule}"))
-        found[place] = content.replace("KIND", kind)
-    return found

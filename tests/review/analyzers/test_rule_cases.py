@@ -10,6 +10,7 @@ from orchestrator.code_review.rule_table import load_rules
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.analyzers.rule_cases import (
     OWN,
+    PAST,
     RUN_RULES,
     WHOLE,
     WHOLE_RULES,
@@ -26,7 +27,7 @@ RULES = load_rules([read_shipped_layer()]).rules
 
 
 def found_in(path: Path, base: Files, head: Files, **said: object) -> set[tuple[str, str]]:
-    verdict = run_review(options(change(path, base, head).path, **said), ignore_event)
+    verdict = run_review(options(change(path, base, head, PAST).path, **said), ignore_event)
     return {(finding.rule, finding.path) for finding in verdict.findings}
 
 

@@ -1,8 +1,7 @@
 """What security fixes in the history of base did to the files of a change."""
 
-from msgspec.structs import replace
-
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.security_fixes import MOST_FILES, find_past_fixes
