@@ -294,7 +294,9 @@ def history(repo: Path, base: str, files: Sequence[str]) -> list[dict[str, objec
     """What base and the commits before it did to the files, where they fix a security defect."""
     base = git(repo, "rev-parse", base).decode().strip()
     change = Change(base, base, base, base, str(repo))
-    fixes, unsearched = anyio.run(find_past_fixes, change, set(files))
+    listed = git(repo, "ls-tree", "-r", "--name-only", "-z", base).decode("utf-8", "replace")
+    tree = set(listed.split("\0"))
+    fixes, unsearched = anyio.run(find_past_fixes, change, set(files), tree)
     if unsearched:
         print(f"  {repo} {base[:10]}: {unsearched}")
     return [to_builtins(fix) for fix in fixes]

@@ -125,7 +125,7 @@ def find_undone(
 
 def count_added(texts: Iterable[ChangedText]) -> Counter[str]:
     """How often a change adds each line to any of its files, without white space."""
-    return Counter(strip_whitespace(line) for text in texts for line in text.added_text.split("\n"))
+    return Counter(_key(line) for text in texts for line in text.added_text.split("\n"))
 
 
 def _weight(undone: Undone) -> tuple[bool, int]:
@@ -145,8 +145,8 @@ def _compare(text: ChangedText, fix: PastFix, came: Counter[str]) -> Undone | No
     gone, back, new = list[int](), list[int](), 0
     first: Hunk | None = None
     for hunk in text.hunks():
-        out = [n for n in hunk.base if strip_whitespace(text.base[n - 1]) in lost]
-        into = [n for n in hunk.head if strip_whitespace(text.head[n - 1]) in again]
+        out = [n for n in hunk.base if _key(text.base[n - 1]) in lost]
+        into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
         goes = [n for n in hunk.base if _tells(text.base[n - 1])]
         comes = [n for n in hunk.head if _tells(text.head[n - 1])]
         # Nothing but the fix goes, nothing but what it removed comes, and no definition moved.
@@ -191,7 +191,12 @@ def _enough(undone: Undone, there: int, new: int) -> bool:
 
 def _code(lines: Iterable[str]) -> Counter[str]:
     """The lines that tell one piece of code from another, without white space."""
-    return Counter(strip_whitespace(line) for line in lines if _tells(line))
+    return Counter(_key(line) for line in lines if _tells(line))
+
+
+def _key(line: str) -> str:
+    """Equal for lines that differ only in their layout and quotes."""
+    return strip_whitespace(line).rstrip(",;").replace("'", '"')
 
 
 def _tells(line: str) -> bool:

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.file_patterns import NOTHING, SOURCE_CODE
-from orchestrator.code_review.change.security_fixes import find_past_fixes
+from orchestrator.code_review.change.security_fixes import FixHistory
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -16,10 +16,13 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 class Protections(ComparisonCheck):
     """The check ``protections``."""
 
-    def __init__(self, *, pool: WorkerPool, workspace: ReviewWorkspace) -> None:
+    def __init__(
+        self, history: FixHistory, *, pool: WorkerPool, workspace: ReviewWorkspace
+    ) -> None:
         super().__init__(
             "protections", "removed_controls", SOURCE_CODE, NOTHING, pool=pool, workspace=workspace
         )
+        self._history = history
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
         """What security fixes did to the changed files."""
@@ -31,5 +34,6 @@ class Protections(ComparisonCheck):
         }
         if not paths:
             return {}
-        fixes, unsearched = await find_past_fixes(change, paths)
+        tree = await self._workspace.contents.paths("base")
+        fixes, unsearched = await self._history.find(change, paths, tree)
         return {"fixes": to_builtins(fixes), "history_unsearched": unsearched}

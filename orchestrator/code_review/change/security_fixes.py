@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
+import anyio
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from orchestrator.errors import InputError
 NEWEST = 1000  # commits whose message could be about security
 MOST_COMMITS = 200  # that touch files of the change
 MOST_FILES = 30  # in a fix: a larger commit brings in more than one
+MOST_LINES = 1000  # in a file of a fix
 _LIMITS = replace(LIMITS, seconds=60, output=64 << 20)
 
 _LOG = ("log", "--no-show-signature", "--no-mailmap", "--no-color", "-z", "--min-parents=1")
@@ -50,16 +52,37 @@ class _Touched(Struct, frozen=True):
     blobs: Blobs
 
 
+class FixHistory:
+    """The history of a review's base, which is searched once: proofs of patches ask again."""
+
+    def __init__(self) -> None:
+        self._lock = anyio.Lock()
+        self._paths: frozenset[str] = frozenset()
+        self._found: tuple[tuple[PastFix, ...], str] = (), ""
+
+    async def find(
+        self, change: Change, paths: Collection[str], tree: Collection[str]
+    ) -> tuple[tuple[PastFix, ...], str]:
+        """As ``find_past_fixes``; of the same base."""
+        async with self._lock:
+            if not self._paths.issuperset(paths):
+                self._found = await find_past_fixes(change, paths, tree)
+                self._paths = frozenset(paths)
+            fixes, unsearched = self._found
+            return tuple(fix for fix in fixes if fix.path in paths), unsearched
+
+
 async def find_past_fixes(
-    change: Change, paths: Collection[str]
+    change: Change, paths: Collection[str], tree: Collection[str]
 ) -> tuple[tuple[PastFix, ...], str]:
     """What security fixes in base's history did to these files of base.
 
     Bounds are numbers of commits and files, so that the same repository gives the same answer.
 
     Args:
-        paths: in base. A fix of a file of the same name elsewhere counts as one of this file, for
-            it may have been moved.
+        paths: in base.
+        tree: every path of base. A fix of a file that is not there any more, and has the name of
+            one of ``paths``, counts as one of that file: it may have been moved.
 
     Returns:
         The files, the newest fix first; and why the history could not be searched, or nothing.
@@ -75,7 +98,7 @@ async def find_past_fixes(
         fixes = await anyio.to_thread.run_sync(partial(_parse_log, output))
         if not fixes:
             return (), await _explain_nothing(git)
-        wanted = await _find_touching(git, fixes, paths)
+        wanted = await _find_touching(git, fixes, paths, tree)
         return tuple(await _read_patches(git, wanted)), ""
     except InputError as error:
         return (), f"the history of base could not be searched: {error}"
@@ -95,8 +118,10 @@ def _parse_log(output: bytes) -> list[_Fix]:
     return sorted(fixes, key=lambda fix: fix.statement)  # "security" first, then the newest
 
 
-async def _find_touching(git: Git, fixes: Sequence[_Fix], paths: Collection[str]) -> list[_Touched]:
-    """The files of the fixes that have the name of one of the paths, those at that path first."""
+async def _find_touching(
+    git: Git, fixes: Sequence[_Fix], paths: Collection[str], tree: Collection[str]
+) -> list[_Touched]:
+    """The files of the fixes that are at one of the paths, or were moved there."""
     by_name: dict[str, list[str]] = {}
     for path in paths:
         by_name.setdefault(_name(path), []).append(path)
@@ -106,9 +131,10 @@ async def _find_touching(git: Git, fixes: Sequence[_Fix], paths: Collection[str]
     commits = 0
     for commit, files in _parse_raw(output):
         touched = [
-            _Touched(known[commit], name, name if name in here else here[0], blobs)
+            _Touched(known[commit], name, name if name in paths else here[0], blobs)
             for name, blobs in files
-            if (here := by_name.get(_name(name), [])) and (name in here or len(here) == 1)
+            if (here := by_name.get(_name(name), []))
+            and (name in paths or (name not in tree and len(here) == 1))
         ]
         if touched and len(files) <= MOST_FILES and commits < MOST_COMMITS:
             found += touched
@@ -160,7 +186,7 @@ async def _read_patches(git: Git, touched: Sequence[_Touched]) -> Iterator[PastF
             *map(tuple, lines[one.fix.commit, one.blobs]),
         )
         for one in touched
-        if (one.fix.commit, one.blobs) in lines
+        if sum(map(len, lines.get((one.fix.commit, one.blobs), ()))) in range(1, MOST_LINES + 1)
     )
 
 

@@ -283,7 +283,9 @@ SECURITY: Mapping[str, Entry] = {
     ),
     "protections": OfChange(
         "Guard clauses, checks, limits, access control, escaping and security fixes removed.",
-        lambda inputs: Protections(pool=inputs.pool, workspace=inputs.workspace),
+        lambda inputs: Protections(
+            inputs.fix_history, pool=inputs.pool, workspace=inputs.workspace
+        ),
     ),
 }
 

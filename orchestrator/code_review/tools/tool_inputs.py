@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from orchestrator.catalog.settings import ConfiguredProgram, Imports, Tests, TypeCheck
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
@@ -12,6 +12,7 @@ from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.run_tests import MOST_RUNS
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.contents import SIDES
+from orchestrator.code_review.change.security_fixes import FixHistory
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -38,6 +39,7 @@ class ToolInputs(Struct, frozen=True):
             system.
         checkout: the repository's directory; None: there is none.
         advisories: those of the changed packages; None: nobody named a dump of them.
+        fix_history: earlier security fixes in the history of base.
         imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
     """
 
@@ -61,6 +63,7 @@ class ToolInputs(Struct, frozen=True):
     imported: Sequence[ImportedReport] = ()
     advisories: CopiedAdvisories | None = None
     imports: Imports = Imports()
+    fix_history: FixHistory = field(default_factory=FixHistory)
 
     @property
     def tests_seconds(self) -> float:

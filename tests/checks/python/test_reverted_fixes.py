@@ -73,7 +73,7 @@ def test_a_part_of_a_fix_counts_and_so_does_a_stricter_check(found, fix, head):
     [
         (SAFE, SAFE + "\n\nLIMIT = 3\n"),
         (SAFE, SAFE.replace("tidy(name)", "tidy(name, ROOT)")),
-        (SAFE, SAFE.replace("    return", "        return")),
+        (SAFE, SAFE.replace("    return", "        return").replace("(name)):", "(name),):")),
         (SAFE, SAFE.split("\n\n\n")[1] + "\n\n" + SAFE.split("\n\n\n")[0] + "\n"),
         (OPEN, OPEN.replace("open(ROOT / name)", "open(ROOT / name, 'rb')")),
     ],

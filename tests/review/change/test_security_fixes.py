@@ -27,10 +27,10 @@ def say(repo, files, message):
     repo.git("commit", "--quiet", "--amend", "--allow-empty", "-m", message)
 
 
-async def past(repo, path="src/files.py", base="HEAD"):
+async def past(repo, path="src/files.py", base="HEAD", also=()):
     repo.commit({"other.py": "a = 1\n"})
     change = await from_refs(repo.root, f"{base}~1" if base == "HEAD" else base, None)
-    return await find_past_fixes(change, {path})
+    return await find_past_fixes(change, {path}, {path, *also})
 
 
 async def test_a_fix_is_found_with_the_lines_that_it_added_and_removed(fixed):
@@ -50,7 +50,7 @@ async def test_a_fix_is_found_with_the_lines_that_it_added_and_removed(fixed):
 async def test_uncommitted_work_is_compared_with_the_history_of_its_base(fixed, tmp_path):
     fixed.write("src/files.py", OPEN)
     change = await from_worktree(fixed.root, None, tmp_path / "objects")
-    assert [fix.commit for fix in (await find_past_fixes(change, {"src/files.py"}))[0]] == [
+    assert [fix.commit for fix in (await find_past_fixes(change, {"src/files.py"}, ()))[0]] == [
         fixed.oid("HEAD~1")
     ]
 
@@ -82,6 +82,7 @@ async def test_a_merged_fix_is_what_the_merge_brought_to_its_first_parent(repo):
 async def test_a_file_that_was_moved_since_keeps_its_fixes(fixed):
     fixed.git("mv", "src", "lib")
     assert [fix.path for fix in (await past(fixed, "lib/files.py"))[0]] == ["lib/files.py"]
+    assert await past(fixed, "lib/files.py", also=["src/files.py"]) == ((), "")
     assert await past(fixed, "lib/renamed.py") == ((), "")
 
 
@@ -99,7 +100,7 @@ async def test_what_cannot_be_searched_is_said(fixed, tmp_path):
     assert unsearched == "this clone is shallow and lacks history"
     change = await from_refs(fixed.root, "HEAD~1", None)
     for without in (replace(change, base="empty tree"), replace(change, has_tree=False)):
-        fixes, unsearched = await find_past_fixes(without, {"src/files.py"})
+        fixes, unsearched = await find_past_fixes(without, {"src/files.py"}, ())
         assert not fixes
         assert unsearched == "the change has no base commit, so no history"
 
