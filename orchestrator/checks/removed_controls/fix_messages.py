@@ -10,14 +10,14 @@ Statement = Literal["security", "stricter"]
 """``security``: it names an advisory or a security defect; ``stricter``: it keeps something out."""
 
 CANDIDATES = (
-    r"commit from fork|CVE-[0-9]|GHSA-|PYSEC-|RUSTSEC-|GO-[0-9]|secur|vulnerab|XSS|cross.site|CSRF"
-    r"|XSRF|XXE|SSRF|IDOR|RCE([^[:alpha:]]|$)|dos([^[:alpha:]]|$)|denial.of.service|travers"
+    r"commit from fork|CVE-[0-9]|GHSA-|PYSEC-|RUSTSEC-|GO-[0-9]|security|secure|vulnerab|XSS"
+    r"|cross.site|CSRF|XSRF|XXE|SSRF|IDOR|RCE([^[:alpha:]]|$)|dos([^[:alpha:]]|$)|denial.of.service|travers"
     r"|open.redirect|inject|bypass|attack|malicious|unauthori|untrusted|exploit|smuggl|splitting"
     r"|fixation|timing|pollution|spoof|clickjack|zip.?slip|arbitrary|remote code|code execution"
     r"|disclos|leak|sensitive|privilege|escap|saniti|validat|verif|restrict|enforc|disallow|forbid"
     r"|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|symlink|authori"
     r"|access control|constant.time"
-    r"|(check|requir).{0,30}(auth|permission|access|origin|host|owner|sign|login|post)"
+    r"|(check|require).{0,30}(auth|permission|access|origin|host|owner|sign|login|post)"
     r"|(limit|max).{0,40}(size|length|number|depth|count|access)"
 )
 """What git looks for in messages: every statement below has one of these, in any case."""
@@ -26,7 +26,7 @@ _IDENTIFIERS = re.compile(
     r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b"
 )
 _DEFECT = re.compile(
-    r"(?i)vulnerab|\b(?:xss|csrf|xsrf|xxe|ssrf|re-?dos|rce|idor)\b|cross[ -]site|(?-i:\bDo?S\b)"
+    r"(?i)vulnerab|\b(?:xss|csrf|xsrf|xxe|ssrf|re-?dos|rce|idor)\b|cross[ -]site|(?-i:\bD[oO]S\b)"
     r"|denial[ -]of[ -]service|travers(?:al|e)\b|zip[ -]?slip|open[ -]redirect|clickjack|smuggl"
     r"|(?<!dependency )(?<!constructor )injection\b|(?:header|response)[ -]splitting"
     r"|arbitrary (?:code|file|command|path|html|sql|script)|remote code|code execution"
@@ -37,15 +37,15 @@ _DEFECT = re.compile(
 )
 _MENDS = re.compile(
     r"(?i)\b(?:fix|prevent|protect|disallow|block|reject|refus|validat|saniti|escap|restrict|enforc"
-    r"|avoid|address|resolv|mitigat|harden|limit|forbid|prohibit|guard|ensur|check|requir|verif|deny"
-    r"|strip|remov|stop|secur|patch|clos|correct|handl|don'?t|do not|no longer|against)"
+    r"|avoid|address|resolv|mitigat|harden|limit|forbid|prohibit|guard|ensur|check|require|verif|deny"
+    r"|strip|remov|stop|secure|patch|close|closing|correct|handl|don'?t|do not|no longer|against)"
 )
 # The last is what GitHub calls the merge of an advisory's private fork.
 _LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]|^merge commit from fork\b")
 _STRICTER = re.compile(
     r"(?i)\b(?:saniti[sz]|escap(?:e|ing)|validat|verif(?:y|ies|ication)|restrict|enforc|disallow"
     r"|forbid|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|symlink"
-    r"|requir\w* (?:auth|permission|login|post)|access control|authori[sz]|constant[ -]time"
+    r"|requires? (?:auth|permission|login|post)|access control|authori[sz]|constant[ -]time"
     r"|limit\w* (?:the )?(?:\w+ ){0,3}(?:size|length|number|depth|count|access)"
     r"|max(?:imum)? (?:\w+ )?(?:size|length|depth)"
     r"|(?:check\w* (?:for )?(?:the )?(?:\w+ )?(?:permission|access|origin|host|owner"
