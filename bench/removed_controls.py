@@ -4,11 +4,26 @@ Takes security fixes and ordinary commits from git repositories that are there a
 with `removed_controls` each fix taken back (its head as base), the fix itself, and the ordinary
 commits. The projects are split: rules are written while looking at some, measured on the others.
 
-    python bench/removed_controls.py [--show] [--each N] [--ordinary N] FOLDER ...
+    python bench/removed_controls.py [--advisories DATABASE ...] [--projects held-out]
+        [--show] [--each N] [--ordinary N] FOLDER ...
 
-A FOLDER is a git directory. A fix is a commit without merge that names a CVE or an advisory, or
-says in its subject that it mends a security defect, and changes at most 8 files and 250 lines of
-code that is neither test nor sample. An ordinary commit changes such code and mentions no security.
+A FOLDER is a git directory. With --advisories a fix is a commit that an advisory in one of these
+git directories links to (pypa/advisory-database, rubysec/ruby-advisory-db and golang/vulndb do),
+whatever its message says; without, a commit that names a CVE or an advisory, or says in its subject
+that it mends a security defect. Either changes at most 8 files and 250 lines of code that is
+neither test nor sample. An ordinary commit changes such code and mentions no security.
+
+Each is judged by syntax alone, by the history of its base alone, and by both. What of it is circular:
+
+- Fixes that are chosen by their message say that they are fixes, which is what the history is asked
+  for: without --advisories its figure means nothing. With them it does, and the first line printed
+  has the share of messages that say so, which bounds it.
+- A fix that is taken back is the exact inverse of its commit, at once or from the newest commit of
+  the branch ("later", only where the patch still applies). The history compares lines, and finds
+  an exact inverse most easily; who takes a fix back while rewriting the code is not measured.
+- Ordinary commits and the fixes themselves are as they were made: nothing there is circular.
+
+HISTORY_FIGURES
 
 Measured on projects that nobody looked at while the rules were written (at most 12 fixes and 30
 ordinary commits of each; goals: 40%, 5%, 1%), with the rules as they were before and are now:

@@ -99,7 +99,7 @@ def add_history(
     return result
 
 
-def _is_same(finding: RawFinding, own: RawFinding, undone: "Undone") -> bool:
+def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
     here = {own.line, *undone.hunk.head}
     return finding.path == own.path and (
         finding.line in here or finding.removed_line in undone.hunk.base
@@ -110,17 +110,17 @@ def find_undone(
     texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
 ) -> Iterator[tuple[str, Undone]]:
     """Path in base → the fix of the file that the change takes most of back."""
-    undone: dict[str, list[Undone]] = {}
+    by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
-        text = texts.get(fix.path)
-        if (
-            text
-            and path_kinds(text.path).isdisjoint(_NOT_IN)
-            and (one := _compare(text, fix, came))
-        ):
-            undone.setdefault(fix.path, []).append(one)
-    for path, found in undone.items():
-        yield path, max(found, key=_weight)
+        by_path.setdefault(fix.path, []).append(fix)
+    for path, of_file in by_path.items():
+        text = texts.get(path)
+        if text is None or not path_kinds(text.path).isdisjoint(_NOT_IN):
+            continue
+        sides = _code(text.base), _code(text.head)
+        found = [one for fix in of_file if (one := _compare(text, sides, fix, came))]
+        if found:
+            yield path, max(found, key=_weight)
 
 
 def count_added(texts: Iterable[ChangedText]) -> Counter[str]:
@@ -132,11 +132,17 @@ def _weight(undone: Undone) -> tuple[bool, int]:
     return undone.fix.statement == "security", len(undone.gone) + len(undone.back)
 
 
-def _compare(text: ChangedText, fix: PastFix, came: Counter[str]) -> Undone | None:
-    """What a change takes back of a fix of the same file; None where that is not so."""
+def _compare(
+    text: ChangedText, sides: tuple[Counter[str], Counter[str]], fix: PastFix, came: Counter[str]
+) -> Undone | None:
+    """What a change takes back of a fix of the same file; None where that is not so.
+
+    Args:
+        sides: the lines of code of base and head.
+    """
     added, removed = _code(fix.added), _code(fix.removed)
     added, removed = added - removed, removed - added
-    base, head = _code(text.base), _code(text.head)
+    base, head = sides
     there = {line for line in added if base[line]}
     lost = {line for line in there if head[line] < base[line] and not came[line]}
     again = {line for line in removed if head[line] > base[line]}

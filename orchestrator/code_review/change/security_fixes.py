@@ -27,7 +27,7 @@ MOST_FILES = 30  # in a fix: a larger commit brings in more than one
 MOST_LINES = 1000  # in a file of a fix
 _LIMITS = replace(LIMITS, seconds=60, output=64 << 20)
 
-_LOG = ("log", "--no-show-signature", "--no-mailmap", "--no-color", "-z", "--min-parents=1")
+_LOG = ("log", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", "-z", "--min-parents=1")
 _DIFF = ("diff-tree", "--stdin", "-r", "--no-abbrev", "--no-renames", *PLAIN_DIFF)
 _INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: [0-7]+)?$")
 
