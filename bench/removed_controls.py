@@ -80,6 +80,7 @@ from orchestrator.checks import removed_controls
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.removed_controls.fix_messages import classify_message
+from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS
 from orchestrator.code_review.change.security_fixes import find_past_fixes
 from orchestrator.code_review.change.types import Change
 
@@ -327,7 +328,13 @@ def look(commit: Commit, way: Way) -> tuple[list[RawFinding], list[RawFinding]] 
         base = {"back": commit.name, "later": "HEAD", "forward": f"{commit.name}^"}[way]
         alone = removed_controls.run(asked).findings
         asked["fixes"] = history(commit.repo, base, commit.files)
-        return alone, removed_controls.run(asked).findings if asked["fixes"] else alone
+        found = removed_controls.run(asked).findings if asked["fixes"] else alone
+        return noticed(alone), noticed(found)
+
+
+def noticed(findings: Sequence[RawFinding]) -> list[RawFinding]:
+    """Those of medium severity or more."""
+    return [finding for finding in findings if finding.code != POSSIBLE_LOSS]
 
 
 def by_history(finding: RawFinding) -> bool:

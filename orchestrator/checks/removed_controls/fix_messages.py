@@ -32,7 +32,7 @@ _DEFECT = re.compile(
     r"|arbitrary (?:code|file|command|path|html|sql|script)|remote code|code execution"
     r"|\bbypass|privilege|session fixation|timing[ -](?:attack|leak)|prototype pollution"
     r"|disclos|\bleak\w* (?:of )?(?:\w+ )?(?:token|secret|password|credential|key|header|cookie)"
-    r"|unauthori[sz]ed|untrusted|malicious|attack|exploit|insecure|spoof"
+    r"|unauthori[sz]ed|untrusted|malicious|attackers?\b|attacks\b|exploit|insecure|spoof"
     r"|\bsecurity\b|\bsensitive\b"
 )
 _MENDS = re.compile(

@@ -12,7 +12,7 @@ from orchestrator.checks.removed_controls.pure_removal import (
     finds_decision_lost,
     finds_rejection_lost,
 )
-from orchestrator.checks.removed_controls.reporting import SHOWN, as_finding
+from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS, SHOWN, as_finding
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
 KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
@@ -24,12 +24,13 @@ LOOKED_AT = 1000  # characters of a condition: the rest of a longer one is data
 
 _CONDITIONS = frozenset({"guard", "condition", "filter"})
 _TAKE_OUT = frozenset({"pop", "discard", "remove"})
-_REJECTS_LESS = ("guard-removed", "The request or value is no longer rejected", 0.5)
+_REJECTS_LESS = (POSSIBLE_LOSS, "The request or value is no longer rejected", 0.5)
 _DISCLOSED = ("disclosure", "This is no longer taken out before it is passed on", 0.7)
 _READ = frozenset({"get", "has", "lower", "split", "startswith", "strip"})  # not a header sent
 _AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
+_LITERAL = re.compile(r"True|False|true|false|[\d_.]+|['\"].*['\"]|[A-Z][A-Z\d_.]*")
 _CONSTANT = re.compile(r"= *(?:[\d_ *.]+|True|False|[A-Z][A-Z\d_.]*)$")
 # A match of the whole text, and calls that accept more.
 _WEAKER: Mapping[str, frozenset[str]] = {
@@ -209,9 +210,10 @@ class Losses:
             return None
         if control.follows in file.scope_lines(control.scope)[1]:
             return self._weakened(file, control)
-        if not finds_decision_lost(file, control):
-            return None
-        return self._weakened(file, control)
+        # What was done under it goes as well: often a right that somebody no longer has.
+        if finds_decision_lost(file, control) and self._weakened(file, control):
+            return POSSIBLE_LOSS, "The condition is gone, and what it decided", 0.6
+        return None
 
     def filter(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """What had to hold for a value to pass."""
@@ -298,7 +300,7 @@ class Losses:
     def _special_call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A call that locks, bounds a number, or sets a security header."""
         if words.LOCKING.fullmatch(control.name) and self.is_same_work(file, control, new=2):
-            return "lock-removed", "These statements run without", 0.7
+            return POSSIBLE_LOSS, "These statements run without", 0.7
         parts = split_words(control.words)
         if words.CLAMPS.fullmatch(control.name) and parts & (words.BOUND - {"len", "length"}):
             if parts & {"max", "limit", "maximum"} and self.is_same_work(file, control):
@@ -374,7 +376,10 @@ class Losses:
         ]
         if same and not any({control.text, o.text} == {"True", "False"} for o in same):
             return None
-        return "hardening-removed", f"{control.follows}() is called without {control.name}", 0.7
+        literal = _LITERAL.fullmatch(control.text)
+        strong = literal or words.STRONG_HARDENING.fullmatch(control.name)
+        code = "hardening-removed" if strong else POSSIBLE_LOSS
+        return code, f"{control.follows}() is called without {control.name}", 0.7
 
     def _passed_elsewhere(self, control: Control) -> bool:
         """Whether the change passes the same to another function."""

@@ -6,6 +6,9 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.removed_controls.control import ChangedFile, Control
 from orchestrator.checks.removed_controls.lost_wrapping import tell_other_lines
 
+POSSIBLE_LOSS = "possible-loss"
+"""The code of what ordinary commits take out more often than security fixes bring it in."""
+
 SHOWN = 90  # characters of a control in a message
 
 

@@ -11,6 +11,7 @@ from orchestrator.checks.check_io import RawFinding, Source
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.removed_controls.fix_messages import Statement
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, Hunk, strip_whitespace
+from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS
 from orchestrator.checks.secrets.redaction import redact_secrets
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 
@@ -90,12 +91,15 @@ def add_history(
     for old_path, undone in find_undone(texts, fixes, came):
         own = as_finding(old_path, texts[old_path], undone)
         same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
-        for n in same:
+        sure = [n for n in same if result[n].code != POSSIBLE_LOSS]
+        for n in sure:
             known = result[n]
             detail = "\n".join(filter(None, (known.detail, own.message)))
-            sure = max(known.confidence, own.confidence)
-            result[n] = replace(known, detail=detail, confidence=sure)
-        result += [] if same else [own]
+            confidence = max(known.confidence, own.confidence)
+            result[n] = replace(known, detail=detail, confidence=confidence)
+        if not sure:
+            result = [finding for n, finding in enumerate(result) if n not in same]
+            result.append(own)
     return result
 
 
@@ -192,7 +196,8 @@ def _enough(undone: Undone, there: int, new: int) -> bool:
         return sure and not there and 2 * back >= undone.of_removed
     if sure:
         return back > 0 or 2 * gone >= there
-    return 2 * there >= undone.of_added and 3 * gone >= 2 * there and 2 * new <= gone + back
+    most = 2 * there >= undone.of_added and 3 * gone >= 2 * there
+    return most and back > 0 and 2 * new <= gone + back
 
 
 def _code(lines: Iterable[str]) -> Counter[str]:
@@ -219,16 +224,11 @@ def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
         text.path,
         place(text, undone.hunk),
         describe(undone),
-        confidence=confidence(undone),
+        confidence=0.9 if undone.fix.statement == "security" else 0.7,
         removed_path=old_path if line else "",
         removed_line=line,
         detail=_count(undone),
     )
-
-
-def confidence(undone: Undone) -> float:
-    """How sure it is that the lines are those of a security fix."""
-    return 0.9 if undone.fix.statement == "security" else 0.7
 
 
 def describe(undone: Undone) -> str:

@@ -146,7 +146,7 @@ LOST = [
         "def inside(path, root):\n    root = abspath(root)\n    return path.startswith(root)\n",
     ),
     (
-        "guard-removed",  # the words of the condition say nothing: the function only gets shorter
+        "possible-loss",  # the words of the condition say nothing: the function only gets shorter
         "def load(self, key):\n    if key not in self.known:\n        raise KeyError('no such key')\n"
         "    return self.read(key)\n",
         "def load(self, key):\n    return self.read(key)\n",
@@ -158,7 +158,7 @@ LOST = [
         "def take(rows, name):\n    rows = list(rows)\n    rows.append(name)\n    return rows\n",
     ),
     (
-        "condition-weakened",  # with what was done under it
+        "possible-loss",  # with what was done under it
         "def render(self, title):\n    title = tidy(title)\n    if is_unsafe(title):\n"
         "        title = self.hide(title)\n    return page(self, title)\n",
         "def render(self, title):\n    title = tidy(title)\n    return page(self, title)\n",

@@ -84,7 +84,7 @@ LOST = [
     ),
     # a lock, a header, a deny list
     (
-        "lock-removed",
+        "possible-loss",
         "a.go",
         "package a\n\nfunc (s *S) act() {\n\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n\ts.n++\n"
         "\ts.save()\n\ts.show()\n}\n",

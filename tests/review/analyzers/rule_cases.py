@@ -101,6 +101,10 @@ GUARDED = """def f(KIND, port):
         raise Forbidden
     return connect(KIND, port)
 """
+UNKNOWN = "def load_KIND(self, key):\n    return self.read(key, KIND)\n"
+KNOWN = UNKNOWN.replace(
+    "    re", "    if key not in self.KIND:\n        raise KeyError('KIND')\n    re"
+)
 UNTIDY = "def pay_KIND(order):\n    return order.total(KIND)\n"
 TIDY = UNTIDY.replace("(KIND)", "(tidy(KIND))")
 UNGUARDED = """def f(KIND, port):
@@ -276,6 +280,7 @@ OWN: dict[str, Case] = {
     "security.security-header-removed": text("pay.py", "def f(response):\n    return send(response)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response, 1)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response)\n"),
     "security.lock-removed": text("pay.py", "def f(self):\n    self.total += 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n    return 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n"),
     "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
+    "security.possible-loss": text("pay.py", UNKNOWN, KNOWN + "DONE = 1\n", KNOWN),
     "security.fix-reverted": text("pay.py", UNTIDY, TIDY + "DONE = 1\n", TIDY),
     "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
     "security.unsafe-replacement": text("show.py", "os.system(f'show {name}')\n", "subprocess.run(['show', name])\n", "subprocess.run(['show', names])\n"),
