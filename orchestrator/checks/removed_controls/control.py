@@ -51,6 +51,18 @@ class Control(Struct, frozen=True):
         return self.kind, self.key
 
 
+def is_weaker(old: Control, new: Control) -> bool:
+    """Whether a setting is turned off, a limit is much higher, or a mode grants more."""
+    before, after = (control.text.rpartition("=")[2].strip() for control in (old, new))
+    if {before, after} == {"True", "False"}:
+        return after == "False"
+    if not (before.isdigit() and after.isdigit()):
+        return before.isdigit() and after == "None" and "count" not in old.name.lower()
+    if "perm" in old.name.lower() or "mode" in old.name.lower():
+        return bool(int(after) & ~int(before))
+    return int(after) >= 4 * int(before) > 0
+
+
 class Version(Struct, frozen=True):
     """The controls of one version of a file, and where its functions and classes are.
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.removed_controls import vocabulary as words
-from orchestrator.checks.removed_controls.control import ChangedFile, Control
+from orchestrator.checks.removed_controls.control import ChangedFile, Control, is_weaker
 from orchestrator.checks.removed_controls.pure_removal import (
     finds_decision_lost,
     finds_rejection_lost,
@@ -30,7 +30,6 @@ _READ = frozenset({"get", "has", "lower", "split", "startswith", "strip"})  # no
 _AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
-_LITERAL = re.compile(r"True|False|true|false|[\d_.]+|['\"].*['\"]|[A-Z][A-Z\d_.]*")
 _CONSTANT = re.compile(r"= *(?:[\d_ *.]+|True|False|[A-Z][A-Z\d_.]*)$")
 # A match of the whole text, and calls that accept more.
 _WEAKER: Mapping[str, frozenset[str]] = {
@@ -376,9 +375,9 @@ class Losses:
         ]
         if same and not any({control.text, o.text} == {"True", "False"} for o in same):
             return None
-        literal = _LITERAL.fullmatch(control.text)
-        strong = literal or words.STRONG_HARDENING.fullmatch(control.name)
-        code = "hardening-removed" if strong else POSSIBLE_LOSS
+        name, value = words.STRONG_HARDENING, words.CONSTANT
+        sure = name.fullmatch(control.name) or value.fullmatch(control.text)
+        code = "hardening-removed" if sure else POSSIBLE_LOSS
         return code, f"{control.follows}() is called without {control.name}", 0.7
 
     def _passed_elsewhere(self, control: Control) -> bool:
@@ -472,18 +471,6 @@ class Losses:
         if control.follows in file.scope_lines(control.scope)[1] and not self.is_rewritten(control):
             return "lock-removed", "These statements run without", 0.8
         return None
-
-
-def is_weaker(old: Control, new: Control) -> bool:
-    """Whether a setting is turned off, a limit is much higher, or a mode grants more."""
-    before, after = (control.text.rpartition("=")[2].strip() for control in (old, new))
-    if {before, after} == {"True", "False"}:
-        return after == "False"
-    if not (before.isdigit() and after.isdigit()):
-        return before.isdigit() and after == "None" and "count" not in old.name.lower()
-    if "perm" in old.name.lower() or "mode" in old.name.lower():
-        return bool(int(after) & ~int(before))
-    return int(after) >= 4 * int(before) > 0
 
 
 _Judge = Callable[[Losses, ChangedFile, Control], tuple[str, str, float] | None]

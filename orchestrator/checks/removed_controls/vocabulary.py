@@ -289,6 +289,9 @@ STRONG_HARDENING = re.compile(
 )
 """Of those, what is lost with the call that has it, too."""
 
+CONSTANT = re.compile(r"True|False|true|false|[\d_.]+|['\"].*['\"]|[A-Z][A-Z\d_.]*")
+"""A value that is written out, or that is called like one."""
+
 EXCLUDING = frozenset(
     [
         "ban",
