@@ -43,8 +43,8 @@ _MENDS = re.compile(
 # The last is what GitHub calls the merge of an advisory's private fork.
 _LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]|^merge commit from fork\b")
 _STRICTER = re.compile(
-    r"(?i)\b(?:saniti[sz]|escap(?:e|ing)|validat|verif(?:y|ies|ication)|restrict|enforc|disallow"
-    r"|forbid|prohibit|refus|reject|deny|prevent|protect|harden|redact|sandbox|symlink"
+    r"(?i)\b(?:saniti[sz]|escap(?:e|ing)|validat|verif(?:y|ies)\b|restrict|enforc|disallow"
+    r"|forbid|prohibit|refus|reject|deny|prevents?\b|protect|harden|redact|sandbox|symlink"
     r"|requires? (?:auth|permission|login|post)|access control|authori[sz]|constant[ -]time"
     r"|limit\w* (?:the )?(?:\w+ ){0,3}(?:size|length|number|depth|count|access)"
     r"|max(?:imum)? (?:\w+ )?(?:size|length|depth)"

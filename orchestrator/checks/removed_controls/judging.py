@@ -20,6 +20,7 @@ LEAST, LEFT = 3, 0.8  # lines, and their share of those in head, that were there
 MOSTLY_GONE = 2  # lines that go for each that comes, where a change mostly takes out
 NEW_LINES = 2  # added to the function, with which it does not do the same in another way
 SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
+ENTRY = 3  # words of an entry of a deny list
 LOOKED_AT = 1000  # characters of a condition: the rest of a longer one is data
 
 _CONDITIONS = frozenset({"guard", "condition", "filter"})
@@ -170,7 +171,7 @@ class Losses:
         bounds = parts & words.BOUND or (strict and words.TOO_MUCH.search(control.rejection))
         if bounds and words.LIMITS.search(control.text):
             return "bound-removed", "The limit is no longer enforced", 0.8
-        concerns = self._concerns(control, parts)
+        concerns = self._concerns(control, parts if strict else parts - words.VALUES)
         if words.EMPTINESS.search(control.text):
             strict, concerns = strict and concerns, strict and concerns
         refuses = words.REFUSAL.search(control.rejection)
@@ -221,7 +222,7 @@ class Losses:
         return self._weakened(file, control) if self.is_same_work(file, control) else None
 
     def _weakened(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        if not control.words.isdisjoint(words.LEGACY):
+        if not control.words.isdisjoint(words.LEGACY) or words.NO_DECISION.match(control.text):
             return None
         parts = split_words(control.words) - words.VALUES
         if not file.path.endswith(".py"):
@@ -331,7 +332,7 @@ class Losses:
 
     def _has_successor(self, control: Control) -> bool:
         """Whether the change writes another call that checks the same or is named alike."""
-        own = split_words({control.name})
+        own = {part for part in split_words({control.name}) if not part.isdigit()}
         return any(
             new.name == control.name
             or own <= split_words({new.name})
@@ -377,7 +378,7 @@ class Losses:
             return None
         name, value = words.STRONG_HARDENING, words.CONSTANT
         sure = name.fullmatch(control.name) or value.fullmatch(control.text)
-        code = "hardening-removed" if sure else POSSIBLE_LOSS
+        code = POSSIBLE_LOSS if not sure or control.follows == "filter" else "hardening-removed"
         return code, f"{control.follows}() is called without {control.name}", 0.7
 
     def _passed_elsewhere(self, control: Control) -> bool:
@@ -427,9 +428,13 @@ class Losses:
         if split_words({control.name}).isdisjoint(words.EXCLUDING):
             return None
         kept = any(c.kind == "entry" and c.name == control.name for c in file.head.controls)
-        if not kept or any(
-            c.words == control.words and c.kind == "entry" and file.is_added(c)
-            for c in file.head.controls
+        if (
+            not kept
+            or len(control.text.split()) > ENTRY
+            or any(
+                c.words == control.words and c.kind == "entry" and file.is_added(c)
+                for c in file.head.controls
+            )
         ):
             return None
         return "denylist-shortened", f"{control.name} no longer holds", 0.8

@@ -197,6 +197,9 @@ VALUES = frozenset(
 )
 """Of those, the parts that name a value more often than a right; a condition may ask for it."""
 
+NO_DECISION = re.compile(r"<\w|hasattr\(")
+"""What begins a condition that decides nothing: an element of a page, whether there is a name."""
+
 LEGACY = frozenset(
     {"basestring", "unicode", "long", "six", "PY2", "PY3", "version_info", "string_types"}
     | {"unicode_type", "text_type", "bytes_type", "binary_type"}
@@ -229,7 +232,7 @@ CHECKS = re.compile(
     r"|(?:authori[sz]e|authenticate|restrict|forbid|deny|reject|protect|guard|is_safe|is_allowed"
     r"|has_perm|has_access|can_|may_|permit|raise_if|fail_if)"
     r"|(?:sanitize|escape|quote|clean|safe|secure|strip_tags|redact|mask|filter|scrub|drop|block)_)"
-    r"|_(?:check|verify|validate|escape|quote|allowed|permitted)$"
+    r"|(?:^|_)(?:check|verify|validate|escape|quote|allowed|permitted)$"
     r"|^(?:escape|quote|quote_plus|normpath|realpath|secure_filename|sanitize|fchmod|chmod"
     r"|raise_for_status|is_relative_to|validated|islink|setrlimit)$"
 )
@@ -255,7 +258,7 @@ NO_CHECK = re.compile(
 
 RENEWAL = re.compile(
     r"(?i)^(?:cycle_?key|rotate_\w*(?:token|key)\w*|regenerate\w*|renew_?session|invalidate\w*|revoke\w*"
-    r"|reset_session|clear_\w*sessions?|expire_\w+|flush_session|changeSessionId|session_regenerate_id|update_session_auth_hash)$"
+    r"|reset_session|clear_\w*sessions?|expire_(?!fragment|page|action|cache)\w+|flush_session|changeSessionId|session_regenerate_id|update_session_auth_hash)$"
 )
 """Calls that give a session or token a new life, or end it."""
 

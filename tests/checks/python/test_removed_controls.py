@@ -295,6 +295,19 @@ FINE = [
         "def f(a):\n    if len(a) > 0:\n        return 1\n    return g(a)\n",
         "def f(a):\n    return g(a)\n",
     ),
+    # a cache, a setting that may be missing, a check that got another name
+    (
+        "def save(self, page):\n    self.expire_fragment(page)\n    write(page)\n",
+        "def save(self, page):\n    write(page)\n",
+    ),
+    (
+        "def f(a):\n    if hasattr(settings, 'BLACKLIST'):\n        a = strip(a, settings)\n    return g(a)\n",
+        "def f(a):\n    a = strip(a, settings)\n    return g(a)\n",
+    ),
+    (
+        "def f(user, doc):\n    permission_allowed(user, doc)\n    return g(user, doc)\n",
+        "def f(user, doc):\n    allowed(user, doc)\n    return g(user, doc)\n",
+    ),
     # another condition for the same rejection
     (
         "def f(view, keys):\n    if view == 'Default Owner':\n        raise NotAllowed(view)\n"
