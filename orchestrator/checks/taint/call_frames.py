@@ -184,7 +184,7 @@ class Frame:
     """One activation: its state, and the ways out of it that were met so far."""
 
     __slots__ = (
-        "closure", "depth", "function", "handler", "id", "jumps", "module", "quiet",
+        "call", "caller", "closure", "depth", "function", "handler", "id", "jumps", "module", "quiet",
         "rendering", "returns", "run", "stack", "state", "statement", "untainted", "yields",
     )  # fmt: skip
 
@@ -194,6 +194,8 @@ class Frame:
         self.closure: Mapping[str, Value] = function.closure if function else {}
         self.depth = self.untainted = 0
         self.stack: tuple[Function, ...] = ()
+        self.caller: Frame | None = None
+        self.call: Call | None = None  # that of the caller
         self.returns: list[Return] = []
         self.yields: list[Value] = []
         self.jumps: list[tuple[list[State], list[State]]] = []  # per loop: breaks, continues

@@ -311,6 +311,7 @@ def run_function(frame: Frame, call: Call, function: Function, args: list[Value]
     inner = Frame(frame.run, function.module, function)
     inner.depth, inner.stack = frame.depth + 1, (*frame.stack, function)
     inner.rendering = frame.rendering
+    inner.caller, inner.call = frame, call
     inner.untainted = 0 if taints else frame.untainted + 1
     if frame.function is not None and function.closure:
         inner.closure = {**function.closure, **frame.state.vars}

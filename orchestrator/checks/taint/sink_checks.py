@@ -15,6 +15,7 @@ from orchestrator.checks.taint.abstract_values import (
     same_const,
 )
 from orchestrator.checks.taint.call_frames import Call, Frame, TaintFinding
+from orchestrator.checks.taint.handed_on import giving_call
 from orchestrator.checks.taint.library_models import Sink
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
@@ -59,7 +60,7 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
                 value = _argument(frame, call, selector, sink)
                 _note(frame, call, sink, value)
                 if value is not None and not fixed(sink, value):
-                    check_value(frame, call.node, value, sink, ref)
+                    check_value(frame, call.node, value, sink, ref, selector)
     for check in models.checks.find(ref):
         if _applies(frame, call, check.when, check.unless) and branch_conditions.matches_context(
             frame, call, check
@@ -184,8 +185,10 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
     return not value.locs and value.ref in {f"{key}()" for key in expected}
 
 
-def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str) -> None:
-    """Report a value that reaches a sink."""
+def check_value(
+    frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str, selector: str = ""
+) -> None:
+    """Report a value that reaches a sink; ``selector``: as which argument of a call."""
     taints = value.taints if sink.itself else collect_taints(value, frame.state)
     for taint in taints:
         wanted = (
@@ -196,15 +199,23 @@ def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str)
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue
         if wanted and taint.sure >= _DOUBTFUL:
-            report(frame, node, taint, (sink.klass, ref, sink.confidence))
+            composed = sink.klass == "sql" and _is_statement(value)
+            place = giving_call(frame, node, selector) if composed else None
+            report(frame, node, taint, (sink.klass, ref, sink.confidence), place)
 
 
 def _is_statement(value: Value) -> bool:
     return _BEGINNINGS["statement"].match(prefix_of(value)) is not None
 
 
-def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, float]) -> None:
-    """Report one flow unless what is known of it makes it safe."""
+def report(
+    frame: Frame,
+    node: ast.AST,
+    taint: Taint,
+    sink: tuple[str, str, float],
+    place: tuple[Frame, ast.AST] | None = None,
+) -> None:
+    """Report one flow, at the sink or another place, unless what is known makes it safe."""
     klass, ref, confidence = sink
     cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
     code = f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
@@ -217,7 +228,7 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
     message = f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
     confidence = round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
     traced = Taint(taint.origin, taint.kind, trace=trace)
-    _report(frame, node, code, message, confidence, traced)
+    _report(*(place or (frame, node)), code, message, confidence, traced)
 
 
 def check_returned(frame: Frame, node: ast.AST, value: Value, state: State, klass: str) -> None:
