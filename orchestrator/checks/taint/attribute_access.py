@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Hashable
 
-from orchestrator.checks.taint import containers, stored_fields
+from orchestrator.checks.taint import branch_conditions, containers, stored_fields
 from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, reachable_objects
 from orchestrator.checks.taint.abstract_values import (
     PART,
@@ -65,9 +65,17 @@ def _attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     if frame.run.stored and not inherited:
         inherited = stored_fields.read(frame, base, name, node)
+    for sanitizer in frame.run.models.sanitizers.exact(value.ref) if inherited else ():
+        facts = [f"safe {klass}" for klass in sanitizer.clears]
+        inherited = tuple(taint.with_facts(facts) for taint in inherited)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
+    taints = value.taints or inherited
     return Value(
-        ref=value.ref, taints=value.taints or inherited, locs=locs, marks=value.marks | base.marks
+        ref=value.ref,
+        taints=taints,
+        locs=locs,
+        marks=value.marks | base.marks,
+        implies=branch_conditions.without_part(frame.run.models, value.ref, taints),
     )
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from orchestrator.checks.taint import strings
@@ -19,7 +19,7 @@ from orchestrator.checks.taint.abstract_values import (
 )
 from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.containers import constants
-from orchestrator.checks.taint.library_models import Check
+from orchestrator.checks.taint.library_models import Check, LibraryModels
 from orchestrator.checks.taint.strings import strict_pattern
 
 LISTED: Final = "listed"  # it is one of a few values that the program itself names
@@ -112,20 +112,26 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
     return Value(const, implies=Implication(true, false))
 
 
-def _known_to_be(frame: Frame, value: Value) -> Facts:
+def _known_to_be(models: LibraryModels, ref: str, taints: Sequence[Taint]) -> Facts:
     """What it says of a value, or of the whole that it is a part of, to be one of a few."""
-    parts = frame.run.models.parts.find(value.ref) if value.ref else []
-    facts = facts_about(value.taints, LISTED)
-    for part in parts:
-        wholes = {taint.origin.rpartition(PART)[0] or taint.origin for taint in value.taints}
+    facts = facts_about(taints, LISTED)
+    for part in models.parts.find(ref):
+        wholes = {taint.origin.rpartition(PART)[0] or taint.origin for taint in taints}
         facts = conjoin(facts, {origin: frozenset({part.fact}) for origin in wholes})
     return facts
+
+
+def without_part(models: LibraryModels, ref: str, taints: Sequence[Taint]) -> Implication | None:
+    """What it says of a whole that a part of it, an attribute of that name, is empty."""
+    if not taints or not models.parts.exact(ref):
+        return None
+    return Implication({}, _known_to_be(models, ref, taints))
 
 
 def _membership(frame: Frame, left: Value, right: Value) -> tuple[Facts, Facts]:
     inside = collect_taints(right, frame.state)
     if left.taints and not inside:
-        return _known_to_be(frame, left), {}
+        return _known_to_be(frame.run.models, left.ref, left.taints), {}
     if right.taints and isinstance(left.const, str) and left.const:
         return {}, facts_about(right.taints, f"lacks {left.const}")
     if right.taints and "normalized" in right.marks:
@@ -141,7 +147,7 @@ def _equality(frame: Frame, left: Value, right: Value) -> Facts:
         return facts_about(value.taints, "inside")
     if other.locs:
         return {}
-    return _known_to_be(frame, value)
+    return _known_to_be(frame.run.models, value.ref, value.taints)
 
 
 def evaluate_check(frame: Frame, call: Call) -> Implication | None:

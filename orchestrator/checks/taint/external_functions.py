@@ -47,9 +47,7 @@ def result(frame: Frame, call: Call) -> Value:
     if stored is not None:
         return stored
     value = _flow(frame, call)
-    named = attribute_access.external_value(
-        frame, f"{call.ref}()" if call.ref else "?()", call.node
-    )
+    named = _given(frame, call)
     if named.ref == "?()":
         named = Value()
     locs = value.locs
@@ -71,6 +69,17 @@ def result(frame: Frame, call: Call) -> Value:
         value.marks | named.marks,
         value.implies,
     )
+
+
+def _given(frame: Frame, call: Call) -> Value:
+    """What the data files say a call gives; of a source, by what is asked for."""
+    named = attribute_access.external_value(
+        frame, f"{call.ref}()" if call.ref else "?()", call.node
+    )
+    if not named.taints or not call.args:
+        return named
+    label = repr(call.args[0].const) if call.args[0].known else frame.site(call.node)
+    return named.with_taints(tuple(taint.derive(PART, label) for taint in named.taints))
 
 
 def _remembered(call: Call) -> HeapObject:
