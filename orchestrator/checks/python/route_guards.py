@@ -42,6 +42,7 @@ CONFIDENCE = 0.6
 _METHODS = frozenset(
     ["route", "get", "post", "put", "patch", "delete", "head", "options", "api_route", "websocket"]
 )
+_MUTATES = frozenset(["mutate", "mutate_and_get_payload", "perform_mutation"])
 _VIEWS = re.compile(
     r"(?:Template|List|Detail|Create|Update|Delete|Form|Archive\w*)?View|MethodView|RequestHandler"
     r"|(?:Generic|List|Create|Retrieve|Update|Destroy)*APIView|(?:Model|ReadOnlyModel|Generic)?ViewSet"
@@ -62,7 +63,7 @@ _OPEN = re.compile(
 _HARMLESS = re.compile(
     r"(?i)csrf|cache|require_(?:http|get|post|safe)|atomic|limit|throttl|cors|swagger|doc|schema"
     r"|expect|respon|marshal|json|xframe|gzip|vary|sensitive|time[dr]|metric|trac|deprecated|api_view"
-    r"|action|render|parser|csp|template|classmethod|staticmethod|overrid|log(?!in|_in|ged)|async|sync"
+    r"|action|mutation|render|parser|csp|template|classmethod|staticmethod|overrid|log(?!in|_in|ged)|async|sync"
 )
 _DEPENDENCY = re.compile(
     r"(?i)user|auth(?!or(?!i))|admin|permi|token|principal|scope|role|api_?key|identity|require|verif"
@@ -77,10 +78,11 @@ _ALIAS = re.compile(
     r"|(?:Auth(?!or(?!i))|Admin|Super|Logged|Require)\w*|\w*(?:User|Auth|Admin)Dep\w*"
 )
 _OWN_CHECK = re.compile(
-    r"is_authenticated|is_staff|is_superuser|is_admin|PermissionDenied|Forbidden|Unauthorized|40[13]\b"
+    r"is_(?:authenticated|staff|superuser|admin)(?!\w*\s*=(?!=))|PermissionDenied|Forbidden"
+    r"|Unauthorized|40[13]\b"
     r"|has_\w*perm|check_\w*(?:perm|access|auth|login|owner|role|token)|[Aa]uthoriz|require_\w+\("
     r"|verify_\w+|ensure_\w+|compare_digest|hmac|signature|login_manager|current_user|request\.user\b"
-    r"|session\.get\(|session\[|\bg\.\w*user|_token\b|Authorization|\.can\(|user_can|access"
+    r"|session\.get\(\s*['\"]|session\[|\bg\.\w*user|_token\b|Authorization|\.can\(|user_can|access"
 )
 _OPEN_NAME = re.compile(
     r"(?i)log_?(?:in|out)|sign_?(?:in|up|out)|register|registration|health|\bping|ready|\blive|alive"
@@ -232,20 +234,37 @@ class _Reader:
     def route(self, dotted: str, node: DefinitionNode) -> Route | None:
         """A definition as a route; None where it is none, or is open by its name."""
         if isinstance(node, ast.ClassDef):
-            return self._class(dotted, node)
+            found, is_open = self._class(dotted, node), bool(_OPEN_NAME.search(node.name))
+        else:
+            found, is_open = self._routed(dotted, node)
+        return None if found is None or (is_open and not found.guards) else found
+
+    def _routed(self, dotted: str, node: FunctionNode) -> tuple[Route | None, bool]:
+        """A function as a route, and whether it is open by its name."""
         call = next(filter(None, map(_route_call, node.decorator_list)), None)
         if call is not None:
             assert isinstance(call.func, ast.Attribute)
             router = ast.unparse(call.func.value)
-            if router in self._guarded_routers or _is_open(node.name, call):
-                return None
-            return self._function(dotted, node, router, call)
+            guarded = router in self._guarded_routers
+            found = None if guarded else self._function(dotted, node, router, call)
+            return found, _is_open(node.name, call)
+        if node.name.startswith("resolve_") or self._is_mutation(dotted, node):
+            # Who asks is let in or not by each mutation; of a query only the guard counts.
+            is_open = node.name.startswith("resolve_") or _OPEN_NAME.search(dotted) is not None
+            return self._function(dotted, node, "GraphQL", None), is_open
         first = next(iter([*node.args.posonlyargs, *node.args.args]), None)
         views = first is not None and first.arg == "request" and "." not in dotted
-        if not views or node.name.startswith("_") or _OPEN_NAME.search(node.name):
-            return None
-        text = self._source(node)
-        return self._function(dotted, node, "views", None) if _RESPONSE.search(text) else None
+        if not views or node.name.startswith("_") or not _RESPONSE.search(self._source(node)):
+            return None, False
+        return self._function(dotted, node, "views", None), bool(_OPEN_NAME.search(node.name))
+
+    def _is_mutation(self, dotted: str, node: FunctionNode) -> bool:
+        """Whether a method is a mutation of graphene or strawberry."""
+        if any(_last(each) == "mutation" for each in node.decorator_list):
+            return True
+        owner = self._classes.get(dotted.rpartition(".")[0])
+        bases = [] if owner is None else map(_last, owner.bases)
+        return node.name in _MUTATES and any(base.endswith("Mutation") for base in bases)
 
     def _does_something(self, node: FunctionNode) -> bool:
         """Whether it takes anything from a request, or reads or writes anything of its own."""
@@ -260,6 +279,10 @@ class _Reader:
         sure = sure and self._does_something(node)
         for decorator in node.decorator_list:
             if _route_call(decorator) is not None:
+                continue
+            given = _keyword(decorator, "permission_classes")
+            if given is not None and not _OPEN.search(ast.unparse(given)):
+                guards.add("permission_classes")
                 continue
             name = _last(decorator)
             if _is_guard(name):
@@ -304,12 +327,7 @@ class _Reader:
     def _class(self, dotted: str, node: ast.ClassDef) -> Route | None:
         names = [_last(base) for base in node.bases]
         guards, sure, views = self._read_class(node, frozenset())
-        if (
-            not views
-            or node.name.startswith(("_", "Base"))
-            or node.name.endswith("Mixin")
-            or _OPEN_NAME.search(node.name)
-        ):
+        if not views or node.name.startswith(("_", "Base")) or node.name.endswith("Mixin"):
             return None
         kind = "Resource" if "Resource" in names else "views of classes"
         own = _OWN_CHECK.search(self._source(node)) is None
@@ -337,6 +355,10 @@ class _Reader:
             named = [_last(each) for each in (decorator, *inner)]
             guards |= {f"@{name}" for name in named if _is_guard(name)}
             sure = sure and any(map(_HARMLESS.search, named))
+        of_methods = [set(_method_guards(each)) for each in node.body if _is_method(each)]
+        if of_methods:
+            guards |= set.intersection(*of_methods)
+            sure = sure and (bool(guards) or not any(of_methods))
         for statement in node.body:
             name, value = _assigned(statement)
             if name in {
@@ -356,6 +378,19 @@ class _Reader:
 
     def _source(self, node: DefinitionNode) -> str:
         return "\n".join(self._lines[node.lineno - 1 : node.end_lineno])
+
+
+def _is_method(statement: ast.stmt) -> bool:
+    """Whether it is what a class of views answers one method of HTTP with."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return statement.name in _METHODS
+
+
+def _method_guards(statement: ast.stmt) -> Iterator[str]:
+    for decorator in getattr(statement, "decorator_list", ()):
+        if _is_guard(_last(decorator)):
+            yield f"@{_last(decorator)}"
 
 
 def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
@@ -409,8 +444,9 @@ def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((each.value for each in call.keywords if each.arg == name), None)
+def _keyword(call: ast.expr, name: str) -> ast.expr | None:
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    return next((each.value for each in keywords if each.arg == name), None)
 
 
 def _calls(node: ast.expr) -> list[ast.Call]:

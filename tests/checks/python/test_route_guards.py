@@ -39,6 +39,18 @@ def aiohttp(name: str, guard: str = "@require_role('admin')") -> str:
     return f'@routes.post("/{name}/{{id}}")\n{guard}\nasync def {name}(request):\n    await request.post()\n\n\n'
 
 
+def tornado(name: str, guard: str = "@tornado.web.authenticated") -> str:
+    return f"class {name}(RequestHandler):\n    {guard}\n    def post(self, id):\n        remove(id)\n\n\n"
+
+
+def graphene(name: str, guard: str = "@login_required") -> str:
+    return f"class {name}(graphene.Mutation):\n    {guard}\n    def mutate(root, info, id):\n        remove(id)\n\n\n"
+
+
+def strawberry(name: str, guard: str = "(permission_classes=[IsAuthenticated])") -> str:
+    return f"@strawberry.mutation{guard}\ndef {name}(id: int) -> bool:\n    return remove(id)\n\n\n"
+
+
 KINDS: dict[str, Callable[..., str]] = {
     "flask": flask,
     "fastapi": fastapi,
@@ -46,6 +58,9 @@ KINDS: dict[str, Callable[..., str]] = {
     "view": view,
     "drf": drf,
     "aiohttp": aiohttp,
+    "tornado": tornado,
+    "graphene": graphene,
+    "strawberry": strawberry,
 }
 NONE = {
     "flask": "",
@@ -54,6 +69,9 @@ NONE = {
     "view": "DetailView",
     "drf": "",
     "aiohttp": "",
+    "tornado": "",
+    "graphene": "",
+    "strawberry": "",
 }
 NAMES = ("Orders", "Invoices", "Refunds")
 
@@ -65,10 +83,8 @@ def test_a_new_route_without_the_guard_of_its_neighbors_is_asked_about(
     base = "".join(map(KINDS[kind], NAMES))
     bad = base + KINDS[kind]("Coupons", NONE[kind])
     (finding,) = compare(route_guards, {"app.py": base}, {"app.py": bad}).findings
-    assert finding.key == "Coupons"
-    assert finding.message.startswith(
-        "Is it meant that Coupons has no guard? Of the 3 other routes"
-    )
+    assert finding.key.partition(".")[0] == "Coupons"
+    assert finding.message.startswith(f"Is it meant that {finding.key} has no guard? Of the 3 other")
     good = base + KINDS[kind]("Coupons")
     assert not compare(route_guards, {"app.py": base}, {"app.py": good}).findings
 
@@ -185,6 +201,25 @@ def test_methods_of_routes(codes: Codes) -> None:
     assert asks(codes, FLASK, reading)
     assert not asks(codes, FLASK + flask("Shops", "", "GET"), reading)
     assert asks(codes, FLASK + flask("Shops", "", "GET"), flask("Coupons", ""))
+
+
+def test_what_looks_like_a_check_and_is_none(codes: Codes) -> None:
+    for body in ("user.is_admin = True\n    ", "order = session.get(Order, id)\n    "):
+        assert asks(codes, FLASK, flask("Coupons", "", body=body))
+    for body in ("assert user.is_admin\n    ", 'user = session.get("user")\n    '):
+        assert not asks(codes, FLASK, flask("Coupons", "", body=body))
+
+
+def test_a_guarded_route_with_an_open_name_counts(codes: Codes) -> None:
+    base = "".join(map(flask, [*NAMES[:2], "index"]))
+    assert asks(codes, base, flask("Coupons", ""))
+
+
+def test_methods_of_a_class_of_views_guard_it(codes: Codes) -> None:
+    base = "".join(map(tornado, NAMES))
+    mixed = tornado("Coupons") + "    def get(self, id):\n        show(id)\n"
+    assert not asks(codes, base, mixed)
+    assert not asks(codes, base, tornado("LoginHandler", ""))
 
 
 def test_other_routers_are_no_neighbors(codes: Codes) -> None:
