@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -42,16 +43,18 @@ CONFIDENCE = 0.6
 _METHODS = frozenset(
     ["route", "get", "post", "put", "patch", "delete", "head", "options", "api_route", "websocket"]
 )
+_READING = frozenset(["get", "head", "options"])
 _MUTATES = frozenset(["mutate", "mutate_and_get_payload", "perform_mutation"])
 _VIEWS = re.compile(
     r"(?:Template|List|Detail|Create|Update|Delete|Form|Archive\w*)?View|MethodView|RequestHandler"
     r"|(?:Generic|List|Create|Retrieve|Update|Destroy)*APIView|(?:Model|ReadOnlyModel|Generic)?ViewSet"
     r"|Resource|HTTPEndpoint|object"
 )
+_READS = re.compile(r"(?:Template|List|Detail|Archive\w*)View|(?:List|Retrieve)+APIView")
 _GUARD = re.compile(
     r"(?i)log_?in|logged|auth(?!or(?!i))|permi|perms?(?:_|\b)|admin|staff|super_?user|roles?(?:_|\b)"
     r"|token|jwt|scope|protect|access|owner|member|require[sd]?_?user|user_?required|user_passes"
-    r"|api_?key|verified|signed|secure|\bacl|privilege"
+    r"|api_?key|claims|identity|principal|verified|signed|secure|\bacl|privilege"
 )
 _NO_GUARD = re.compile(
     r"(?i)exempt|csrf|optional|not_required|anonymous|skip|no_auth|if_needed|cache|swagger|schema"
@@ -331,7 +334,9 @@ class _Reader:
             return None
         kind = "Resource" if "Resource" in names else "views of classes"
         own = _OWN_CHECK.search(self._source(node)) is None
-        return Route(dotted, node, kind, frozenset(guards), sure and own, reads=False)
+        methods = {each.name for each in filter(_is_method, node.body)}
+        reads = not methods - _READING if methods else any(map(_READS.fullmatch, names))
+        return Route(dotted, node, kind, frozenset(guards), sure and own, reads)
 
     def _read_class(self, node: ast.ClassDef, seen: frozenset[str]) -> tuple[set[str], bool, bool]:
         """Its guards, whether nothing else may guard it, and whether it is a view at all."""
@@ -380,7 +385,7 @@ class _Reader:
         return "\n".join(self._lines[node.lineno - 1 : node.end_lineno])
 
 
-def _is_method(statement: ast.stmt) -> bool:
+def _is_method(statement: ast.stmt) -> TypeGuard[FunctionNode]:
     """Whether it is what a class of views answers one method of HTTP with."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
@@ -424,7 +429,7 @@ def _reads(call: ast.Call | None) -> bool:
     if call is None or not isinstance(call.func, ast.Attribute):
         return False
     if call.func.attr != "route":
-        return call.func.attr in {"get", "head", "options"}
+        return call.func.attr in _READING
     methods = _keyword(call, "methods")
     if methods is None:
         return True

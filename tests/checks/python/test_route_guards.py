@@ -222,6 +222,13 @@ def test_methods_of_a_class_of_views_guard_it(codes: Codes) -> None:
     assert not asks(codes, base, tornado("LoginHandler", ""))
 
 
+def test_pages_of_classes_that_only_show_may_be_open_together(codes: Codes) -> None:
+    shown = VIEWS + view("Products", "ListView")
+    assert asks(codes, VIEWS, view("Coupons", "ListView"))
+    assert not asks(codes, shown, view("Coupons", "ListView"))
+    assert asks(codes, shown, view("Coupons", "DeleteView"))
+
+
 def test_other_routers_are_no_neighbors(codes: Codes) -> None:
     assert not asks(codes, FLASK, flask("Coupons", "").replace("@bp", "@open_bp"))
 
