@@ -29,6 +29,10 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
+_DEPLOYS = (
+    "Dockerfile", "Procfile", "alembic.ini", "compose.yaml", "compose.yml", "docker-compose.yaml",
+    "docker-compose.yml", "manage.py", "wsgi.py",
+)  # fmt: skip
 _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
 
@@ -290,14 +294,17 @@ class SourceTree:
         return file.startswith("__init__.") and not inner.isdisjoint(self.index.files)
 
     def is_library(self, path: str) -> bool:
-        """Whether a file above it says how to package what is here; else nobody else imports it."""
+        """Whether a file above it says how to package what is here, and none there how to deploy it.
+
+        Nobody else imports the modules of an application.
+        """
         directory = path.rpartition("/")[0]
         while True:
             above = f"{directory}/" if directory else ""
             if not self.paths.isdisjoint(
                 above + name for name in ("pyproject.toml", "setup.py", "setup.cfg")
             ):
-                return True
+                return self.paths.isdisjoint(above + name for name in _DEPLOYS)
             if not directory:
                 return False
             directory = directory.rpartition("/")[0]

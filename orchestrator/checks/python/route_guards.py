@@ -38,6 +38,9 @@ LEAST = 3
 SHARE = 0.75
 """Least share of all neighbors that have a guard."""
 
+MOST_OPEN = 2
+"""Neighbors without a guard, at most: where there are more, that is a way to do it here."""
+
 CONFIDENCE = 0.6
 
 _METHODS = frozenset(
@@ -182,7 +185,7 @@ def _finding(path: str, route: Route, guard: str, others: Sequence[Route]) -> Ra
 def usual_guard(route: Route, others: Sequence[Route]) -> str | None:
     """The guard that makes the lack of one a question; None where it is none."""
     guarded = [other for other in others if other.guards]
-    if len(guarded) < SHARE * len(others):
+    if len(guarded) < SHARE * len(others) or len(others) - len(guarded) > MOST_OPEN:
         return None
     if route.reads and any(other.reads and not other.guards for other in others):
         return None  # who reads is let in here, and who writes is not

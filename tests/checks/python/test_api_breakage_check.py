@@ -119,6 +119,8 @@ def test_an_application_has_no_api(compare: Compare) -> None:
     assert compare(check, base, head).findings == []
     with_metadata = {"setup.cfg": ""}
     assert compare(check, base | with_metadata, head | with_metadata).findings
+    deployed = with_metadata | {"alembic.ini": ""}
+    assert compare(check, base | deployed, head | deployed).findings == []
 
 
 CALL = "def f({}): ...\n"

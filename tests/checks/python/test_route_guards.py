@@ -192,6 +192,9 @@ def test_three_neighbors_and_three_quarters_of_all_must_have_a_guard(codes: Code
     assert not asks(codes, "".join(map(flask, NAMES[:2])), new)
     assert asks(codes, FLASK + flask("Shops", ""), new)
     assert not asks(codes, FLASK + flask("Shops", "") + flask("Parts", ""), new)
+    many = "".join(flask(f"Page{number}") for number in range(20))
+    assert asks(codes, many + flask("Shops", "") + flask("Parts", ""), new)
+    assert not asks(codes, many + "".join(flask(each, "") for each in ("Shops", "Parts", "Tags")), new)
     mixed = "".join(flask(name, f"@{name.lower()}_admin_required") for name in NAMES)
     assert not asks(codes, mixed, new)
 
