@@ -294,7 +294,7 @@ class SourceTree:
         return file.startswith("__init__.") and not inner.isdisjoint(self.index.files)
 
     def is_library(self, path: str) -> bool:
-        """Whether a file above it says how to package what is here, and none there how to deploy it.
+        """Whether a file above it says how to package it, and none beside that how to deploy it.
 
         Nobody else imports the modules of an application.
         """

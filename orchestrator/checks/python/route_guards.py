@@ -363,10 +363,9 @@ class _Reader:
             named = [_last(each) for each in (decorator, *inner)]
             guards |= {f"@{name}" for name in named if _is_guard(name)}
             sure = sure and any(map(_HARMLESS.search, named))
-        of_methods = [set(_method_guards(each)) for each in node.body if _is_method(each)]
-        if of_methods:
-            guards |= set.intersection(*of_methods)
-            sure = sure and (bool(guards) or not any(of_methods))
+        of_methods = [_guards_of(each) for each in node.body if _is_method(each)]
+        guards |= set.intersection(*(of_methods or [set()]))
+        sure = sure and (bool(guards) or not any(of_methods))
         for statement in node.body:
             name, value = _assigned(statement)
             if name in {
@@ -395,10 +394,8 @@ def _is_method(statement: ast.stmt) -> TypeGuard[FunctionNode]:
     return statement.name in _METHODS
 
 
-def _method_guards(statement: ast.stmt) -> Iterator[str]:
-    for decorator in getattr(statement, "decorator_list", ()):
-        if _is_guard(_last(decorator)):
-            yield f"@{_last(decorator)}"
+def _guards_of(method: FunctionNode) -> set[str]:
+    return {f"@{name}" for name in map(_last, method.decorator_list) if _is_guard(name)}
 
 
 def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:

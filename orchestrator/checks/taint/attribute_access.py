@@ -65,9 +65,7 @@ def _attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     if frame.run.stored and not inherited:
         inherited = stored_fields.read(frame, base, name, node)
-    for sanitizer in frame.run.models.sanitizers.exact(value.ref) if inherited else ():
-        facts = [f"safe {klass}" for klass in sanitizer.clears]
-        inherited = tuple(taint.with_facts(facts) for taint in inherited)
+    inherited = _sanitized(frame, value.ref, inherited)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
     taints = value.taints or inherited
     return Value(
@@ -97,6 +95,13 @@ def _of_row(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
         if found is not None and isinstance(found.target, Function):
             return _through_class(frame, found, base, node)
     return stored_fields.read_row(frame, base, classes, name, node)
+
+
+def _sanitized(frame: Frame, ref: str, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """What an attribute has of its object, where the data files say that it is harmless."""
+    rules = frame.run.models.sanitizers.exact(ref)
+    facts = [f"safe {klass}" for rule in rules for klass in rule.clears]
+    return tuple(taint.with_facts(facts) for taint in taints) if facts else taints
 
 
 def _of_whole(member: Value, base: Value, name: str) -> Value:

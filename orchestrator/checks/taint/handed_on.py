@@ -2,7 +2,6 @@
 
 import ast
 
-from orchestrator.checks.taint.abstract_values import Value
 from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.module_index import Bound, Class, Function
 
@@ -42,7 +41,7 @@ def _written(node: ast.AST, selector: str) -> ast.expr | None:
 
 
 def _selector(function: Function, call: Call, argument: ast.expr | None) -> str | None:
-    """What a call selects the parameter by that an expression is; None where it is none as it came."""
+    """What selects in a call the parameter that an expression is; None where it is none."""
     if not isinstance(argument, ast.Name) or isinstance(function.node, ast.Lambda):
         return None
     given = function.node.args
@@ -52,12 +51,8 @@ def _selector(function: Function, call: Call, argument: ast.expr | None) -> str 
         return None
     if argument.id in only_named:
         return argument.id
-    place = names.index(argument.id) - _takes_self(call.function)
+    place = names.index(argument.id) - isinstance(call.function.target, Bound | Class)
     return f"{place}|{argument.id}" if place >= 0 else None
-
-
-def _takes_self(function: Value) -> bool:
-    return isinstance(function.target, Bound | Class)
 
 
 def _is_set(node: ast.AST, name: str) -> bool:

@@ -84,7 +84,9 @@ def test_a_new_route_without_the_guard_of_its_neighbors_is_asked_about(
     bad = base + KINDS[kind]("Coupons", NONE[kind])
     (finding,) = compare(route_guards, {"app.py": base}, {"app.py": bad}).findings
     assert finding.key.partition(".")[0] == "Coupons"
-    assert finding.message.startswith(f"Is it meant that {finding.key} has no guard? Of the 3 other")
+    assert finding.message.startswith(
+        f"Is it meant that {finding.key} has no guard? Of the 3 other"
+    )
     good = base + KINDS[kind]("Coupons")
     assert not compare(route_guards, {"app.py": base}, {"app.py": good}).findings
 
@@ -194,7 +196,9 @@ def test_three_neighbors_and_three_quarters_of_all_must_have_a_guard(codes: Code
     assert not asks(codes, FLASK + flask("Shops", "") + flask("Parts", ""), new)
     many = "".join(flask(f"Page{number}") for number in range(20))
     assert asks(codes, many + flask("Shops", "") + flask("Parts", ""), new)
-    assert not asks(codes, many + "".join(flask(each, "") for each in ("Shops", "Parts", "Tags")), new)
+    assert not asks(
+        codes, many + "".join(flask(each, "") for each in ("Shops", "Parts", "Tags")), new
+    )
     mixed = "".join(flask(name, f"@{name.lower()}_admin_required") for name in NAMES)
     assert not asks(codes, mixed, new)
 
