@@ -99,7 +99,7 @@ def _of_row(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
 
 def _sanitized(frame: Frame, ref: str, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     """What an attribute has of its object, where the data files say that it is harmless."""
-    rules = frame.run.models.sanitizers.exact(ref)
+    rules = frame.run.models.sanitizers.exact(ref) if taints else ()
     facts = [f"safe {klass}" for rule in rules for klass in rule.clears]
     return tuple(taint.with_facts(facts) for taint in taints) if facts else taints
 

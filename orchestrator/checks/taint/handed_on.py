@@ -16,12 +16,13 @@ def giving_call(frame: Frame, node: ast.AST, selector: str) -> tuple[Frame, ast.
     Returns:
         ``frame`` and ``node`` themselves where the argument is no parameter as it came.
     """
-    while frame.caller is not None and frame.call is not None and frame.function is not None:
-        argument = _written(node, selector)
-        handed = _selector(frame.function, frame.call, argument)
+    caller, call = frame.caller, frame.call
+    while caller is not None and call is not None and frame.function is not None:
+        handed = _selector(frame.function, call, _written(node, selector))
         if handed is None:
             break
-        frame, node, selector = frame.caller, frame.call.node, handed
+        frame, node, selector = caller, call.node, handed
+        caller, call = frame.caller, frame.call
     return frame, node
 
 
