@@ -184,8 +184,9 @@ class Frame:
     """One activation: its state, and the ways out of it that were met so far."""
 
     __slots__ = (
-        "call", "caller", "closure", "depth", "function", "handler", "id", "jumps", "module", "quiet",
-        "rendering", "returns", "run", "stack", "state", "statement", "untainted", "yields",
+        "call", "caller", "closure", "depth", "function", "handler", "id", "jumps", "module",
+        "quiet", "rendering", "returns", "run", "stack", "state", "statement", "untainted",
+        "yields",
     )  # fmt: skip
 
     def __init__(self, run: Run, module: Module, function: Function | None = None) -> None:
