@@ -85,14 +85,17 @@ def run(job: Mapping[str, Any]) -> dict[str, list[list[Edit]]]:
         any is left out. No file raises an error; what cannot be read or parsed gets no proposal.
     """
     wanted: dict[str, list[TargetFinding]] = {path: [] for path in job["paths"]}
-    for finding in convert(job["findings"], list[TargetFinding]):
+    findings = convert(job["findings"], list[TargetFinding])
+    for finding in findings:
         if finding.path in wanted:
             wanted[finding.path].append(finding)
-    files = [load_templates(file) for file in job["templates"]]
+    rules = frozenset(finding.rule for finding in findings)
+    loaded = (load_templates(file, rules) for file in job["templates"])
+    files = [templates for templates in loaded if templates]
     proposals: dict[str, list[list[Edit]]] = {}
-    for path, findings in wanted.items():
+    for path, here in wanted.items():
         try:
-            proposals.update(_propose(job["root"], path, findings[:MOST_FINDINGS], files))
+            proposals.update(_propose(job["root"], path, here[:MOST_FINDINGS], files))
         except (Gap, RecursionError, MemoryError):
             continue
     return proposals

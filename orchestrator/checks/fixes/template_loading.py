@@ -14,6 +14,7 @@ Expressions are searched for with ``^`` and ``$`` at the ends of lines.
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
@@ -122,9 +123,17 @@ def build_templates(data: Mapping[str, Any]) -> Templates:
 
 
 @cache
-def load_templates(file: str) -> Templates:
-    """Read the templates of a file."""
-    return build_templates(read_definitions(file))
+def load_templates(file: str, rules: frozenset[str]) -> Templates | None:
+    """Read a file's templates of some rules; None where it has none of them.
+
+    Most files have none, and compiling all expressions takes longer than using a few.
+    """
+    text = Path(file).read_text("utf-8")
+    if not any(rule in text for rule in rules):
+        return None
+    data = read_definitions(file)
+    fixes = [fix for fix in data["fixes"] if fix["rule"] in rules]
+    return build_templates({**data, "fixes": fixes}) if fixes else None
 
 
 def _compile(kind: type, text: Any) -> re.Pattern[str]:

@@ -8,7 +8,8 @@ import pytest
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks.fixes.template_edits import run
-from orchestrator.checks.fixes.template_loading import load_templates
+from orchestrator.checks.fixes.template_loading import build_templates
+from orchestrator.checks.patterns.pattern_loading import read_definitions
 from orchestrator.checks.patterns.user_pattern_validation import check_search
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.data_directories import data_root
@@ -19,7 +20,8 @@ FILES = sorted(str(file) for file in (data_root() / "config/fixes").glob("*.yaml
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
 def test_every_template_is_of_a_rule_and_can_be_searched_for(file: str) -> None:
-    templates, rules = load_templates(file), load_rules([read_shipped_layer()]).rules
+    templates = build_templates(read_definitions(file))
+    rules = load_rules([read_shipped_layer()]).rules
     grammars = {name for names in templates.grammars.values() for name in names}
     for fix in templates.fixes:
         assert fix.rule in rules
