@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from orchestrator.app import check_worker_startup
 from orchestrator.sandbox import bubblewrap
+from tests.kept_workers import KeptWorkers
 from tests.stores.postgres_server import NoServer, Server, server
 
 # The suite tries the same examples each time, however busy the machine is: whether a change passes
@@ -63,6 +65,14 @@ def _no_rooms() -> Iterator[None]:
     """Run without bubblewrap: namespaces for each of a thousand repositories take long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bubblewrap, "find_bwrap", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_workers() -> Iterator[None]:
+    """Reviews of one process share what forks their workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check_worker_startup, "WorkerPool", KeptWorkers)
         yield
 
 

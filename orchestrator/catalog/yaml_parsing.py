@@ -11,6 +11,7 @@ stack on deep nesting, and aliases must be counted before they are expanded.
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 import yaml
@@ -312,8 +313,9 @@ def decode_text(data: bytes, name: str, large: bool = False) -> str:
     return text
 
 
+@lru_cache(maxsize=64)
 def parse_text(text: str, name: str, before: int = 0, large: bool = False) -> Node:
-    """Read one document.
+    """Read one document. Who asks for the same again shares it: nobody changes a tree.
 
     Args:
         before: number of lines above ``text`` in the file.

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.mcp.review_tools import open_tools
 from orchestrator.app.policy_sources import read_layers
 from orchestrator.catalog.settings import Settings
@@ -31,7 +32,7 @@ from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.mcp_kit import received, rogue
-from tests.review.review_kit import Repo, workers
+from tests.review.review_kit import Repo
 
 AGENT = (data_root() / "agents/generalist.md").read_text()
 REPORT = json.dumps({"summary": "Looked.", "findings": [], "checked": [], "gaps": []})
@@ -70,7 +71,7 @@ async def review(
         policy = replace(policy, settings=alone(policy.settings, provider))
         servers = {"DIFFCOURT_MCP": allowed}
         async with (
-            workers() as pool,
+            new_pool() as pool,
             open_tools(policy, journal, repo=repo.path, environment=servers) as tools,
             open_review(
                 policy, found, journal, model=OpenModel(model), pool=pool, tools=tools

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs.run_archive import export_run, import_run
 from orchestrator.app.runs.stored_runs import prune_runs
@@ -14,15 +15,15 @@ from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.secret_redaction import Redactor
-from tests.review.review_kit import change, options, workers
+from tests.review.review_kit import change, options
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
 
 def test_the_verdict_points_to_what_the_programs_of_each_call_printed(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL})
-    verdict = run_review(options(repo.path, no_cache=True), ignore_event, pool=workers())
-    again = run_review(options(repo.path, no_cache=True), ignore_event, pool=workers())
+    verdict = run_review(options(repo.path, no_cache=True), ignore_event)
+    again = run_review(options(repo.path, no_cache=True), ignore_event)
     assert again.digest == verdict.digest
     run = repo.path / ".diffcourt/state/runs" / verdict.run_id
     (ruff,) = (artifact for artifact in verdict.artifacts if artifact.name == "ruff_security")
@@ -53,7 +54,7 @@ async def test_outputs_are_bounded_and_hold_no_secret(
     token = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]
     printed = ProgramOutput("x", 1, f"{token} our-own-provider-key".encode(), b"\xff\x00\n")
     silent = ProgramOutput("y", 0, b"", b"")
-    async with workers() as pool:
+    async with new_pool() as pool:
         outputs = ProgramOutputs(tmp_path, pool, redact)
         kept = await outputs.keep("1/act/a/turn1/tool1/../x", [printed, silent])
         assert kept["programs"] == [["x", 1], ["y", 0]]

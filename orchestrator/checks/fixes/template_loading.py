@@ -14,12 +14,11 @@ Expressions are searched for with ``^`` and ``$`` at the ends of lines.
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
 
-from orchestrator.checks.patterns.pattern_loading import read_definitions
+from orchestrator.checks.patterns.pattern_loading import read_definitions, read_text
 
 
 class Derivation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,8 +127,7 @@ def load_templates(file: str, rules: frozenset[str]) -> Templates | None:
 
     Most files have none, and compiling all expressions takes longer than using a few.
     """
-    text = Path(file).read_text("utf-8")
-    if not any(rule in text for rule in rules):
+    if not any(rule in read_text(file) for rule in rules):
         return None
     data = read_definitions(file)
     fixes = [fix for fix in data["fixes"] if fix["rule"] in rules]

@@ -159,13 +159,19 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 @cache
+def read_text(file: str) -> str:
+    """The text of a file of definitions."""
+    return Path(file).read_text("utf-8")
+
+
+@cache
 def read_definitions(file: str) -> dict[str, Any]:
     """Read and decode a file of pattern definitions."""
     import yaml  # noqa: PLC0415 - only a job with such files needs it
 
     # The loader in C takes a tenth of the time; not every build has it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return dict(yaml.load(Path(file).read_text("utf-8"), loader))  # noqa: S506 - both are safe ones
+    return dict(yaml.load(read_text(file), loader))  # noqa: S506 - both are safe ones
 
 
 @cache
@@ -185,7 +191,7 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
 def load_language(files: tuple[str, ...], suffix: str) -> Language | None:
     """The language of a kind of file; files of patterns that cannot concern it are not parsed."""
     key = re.compile(rf"(?:{re.escape(suffix)}|\b{EXTENDS})[\"']?\s*:")
-    may_concern = tuple(file for file in files if key.search(Path(file).read_text("utf-8")))
+    may_concern = tuple(file for file in files if key.search(read_text(file)))
     found = [language for language in load(may_concern) if suffix in language.grammars]
     return found[-1] if found else None
 

@@ -23,7 +23,7 @@ from orchestrator.code_review.fixes.patches import (
 )
 from orchestrator.engine.observer_events import ignore_event
 from tests.report.verdict_samples import PATCH, finding, fixed, verdict
-from tests.review.review_kit import change, options, workers
+from tests.review.review_kit import change, options
 
 HEAD = "import os\nimport sys\n\n\ndef f() -> int:\n    return 1\n"
 PATHS = ("a.py", "with space.py")
@@ -40,7 +40,7 @@ def applied(folder: Path, files: dict[str, bytes], patch: bytes) -> dict[str, by
 
 def test_git_applies_the_patches_of_a_run_and_they_go_where_the_run_goes(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"src/a.py": HEAD, "b.py": "import re\n"})
-    found = run_review(options(repo.path), ignore_event, pool=workers())
+    found = run_review(options(repo.path), ignore_event)
     run = repo.path / ".diffcourt/state/runs" / found.run_id
     kept = [one for one in found.artifacts if one.path.startswith("fixes/")]
     assert [one.path for one in kept] == [f"fixes/{n}.patch" for n in ("F1", "F2", "F3", "all")]
