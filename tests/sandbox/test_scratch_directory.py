@@ -72,7 +72,7 @@ def test_the_next_process_removes_what_a_killed_one_left_and_nothing_else(
         spared.append(foreign.name)
     (killed, left), (_, held) = start(), start()
     assert (left / "work/head/app.py").exists()
-    killed.kill()  # from here on, whoever looks next removes it: the second may still be looking
+    killed.kill()
     killed.wait()
     _, fresh = start()
     assert not left.exists()
