@@ -58,6 +58,7 @@ def _python(source: Source) -> Iterator[RawFinding]:
     except HiddenTextError as error:
         raise Gap(str(error)) from None
     except SyntaxError as error:
+        _leave_templates_out(source)
         line = min(error.lineno or 1, len(source.lines))
         if not syntax_downgrade.COMPLETE and _NEWER.search(source.lines[line - 1]):
             raise Gap(f"line {line} may need a newer Python than this one") from None
@@ -105,10 +106,14 @@ def _bare(text: str) -> str:
 
 def _refuse_template(source: Source, language: str) -> None:
     """End where a file that does not parse is a template: as a gap, but not where they are kept."""
+    _leave_templates_out(source)
     if _TEMPLATE.search(source.text):
-        if _TEMPLATES.search(source.path):
-            raise NotApplicable from None
         raise Gap(f"a template, not plain {language}") from None
+
+
+def _leave_templates_out(source: Source) -> None:
+    if _TEMPLATES.search(source.path) and _TEMPLATE.search(source.text):
+        raise NotApplicable from None
 
 
 def _yaml(source: Source) -> Iterator[RawFinding]:
@@ -162,6 +167,7 @@ def _toml(source: Source) -> Iterator[RawFinding]:
     try:
         tomllib.loads(source.text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
+        _refuse_template(source, "TOML")
         place = re.search(r"at line (\d+)", str(error))
         line = min(int(place.group(1)) if place else len(source.lines), len(source.lines))
         while line > 1 and not source.lines[line - 1].strip():

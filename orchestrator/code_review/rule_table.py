@@ -31,8 +31,8 @@ class Rule(Strict, frozen=True, kw_only=True):
     """One rule of the table.
 
     Attributes:
-        codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*`` is all codes
-            of the tool that no other rule names.
+        codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*-code`` is one
+            code in any language, ``tool:*`` all codes of the tool that no other rule names.
         severity_from_request: where the check says that a value of a request gets there.
         fixes: language -> what ``fix`` is in its files, by the start of a pattern's code
             (``go`` for ``patterns:go-sql``).
@@ -127,7 +127,9 @@ class RuleTable:
 
     def find(self, tool: str, code: str) -> Rule | None:
         """The rule for a tool's code, None when the code is off."""
-        return self._by_code.get(f"{tool}:{code}") or self._by_code.get(f"{tool}:*")
+        in_any = f"*-{code.partition('-')[2]}"
+        found = (self._by_code.get(f"{tool}:{name}") for name in (code, in_any, "*"))
+        return next(filter(None, found), None)
 
     def find_for(self, tool: str, raw: RawFinding) -> Rule | None:
         """The rule for a finding, None when its code is off, or off in files of its kind.

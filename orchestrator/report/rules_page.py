@@ -25,9 +25,9 @@ depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C
 PHP, Ruby, Rust, Scala, Swift and Terraform by their syntax trees; then shell, Dockerfiles,
 workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro` files the scripts are
 analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between the tags. Templates of
-HTML (Jinja, Django, Twig, Mako, Blade, ERB, Vue, Svelte) are read for values that they print
-without escaping; other markup is treated as plain text. For each file, the verdict's `checked`
-lists the tools that examined it.
+HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS, Handlebars, Razor, Thymeleaf, Vue, Svelte and
+others) are read for values that they print without escaping; other markup is treated as plain text.
+For each file, the verdict's `checked` lists the tools that examined it.
 
 A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
 `rejected`. A finding of any other rule stays open, with the argument recorded beside it.
@@ -81,7 +81,8 @@ _LANGUAGES = {
     "c": "C and C++", "csharp": "C#", "go": "Go", "java": "Java", "js": "JavaScript",
     "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust", "scala": "Scala",
     "blade": "Blade", "django": "Django", "erb": "ERB", "html": "HTML", "jinja": "Jinja",
-    "mako": "Mako", "svelte": "Svelte", "twig": "Twig", "vue": "Vue",
+    "mako": "Mako", "svelte": "Svelte", "twig": "Twig", "vue": "Vue", "ejs": "EJS", "jsp": "JSP",
+    "handlebars": "Handlebars", "thymeleaf": "Thymeleaf", "razor": "Razor", "liquid": "Liquid",
     "swift": "Swift", "terraform": "Terraform", "shell": "Shell", "sql": "SQL",
 }  # fmt: skip
 

@@ -57,7 +57,7 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
         ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
         ("pay.cob", "STOP RUN.\n", "not read as COBOL: only its text was searched"),
         ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
-        ("a.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
+        ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
         (
             "conf.j2",
             "{{ x }}\n",
@@ -217,6 +217,40 @@ async def test_python_that_base_could_not_parse_either_is_a_note_of_every_analyz
     verdict = await review(change(tmp_path, {"old.py": old}, head))
     assert not gaps(verdict)
     assert depths(verdict) == {"app.py": "code", "old.py": "text"}
+
+
+async def test_new_files_of_a_cookiecutter_are_templates_and_no_defects(tmp_path: Path) -> None:
+    folder = "{{cookiecutter.name}}"
+    head = {
+        f"{folder}/a.py": "import {{ cookiecutter.package }}\n",
+        f"{folder}/a.js": "const {{ cookiecutter.name }} = 1;\n",
+        f"{folder}/a.ts": "const {{ cookiecutter.name }} = 1;\n",
+        f"{folder}/a.json": '{"a": {{ cookiecutter.port }}}\n',
+        f"{folder}/a.yaml": "{% if cookiecutter.a %}\na: 1\n{% endif %}\n",
+        f"{folder}/a.toml": "a = {{ cookiecutter.port }}\n",
+        "settings.py-tpl": "import {{ project_name }}\n",
+        "app.py": "X = 1\n",
+    }
+    verdict = await review(change(tmp_path, {}, head))
+    assert (verdict.status, verdict.findings) == ("complete", ())
+    kinds = {entry.path: entry.template for entry in verdict.checked}
+    assert kinds.pop("app.py") == ""
+    assert kinds.pop("settings.py-tpl") == "Django project"
+    assert set(kinds.values()) == {"cookiecutter"}
+
+
+async def test_a_template_of_toml_is_no_broken_file(tmp_path: Path) -> None:
+    base, head = {"a.toml": "a = {{ x }}\n"}, {"a.toml": "a = {{ y }}\n", "b.toml": "b = {{ x }}\n"}
+    verdict = await review(change(tmp_path, base, {**head, "app.py": "X = 1\n"}))
+    assert not verdict.findings
+    assert {entry.path: entry.gap for entry in verdict.skipped} == {"a.toml": False, "b.toml": True}
+
+
+async def test_pages_of_other_dialects_are_read_as_code(tmp_path: Path) -> None:
+    head = dict.fromkeys(("a.ejs", "a.hbs", "a.mustache", "a.cshtml", "a.jsp"), "<p>x</p>\n")
+    verdict = await review(change(tmp_path, {}, {**head, "a.pug": "p x\n"}))
+    assert set(depths(verdict).values()) == {"code"}
+    assert not gaps(verdict)
 
 
 async def test_templates_are_named_by_their_kind(tmp_path: Path) -> None:

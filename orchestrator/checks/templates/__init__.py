@@ -19,12 +19,17 @@ from orchestrator.checks.templates.page_scanner import Page, read_page
 _HTML = re.compile(
     r"</?(?:!doctype|html|head|body|title|meta|link|script|style|div|span|p|a|ul|ol|li|table|tr|td|th"
     r"|form|input|button|select|option|label|img|h[1-6]|section|article|header|footer|main|nav|br|hr|b"
-    r"|i|em|strong|svg|template|slot)\b",
+    r"|i|em|strong|svg|template|slot|pre|blockquote|figure|figcaption|dl|dt|dd|thead|tbody|textarea"
+    r"|fieldset|legend|aside|iframe|video|audio|dialog|details)\b",
     re.IGNORECASE,
 )
 _FEED = re.compile(r"<(?:rss|feed|urlset|sitemapindex|opml)\b")
 _HEAD = 1000  # characters of a file that say what it is
 _PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml"})
+# Of pages alone, some of which have no element of HTML: of components, directives or inclusions.
+_ALWAYS_PAGES = frozenset(
+    {"pug", "jade", "haml", "slim", "hbs", "ejs", "cshtml", "razor", "jsp", "jspf", "jspx", "heex"}
+)
 
 
 def run(job: dict[str, Any]) -> CheckReply:
@@ -65,4 +70,6 @@ def _is_page(source: Source) -> bool:
     _, *endings = source.name.split(".")
     if is_component(source.name) or not _PAGES.isdisjoint(endings):
         return True
-    return len(endings) <= 1 and _HTML.search(source.text) is not None
+    if len(endings) > 1:
+        return False
+    return not _ALWAYS_PAGES.isdisjoint(endings) or _HTML.search(source.text) is not None

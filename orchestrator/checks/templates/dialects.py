@@ -5,7 +5,7 @@ dialect but for the keys that it has itself.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
@@ -15,8 +15,6 @@ from msgspec import Struct, convert
 from orchestrator.data_directories import TEMPLATE_DIALECTS, data_root
 
 PAGES = ("*.html", "*.htm", "*.xhtml")
-"""Names that several dialects share."""
-
 EXTENDS = "extends"
 NOTHING = "(?!)"
 
@@ -24,11 +22,17 @@ TagKind = Literal["value", "code", "comment"]
 
 
 class Delimiters(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a kind of tag begins and ends with, and what the tag is."""
+    """What a kind of tag begins and ends with, and what the tag is.
+
+    Attributes:
+        closes: empty: the tag ends where ``rest`` does.
+        rest: what must follow ``opens``.
+    """
 
     opens: str
-    closes: str
     kind: TagKind
+    closes: str = ""
+    rest: re.Pattern[str] = re.compile("")
 
 
 class Block(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,10 +46,10 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     """One dialect.
 
     Attributes:
-        files: globs of names that are of this dialect alone.
-        holds: found in a page that is named ``*.html`` and is of this dialect; each must match.
+        files: globs of names that are of this dialect, unless one that shares them claims the page.
+        shared: globs of names that other dialects have too, so what the page holds decides.
+        holds: found in a page with such a name that is of this dialect; each must match.
         lacks: found in one that is not.
-        default: a page that is named ``*.html`` and is of no other dialect is of this one.
         tags: the tags that are replaced or executed.
         verbatim: blocks in which no tag is read.
         scripts_apart: no tag is read within ``<script>`` and ``<style>``.
@@ -69,9 +73,9 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     files: tuple[str, ...] = ()
+    shared: tuple[str, ...] = PAGES
     holds: tuple[re.Pattern[str], ...] = ()
     lacks: re.Pattern[str] = re.compile(NOTHING)
-    default: bool = False
     tags: tuple[Delimiters, ...] = ()
     verbatim: tuple[Block, ...] = ()
     scripts_apart: bool = False
@@ -115,21 +119,19 @@ def load_dialects() -> Dialects:
 
 
 def find_dialect(dialects: Dialects, name: str, text: str) -> str | None:
-    """The dialect of a page; a name that only one has decides before what the page holds."""
+    """The dialect of a page; one that shares its name and claims it comes first."""
     for dialect, known in dialects.items():
-        if any(fnmatchcase(name, glob) for glob in known.files):
+        if known.holds and _matches(name, known.shared) and _claims(known, text):
             return dialect
-    if not any(fnmatchcase(name, glob) for glob in PAGES):
-        return None
-    matching = (
-        dialect
-        for dialect, known in dialects.items()
-        if known.holds
-        and all(mark.search(text) for mark in known.holds)
-        and not known.lacks.search(text)
-    )
-    default = next((dialect for dialect, known in dialects.items() if known.default), None)
-    return next(matching, default)
+    return next((each for each, known in dialects.items() if _matches(name, known.files)), None)
+
+
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _claims(dialect: Dialect, text: str) -> bool:
+    return all(mark.search(text) for mark in dialect.holds) and not dialect.lacks.search(text)
 
 
 def _compile(_: type, expression: Any) -> re.Pattern[str]:

@@ -6,7 +6,7 @@ at (an element that another template closes) is no fault; a tag that has no end 
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -38,6 +38,7 @@ _SCRIPT = re.compile(
 _IN_SCRIPT: Mapping[str, Where] = {
     "comment": "comment", "string": "string", "template": "template",
 }  # fmt: skip
+_OPENED_BY = {"}": "{", ")": "("}
 _QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 
 
@@ -138,8 +139,7 @@ def _tags(text: str, dialect: Dialect) -> Iterator[Tag]:
     if not dialect.tags:
         return
     kinds = sorted(dialect.tags, key=lambda each: -len(each.opens))
-    opening = re.compile("|".join(re.escape(each.opens) for each in kinds))
-    by_opening = {each.opens: each for each in kinds}
+    opening = _opening(kinds)
     apart = _RawSections(text) if dialect.scripts_apart else None
     at = 0
     while found := opening.search(text, at):
@@ -147,27 +147,37 @@ def _tags(text: str, dialect: Dialect) -> Iterator[Tag]:
         if skipped is not None:
             at = skipped
             continue
-        tag = _tag(text, found.start(), by_opening[found[0]])
+        tag = _tag(text, found, kinds[int((found.lastgroup or "")[1:])])
         yield tag
         at = _after_verbatim(text, tag, dialect)
 
 
-def _tag(text: str, start: int, kind: Delimiters) -> Tag:
-    inside = start + len(kind.opens)
-    braces = kind.closes.startswith("}") and kind.kind == "value"
-    end = _balanced(text, inside, kind.closes) if braces else text.find(kind.closes, inside)
+def _opening(kinds: Sequence[Delimiters]) -> re.Pattern[str]:
+    """What matches the beginning of a tag, in a group that is named by the place of its kind."""
+    ways = (
+        f"(?P<k{at}>{re.escape(kind.opens)}(?msx:{kind.rest.pattern}))"
+        for at, kind in enumerate(kinds)
+    )
+    return re.compile("|".join(ways))
+
+
+def _tag(text: str, opened: re.Match[str], kind: Delimiters) -> Tag:
+    start, inside = opened.span()
+    balanced = kind.closes[:1] in _OPENED_BY and kind.kind == "value"
+    end = _balanced(text, inside, kind.closes) if balanced else text.find(kind.closes, inside)
     if end < 0:
         raise Gap(f"the tag {kind.opens} in line {line_of(text, start)} is not closed")
     return Tag(kind.kind, start, text[start : end + len(kind.closes)])
 
 
 def _balanced(text: str, at: int, closes: str) -> int:
-    """Where a tag's end begins, braces and strings within it apart; -1 where there is none."""
+    """Where a tag's end begins, brackets and strings within it apart; -1 where there is none."""
+    shuts, opens = closes[0], _OPENED_BY[closes[0]]
     depth = 0
-    for found in re.compile(rf"{_QUOTED}|[{{}}]").finditer(text, at):
-        if found[0] == "{":
+    for found in re.compile(rf"{_QUOTED}|\{opens}|\{shuts}").finditer(text, at):
+        if found[0] == opens:
             depth += 1
-        elif found[0] == "}":
+        elif found[0] == shuts:
             if not depth and text.startswith(closes, found.start()):
                 return found.start()
             depth = max(0, depth - 1)

@@ -47,7 +47,11 @@ SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
 TEMPLATES = (
     *("*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
-    *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.blade.php", "*.twig"),
+    *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.astro", "*.blade.php", "*.twig"),
+    *("*.ejs", "*.hbs", "*.handlebars", "*.mustache", "*.pug", "*.jade", "*.haml", "*.slim"),
+    *("*.jsp", "*.jspf", "*.jspx", "*.tag", "*.tagx", "*.cshtml", "*.razor", "*.liquid", "*.tpl"),
+    *("*.ftl", "*.ftlh", "*.ftlx", "*.vm", "*.vtl", "*.gohtml", "*.gotmpl", "*.tmpl"),
+    *("*.eex", "*.leex", "*.heex"),
 )
 TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
 TEMPLATE_DIRECTORIES = re.compile(rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2|mako)$")

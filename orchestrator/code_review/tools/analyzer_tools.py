@@ -341,7 +341,7 @@ class SideTool(Analysis[SideAnalyzer]):
 
 def lies_among_templates(path: str) -> bool:
     """Whether a file lies where templates do: there, marks of one are no way around a parser."""
-    return TEMPLATE_DIRECTORY.search(path) is not None
+    return TEMPLATE_DIRECTORY.search(path) is not None or "{{" in path.rpartition("/")[0]
 
 
 def _known_gaps(head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:

@@ -380,7 +380,8 @@ def _samples() -> Iterator[tuple[str, Case]]:
     for code, case in infrastructure_kit.cases().items():
         yield f"infrastructure:{code}", text(*case)
     for page in reversed(planted()):
-        yield f"templates:{page['finds']}", text(page["name"], page["bad"], page["good"])
+        kind = page["finds"].partition("-")[2]
+        yield f"templates:*-{kind}", text(page["name"], page["bad"], page["good"])
     for pair in reversed(pairs()):  # of several of a class the first
         yield f"taint:{pair.code}", Case(pair.bad, pair.good)
 
