@@ -40,6 +40,7 @@ MAY_OPEN_PATHS = {
     "checks/dependencies/advisories.py": "copies under our own names",
     "checks/dependencies/look_alikes.py": "our own data",
     "checks/imported_reports/changed_results.py": "copies under our own names",
+    "checks/packed_files.py": "files of a review, under our own names",
     "checks/patterns/pattern_loading.py": "our own data",
     "checks/taint/library_models.py": "our own data, and copies under our own names",
     "checks/templates/dialects.py": "our own data",

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
+from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.path_kinds import is_illustrative
-from orchestrator.sandbox.safe_paths import read_safely
 
 LARGEST = 8 << 20
 
@@ -195,7 +195,7 @@ class Source:
 def read(root: str, path: str, most: int = LARGEST) -> bytes:
     """The bytes of one file of a job, of which there may be so many."""
     try:
-        data = read_safely(root, path, most + 1)
+        data = read_file(root, path, most + 1)
     except OSError as error:
         raise Gap(f"could not be read: {error.strerror}") from None
     if len(data) > most:

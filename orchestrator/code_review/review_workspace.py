@@ -19,6 +19,7 @@ from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode
 from orchestrator.code_review.change.file_export import link_files
+from orchestrator.code_review.change.file_packing import FilePacking
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import LOCK_FILE, describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
@@ -56,6 +57,11 @@ class ReviewWorkspace:
     def __post_init__(self) -> None:
         self._lock = anyio.Lock()  # one: what both sides share is written for the first alone
         self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
+
+    @cached_property
+    def packing(self) -> FilePacking:
+        """Gives whole trees to checks; programs need them on disk, as ``side`` writes them."""
+        return FilePacking(self.contents, self.root)
 
     @cached_property
     def files(self) -> Mapping[str, ChangedFile]:

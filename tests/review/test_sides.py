@@ -1,14 +1,18 @@
 """Which sides of a change an analyzer runs on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import anyio
+import anyio.from_thread
 import pytest
 
 from orchestrator.checks import PREFIX
+from orchestrator.checks.packed_files import contents_path, read_file
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.change import file_packing
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
@@ -91,3 +95,56 @@ async def test_a_file_that_both_sides_share_is_written_once(tmp_path: Path) -> N
         assert list(refused) == ["link"]  # the same blob, and a link in head alone
         assert (base.root / "link").is_file()
         assert not (head.root / "link").exists()
+
+
+async def test_checks_read_what_is_packed_and_no_file_is_made_for_it(tmp_path: Path) -> None:
+    before = {"pkg/same.py": "x = 1\n", "pkg/other.py": "x = 1\n# base\n", "large.py": "#" * 9999}
+    repo = change(tmp_path / "repo", before, {"pkg/other.py": "x = 2\n", "link.py": "pkg/same.py"})
+    (repo.path / "link.py").unlink()
+    (repo.path / "link.py").symlink_to("pkg/same.py")
+    repo.git("add", "-A")
+    repo.git("commit", "-q", "--amend", "-m", "change")
+    async with workspace_of(repo) as workspace:
+        head, base = workspace.root / "head", workspace.root / "base"
+        await workspace.packing.add("head", ["pkg/other.py", "link.py", "none.py"])
+        assert read_file(head, "pkg/other.py") == b"x = 2\n"
+        await workspace.packing.add("head", before)  # a reader sees what was added since
+        packed = contents_path(head).stat().st_size
+        assert read_file(head, "large.py", 3) == b"###"
+        await workspace.packing.add("base", before)
+        shared = contents_path(base).stat().st_size - packed
+        assert (read_file(base, "pkg/other.py"), shared) == (b"x = 1\n# base\n", 13)
+        assert read_file(base, "pkg/same.py") == b"x = 1\n"
+        assert not [*head.iterdir(), *base.iterdir()]
+        for path in ("link.py", "none.py", "../base.index"):
+            with pytest.raises(OSError):
+                read_file(head, path)
+        await workspace.side("head", ["pkg/same.py"])
+        contents_path(head).write_bytes(b"x")  # as if the disk had been full
+        with pytest.raises(OSError):
+            read_file(head, "large.py")
+
+
+async def test_packing_goes_on_where_a_cancelled_check_left_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"m{n}.py": f"x = {n}\n" for n in range(300)}
+    repo = change(tmp_path / "repo", files, {"m0.py": "x = 'new'\n"})
+    monkeypatch.setattr(file_packing, "_BYTES_AT_ONCE", 100)
+    async with workspace_of(repo) as workspace:
+        append = file_packing.append_contents
+        with anyio.CancelScope() as scope:
+
+            def last(root: Path, contents: Iterable[bytes]) -> int:
+                start = append(root, contents)
+                if start > 1000:
+                    anyio.from_thread.run_sync(scope.cancel)
+                return start
+
+            monkeypatch.setattr(file_packing, "append_contents", last)
+            await workspace.packing.add("base", files)
+        assert scope.cancelled_caught
+        monkeypatch.setattr(file_packing, "append_contents", append)
+        await workspace.packing.add("base", files)
+        base = workspace.root / "base"
+        assert {path: read_file(base, path).decode() for path in files} == files

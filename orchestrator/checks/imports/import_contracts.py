@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 import re
 from pathlib import Path, PurePosixPath
 
+from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.sandbox.safe_paths import read_safely
 
 
 class NotCheckedError(Exception):
@@ -289,7 +289,7 @@ def read_contracts(root: str, path: str) -> ContractConfig | None:
     import tomllib  # noqa: PLC0415
 
     try:
-        data = read_safely(root, path)
+        data = read_file(root, path)
         if MARK not in data:
             return None
         from importlinter.adapters.user_options import (  # noqa: PLC0415 - 250 ms, and few need it

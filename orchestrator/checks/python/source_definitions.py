@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.checks.python.syntax_tree_cache import blocks, has_blocks, parse
-from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
 
@@ -140,7 +140,7 @@ def parse_text(text: str, name: str = "<text>") -> ast.Module:
 def read_text(root: str, path: str) -> str:
     """The file's text, decoded by its own encoding comment."""
     try:
-        data = read_safely(root, path, MAX_BYTES + 1)
+        data = read_file(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
         return decode_python(data)

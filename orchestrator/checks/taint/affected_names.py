@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.checks.python.syntax_tree_cache import parse
 from orchestrator.checks.taint.entry_points import Definition, distinctive_names
-from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_FILES: Final = 100
 """Of a larger change little is unaffected, and reading its other side costs more than it saves."""
@@ -90,7 +90,7 @@ def _closure(parts: Iterable[_Part], altered: Iterable[_Part]) -> frozenset[str]
 def _parts_of(root: Path, path: str | None) -> list[_Part]:
     if path is None:
         return []
-    data = read_safely(root, path)
+    data = read_file(root, path)
     lines = decode_python(data).split("\n")
     return list(_parts(parse(data).body, lines))
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.python.imported_files import is_standard
 from orchestrator.checks.python.syntax_tree_cache import parse
 from orchestrator.checks.taint.abstract_values import Value
-from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_BYTES: Final = 1_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
@@ -142,7 +142,7 @@ class Project:
 
     def _read(self, path: str) -> str | None:
         try:
-            data = read_safely(self.root, path)
+            data = read_file(self.root, path)
         except OSError as error:
             self.gaps[path] = f"cannot be read: {error.strerror}"
             return None
@@ -166,7 +166,7 @@ class Project:
         if text is None:
             return None
         try:
-            tree = parse(read_safely(self.root, path))
+            tree = parse(read_file(self.root, path))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
         except (ValueError, RecursionError, MemoryError, OSError) as error:

@@ -27,7 +27,7 @@ class ComparisonCheck:
         module: the check's module below ``orchestrator.checks``.
         patterns: file names that it examines.
         reads: those of them that it reads as code, in their language.
-        whole_tree: export every file of those names, not only the changed ones.
+        whole_tree: it reads every file of those names, not only the changed ones.
         reads_lock_files: it examines lock files, which are left out of a review otherwise.
     """
 
@@ -70,11 +70,11 @@ class ComparisonCheck:
         trees = {side: await self._workspace.contents.paths(side) for side in SIDES}
         if self._whole_tree:
             for side, paths in trees.items():
-                await self._workspace.side(side, [path for path in paths if self.wants(path)])
+                await self._workspace.packing.add(side, filter(self.wants, paths))
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),
-            # A link is in the tree and not on disk: its target is read under its own path.
+            # A link is in the tree and cannot be read: its target is read under its own path.
             **{f"{side}_tree": list(tree) for side, tree in trees.items()},
             **{
                 f"{side}_links": [path for path, (mode, _) in tree.items() if mode == LINK]

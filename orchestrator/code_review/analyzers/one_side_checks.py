@@ -98,9 +98,9 @@ class SideCheck:
         module: the check's module below ``orchestrator.checks``.
         patterns: file names that it examines.
         reads: those of them that it reads as code, in their language.
-        tree: what its job holds of the rest of the side: nothing, the names of all files, or these
-            and all files that it reads on disk.
-        beside: paths of further files that its tree then holds on disk.
+        tree: what its job holds of the rest of the side: nothing, the names of all files, or those
+            of all files that it reads, which are packed.
+        beside: paths of further files that its tree then holds.
         both_sides: its job says which files differ on the other side, and has these on disk.
         extra: further parts of its job.
         depends: stands for ``extra`` in the identity: digests of contents instead of paths.
@@ -150,7 +150,7 @@ class SideCheck:
             names = list(await self._workspace.contents.paths(side.name))
             if self._tree == "files":
                 names = [name for name in names if self.wants(name) or self._beside.search(name)]
-                await self._workspace.side(side.name, names)
+                await self._workspace.packing.add(side.name, names)
             job["tree"] = names
         findings: list[RawFinding] = []
         examined: set[str] = set()

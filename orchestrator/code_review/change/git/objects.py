@@ -123,9 +123,9 @@ class Objects:
             if not OID.fullmatch(oid):
                 raise InputError(f"{oid!r:.80} is no object id")
         rest = iter(oids)
-        async with self._lock:
-            try:
-                while window := list(islice(rest, _WINDOW)):
+        while window := list(islice(rest, _WINDOW)):
+            async with self._lock:  # whoever wants a few waits for no thousands
+                try:
                     with _naming_unreadable_object(window[0]):
                         await self._ask(window)
                     for oid in window:
@@ -134,9 +134,9 @@ class Objects:
                         if data is not None:
                             _check_hash(oid, kind, data)
                             await consume(oid, data)
-            except BaseException:
-                await self._end()
-                raise
+                except BaseException:
+                    await self._end()
+                    raise
 
     async def _ask(self, window: Sequence[str]) -> None:
         process = self._process or self._start()

@@ -1,0 +1,95 @@
+"""Files of a tree in one file: to create and remove thousands takes longer than most checks.
+
+Beside the directories of both sides lies a file with contents, one after the other, and beside each
+directory an index that says which of them are files of that side. What is packed need not be in the
+directory.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestrator.sandbox.safe_paths import read_safely
+
+Place = tuple[int, int]
+"""Where the contents of a file begin, and how many bytes it has."""
+
+_KEPT = 4  # indexes: both sides of a change, and of a change that is being proven
+
+
+def contents_path(root: Path) -> Path:
+    """The file with the contents of both sides, of which one has this directory."""
+    return root.parent / "packed-contents"
+
+
+def append_contents(root: Path, contents: Iterable[bytes]) -> int:
+    """Append the contents of files; returns where they begin.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    with contents_path(root).open("ab") as file:
+        start = file.tell()
+        file.writelines(contents)
+    return start
+
+
+def write_index(root: Path, places: Mapping[str, Place]) -> None:
+    """Write which contents are files of a side, instead of what was written before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = f"{_index_path(root)}.new"
+    Path(new).write_text(json.dumps(places), "ascii")  # keeps names that are not UTF-8
+    os.replace(new, _index_path(root))
+
+
+def _index_path(root: Path | str) -> str:
+    return f"{root}.index"
+
+
+class _Index(Struct, frozen=True):
+    version: tuple[int, int]
+    places: dict[str, Place]
+
+
+_indexes: dict[str, _Index] = {}
+
+
+def read_file(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
+    """The bytes of one regular file of a side, at most so many where ``max_bytes`` is given.
+
+    Raises:
+        OSError: there is none, or its path leads elsewhere.
+    """
+    place = _places(str(root)).get(path)
+    if place is None:
+        return read_safely(root, path, max_bytes)
+    start, size = place
+    wanted = size if max_bytes < 0 else min(size, max_bytes)
+    with open(contents_path(Path(root)), "rb", buffering=0) as file:
+        data = os.pread(file.fileno(), wanted, start)
+    if len(data) != wanted:
+        raise OSError(errno.EIO, "it is not packed whole", path)
+    return data
+
+
+def _places(root: str) -> Mapping[str, Place]:
+    """What the index of a side says, read again where it was written anew."""
+    try:
+        status = os.stat(_index_path(root))
+    except OSError:
+        return {}
+    version = status.st_ino, status.st_mtime_ns
+    known = _indexes.get(root)
+    if known is None or known.version != version:
+        while len(_indexes) >= _KEPT:
+            del _indexes[next(iter(_indexes))]
+        places = json.loads(Path(_index_path(root)).read_bytes())
+        known = _indexes[root] = _Index(version, places)
+    return known.places
