@@ -156,11 +156,11 @@ class Value(Struct, eq=False):
 UNKNOWN: Final = Value()
 
 
-class Imported(Value):
-    """What a module imports by name, looked up when it is first used: most of it never is.
+class Deferred(Value):
+    """What a module imports or defines by name, found when it is first used: most of it never is.
 
     Attributes:
-        find: looks it up.
+        find: looks it up, or performs the definition.
         found: what it is, once it was used.
     """
 
@@ -169,12 +169,13 @@ class Imported(Value):
 
 
 def resolve(value: Value) -> Value:
-    """The value itself, where it is an import that nobody has used so far."""
-    if type(value) is not Imported:
+    """The value itself, where it is a name that nobody has used so far."""
+    if type(value) is not Deferred:
         return value
     if value.found is None:
+        find, value.find = value.find, Value  # which may hold the names of a whole module
         value.found = UNKNOWN  # to whoever asks in a circle
-        value.found = value.find()
+        value.found = find()
     return value.found
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.python.source_encoding import decode_python
-from orchestrator.checks.python.syntax_tree_cache import parse
+from orchestrator.checks.python.syntax_tree_cache import parse, walk
 from orchestrator.checks.taint.entry_points import Definition, distinctive_names
 
 MAX_FILES: Final = 100
@@ -135,7 +135,7 @@ def _text(node: ast.stmt, lines: Sequence[str]) -> str:
 
 def _defined(node: ast.AST) -> Iterator[str]:
     """The names of functions and classes in a tree."""
-    for item in ast.walk(node):
+    for item in walk(node):
         if isinstance(item, Definition | ast.ClassDef):
             yield item.name
 
@@ -145,7 +145,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             yield from _defined(node)
-            for item in ast.walk(node):
+            for item in walk(node):
                 yield from item.names if isinstance(item, ast.Global) else ()
             return
         case ast.ClassDef():
@@ -164,4 +164,4 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> Iterator[str]:
-    return (item.id for item in ast.walk(node) if isinstance(item, ast.Name))
+    return (item.id for item in walk(node) if isinstance(item, ast.Name))

@@ -1,10 +1,11 @@
 """Runs every function in which something from outside begins, and whoever uses what it gives."""
 
+import bisect
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Sequence, Set
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Final, NoReturn
 
 from orchestrator.checks.taint import (
     calls,
@@ -17,7 +18,7 @@ from orchestrator.checks.taint import (
     template_renderers,
 )
 from orchestrator.checks.taint.abstract_state import collect_taints
-from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
 from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
 from orchestrator.checks.taint.entry_points import (
     REMOTE,
@@ -33,7 +34,7 @@ from orchestrator.checks.taint.entry_points import (
     spans,
 )
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.module_index import Class, Function, Module, Project
+from orchestrator.checks.taint.module_index import Class, Definition, Function, Module, Project
 from orchestrator.checks.taint.template_files import Templates
 from orchestrator.checks.taint.url_configuration import UrlConfiguration, routed_lines
 
@@ -59,8 +60,10 @@ class TaintAnalysis:
             invoke=calls.invoke,
             assign=statements.assign,
             globals_of=self.globals_of,
+            define=self._define,
         )
         self.gaps: dict[str, str] = {}
+        self._body: Module | None = None  # that is run for its names
         self._hints = Hints(models)
         self._done: set[object] = set()
         self._spent = 0
@@ -76,22 +79,61 @@ class TaintAnalysis:
             module.globals = {}
             frame = Frame(self.run, module)
             frame.quiet = True
-            steps, handling = self.run.steps, self.run.handling
-            self.run.steps, self.run.handling = 0, False
-            try:
+            with self._for_names(module):
                 self.run.execute(frame, module.tree.body)
-            except BudgetExceeded:
-                self.gaps[module.path] = "its body is too long to be traced"
-            except RecursionError:
-                self.gaps[module.path] = _TOO_DEEP
-            self.run.steps, self.run.handling = steps, handling
             module.globals = frame.state.vars
             self.run.heap.shared.update(frame.state.objects)
             self._construct(module)
         return module.globals
 
+    @contextlib.contextmanager
+    def _for_names(self, module: Module) -> Iterator[None]:
+        """Run a part of a module's body on the budget of that module."""
+        outer, steps, handling = self._body, self.run.steps, self.run.handling
+        if outer is not None:
+            outer.steps = steps  # it may be the same module
+        self._body, self.run.steps, self.run.handling = module, module.steps, False
+        try:
+            yield
+        except BudgetExceeded:
+            self.gaps[module.path] = "its body is too long to be traced"
+        except RecursionError:
+            self.gaps[module.path] = _TOO_DEEP
+        module.steps = self.run.steps
+        self.run.steps = steps if outer is None else outer.steps
+        self._body, self.run.handling = outer, handling
+
+    def _define(self, body: Frame, names: dict[str, Value], node: Definition) -> Value:
+        """What a definition in a module's body makes, now that its name is used.
+
+        Args:
+            names: what the body had bound before, and perhaps what it bound after.
+        """
+        module, value = body.module, UNKNOWN
+        complete = bool(module.globals)  # its body has been run
+        frame = Frame(self.run, module)
+        frame.quiet, frame.state.vars = True, names
+        if not complete:
+            frame.state.objects = body.state.objects
+        with self._for_names(module):
+            value = statements.define(frame, node)
+        self.run.heap.shared.update(frame.state.objects)
+        if complete:
+            self._construct(module)
+        return value
+
+    def _function_of(self, module: Module, span: Span) -> Function | None:
+        """The function of a definition; None where none was made, as in a function not run yet."""
+        if span.node not in self.run.functions:
+            line = span.node.lineno
+            at = bisect.bisect_right(module.definitions, line, key=lambda item: item[0].lineno)
+            if at:
+                resolve(module.definitions[at - 1][1])
+        return self.run.functions.get(span.node)
+
     def _construct(self, module: Module) -> None:
         """Run the constructors of the objects that a module's body makes."""
+        body, self._body = self._body, None
         for value, call in self.run.pending.pop(module.path, ()):
             frame = Frame(self.run, module)
             spent = self.run.steps, self.run.calls, self.run.untainted_calls
@@ -100,6 +142,7 @@ class TaintAnalysis:
                 calls.construct(frame, call, value)
                 self.run.heap.shared.update(frame.state.objects)
             self.run.steps, self.run.calls, self.run.untainted_calls = spent
+        self._body = body
 
     def trace(
         self, paths: Sequence[str], affected: Set[str] | None = None, pages: Sequence[str] = ()
@@ -111,7 +154,7 @@ class TaintAnalysis:
             pages: templates; what fills them in is run as well.
         """
         for path in paths:
-            self.project.module(path)  # what does not parse must be named, whatever it contains
+            self.project.module(path, whole=True)  # what does not parse must be named
         self._used = find_users(self.project, paths, affected)
         scope = [*paths, *self._used]
         names: list[str] = []
@@ -141,9 +184,11 @@ class TaintAnalysis:
             function.closure, function.cls = {}, None
         for module in self.project.modules():
             module.globals = None
+            for _, value in module.definitions:
+                value.find = Value
         self.run.memo.clear()
         self.run.heap.shared.clear()
-        self.run.globals_of = _not_run  # this object's own
+        self.run.globals_of, self.run.define = _not_run, _not_run  # this object's own
 
     def _run_readers(self, path: str) -> None:
         """Run the functions that may show what a request has stored, now that this is known."""
@@ -157,7 +202,7 @@ class TaintAnalysis:
         rows = text.split("\n")
         for span in functions_containing(spans(module), lines):
             shown = stored_fields.SHOWN.search("\n".join(rows[span.first - 1 : span.last]))
-            function = self.run.functions.get(span.node)
+            function = self._function_of(module, span)
             if shown and function is not None:
                 self._run_function(function)
 
@@ -196,7 +241,7 @@ class TaintAnalysis:
             return []
         self.globals_of(module)
         found = functions_containing(spans(module), lines)
-        functions = (self.run.functions.get(span.node) for span in found)
+        functions = (self._function_of(module, span) for span in found)
         return [function for function in functions if function is not None]
 
     def _run_page(self, each: Function | Class) -> None:
@@ -225,7 +270,7 @@ class TaintAnalysis:
         text = self.project.text(path) or ""
         for span in functions_with_statements(text, functools.partial(spans, module)):
             self.globals_of(module)
-            function = self.run.functions.get(span.node)
+            function = self._function_of(module, span)
             if function is not None and function not in self.run.given_safe:
                 self._run_function(function, assumed=True)
 
@@ -254,7 +299,7 @@ class TaintAnalysis:
         names: list[str] = []
         known = set(self.run.contexts)
         for span in chosen:
-            function = self.run.functions.get(span.node)
+            function = self._function_of(module, span)
             if function is not None and self._is_due(function):
                 self._done.add(span.node)
                 if any(taint.kind in REMOTE for taint in self._run_function(function)):
@@ -319,8 +364,8 @@ class TaintAnalysis:
         return tuple(taints)
 
 
-def _not_run(_: Module) -> dict[str, Value]:
-    return {}
+def _not_run(*_: object) -> NoReturn:
+    raise AssertionError("this run is over")
 
 
 def _enter(frame: Frame, *, assumed: bool) -> None:

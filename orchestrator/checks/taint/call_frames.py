@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.module_index import Class, Function, Module, Project
+from orchestrator.checks.taint.module_index import Class, Definition, Function, Module, Project
 from orchestrator.checks.taint.template_files import Templates
 from orchestrator.checks.taint.url_configuration import UrlConfiguration
 
@@ -141,6 +141,7 @@ class Run(Struct, eq=False):
     invoke: "Callable[[Frame, Call], Value]"
     assign: "Callable[[Frame, ast.expr, Value], None]"
     globals_of: "Callable[[Module], dict[str, Value]]"
+    define: "Callable[[Frame, dict[str, Value], Definition], Value]"
     heap: Heap = field(default_factory=Heap)
     found: dict[tuple[str, str, int], TaintFinding] = field(default_factory=dict)
     constant: set[Place] = field(default_factory=set)

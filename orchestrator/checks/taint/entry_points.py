@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from orchestrator.checks.python.compact_syntax_trees import may_define
 from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.module_index import Module, Project, imported_packages
 
@@ -39,7 +40,8 @@ def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterato
                 [statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)]
             )
             yield Span(statement, first, statement.end_lineno or statement.lineno, parents)
-            yield from _spans(statement.body, (*parents, statement))
+            if may_define(statement):
+                yield from _spans(statement.body, (*parents, statement))
         else:
             for inner in _inner_bodies(statement):
                 yield from _spans(inner, parents)
@@ -153,8 +155,14 @@ def functions_with_statements(text: str, module_spans: Callable[[], list[Span]])
 
 def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
     """The 1-based lines on which a pattern is found."""
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    return sorted({bisect.bisect_right(starts, match.start()) for match in pattern.finditer(text)})
+    lines: list[int] = []
+    line, counted = 1, 0
+    for match in pattern.finditer(text):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if not lines or lines[-1] != line:
+            lines.append(line)
+    return lines
 
 
 def functions_containing(found: list[Span], lines: list[int]) -> list[Span]:
@@ -237,10 +245,14 @@ def find_users(
         imports, named = _imports_any(fresh), distinctive_names(names)
         if not named:
             break
+        few = len(named) <= _FEW
         fresh, names = [], set()
         for path in others:
             text = project.text(path) or ""
-            if path in found or len(found) >= _MAX_FILES or not imports.search(text):
+            if path in found or len(found) >= _MAX_FILES:
+                continue
+            # Names are looked up first: of few it takes less than to go over the lines.
+            if (few and not any(name in text for name in named)) or not imports.search(text):
                 continue
             lines = lines_naming(text, named)
             if lines and level == _LEVELS:  # whose users do not count is parsed when it is run

@@ -10,8 +10,10 @@ from msgspec import Struct, field
 
 from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.python.imported_files import is_standard
+from orchestrator.checks.python.partial_syntax_trees import parse_partially
+from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.checks.python.syntax_tree_cache import parse
-from orchestrator.checks.taint.abstract_values import Value
+from orchestrator.checks.taint.abstract_values import Deferred, Value
 
 MAX_BYTES: Final = 1_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
@@ -19,6 +21,7 @@ _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTIL
 _MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Module(Struct, eq=False):
@@ -28,6 +31,8 @@ class Module(Struct, eq=False):
         path: below the root, POSIX.
         packages: top-level names that any import statement in it mentions.
         globals: its names once its body has been run, None before.
+        definitions: those of its body in order, which are performed when their names are used.
+        steps: statements of its body and its classes that have been run for their names.
     """
 
     path: str
@@ -35,6 +40,8 @@ class Module(Struct, eq=False):
     packages: frozenset[str]
     globals: dict[str, Value] | None = None
     wildcards: list[str] = field(default_factory=list)
+    definitions: list[tuple[Definition, Deferred]] = field(default_factory=list)
+    steps: int = 0
 
     @property
     def is_package(self) -> bool:
@@ -151,22 +158,27 @@ class Project:
             return None
         return data.decode("utf-8", "replace")
 
-    def module(self, path: str) -> Module | None:
-        """A parsed module; None when it cannot be parsed, with the reason in ``gaps``."""
+    def module(self, path: str, *, whole: bool = False) -> Module | None:
+        """A parsed module; None when it cannot be parsed, with the reason in ``gaps``.
+
+        Args:
+            whole: errors in bodies of functions count, too.
+        """
         if path not in self._modules:
-            self._modules[path] = self._parse(path)
+            self._modules[path] = self._parse(path, whole=whole)
         return self._modules[path]
 
     def modules(self) -> Iterator[Module]:
         """Those that were parsed so far."""
         return filter(None, self._modules.values())
 
-    def _parse(self, path: str) -> Module | None:
+    def _parse(self, path: str, *, whole: bool) -> Module | None:
         text = self.text(path)
         if text is None:
             return None
         try:
-            tree = parse(read_file(self.root, path))
+            data = read_file(self.root, path)
+            tree = parse(data) if whole else parse_partially(decode_python(data))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
         except (ValueError, RecursionError, MemoryError, OSError) as error:

@@ -16,10 +16,10 @@ from orchestrator.checks.taint import (
     strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject, State, join_states, same_state
-from orchestrator.checks.taint.abstract_values import PART, UNKNOWN, Imported, Value, resolve
+from orchestrator.checks.taint.abstract_values import PART, UNKNOWN, Deferred, Value, resolve
 from orchestrator.checks.taint.attribute_access import external_value
 from orchestrator.checks.taint.call_frames import Call, Frame, Return
-from orchestrator.checks.taint.module_index import Class, Function, Module, Namespace
+from orchestrator.checks.taint.module_index import Class, Definition, Function, Module, Namespace
 from orchestrator.checks.taint.template_code import ImportMacros, Include, Print
 
 _MAX_ROUNDS: Final = 4
@@ -254,11 +254,18 @@ def _delete(frame: Frame, node: ast.Delete) -> None:
         delete(frame, target)
 
 
+def set_name(frame: Frame, name: str, value: Value) -> None:
+    """Set a name; what a module's body defined before, and is yet to run, keeps the old one."""
+    if frame.quiet and name in frame.state.vars:
+        frame.state.vars = dict(frame.state.vars)
+    frame.state.vars[name] = value
+
+
 def assign(frame: Frame, target: ast.expr, value: Value) -> None:
     """Perform ``target = value``."""
     match target:
         case ast.Name(id=name):
-            frame.state.vars[name] = frame.at(value, target, f"{name!r} is set")
+            set_name(frame, name, frame.at(value, target, f"{name!r} is set"))
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             _unpack(frame, elements, value)
         case ast.Starred(value=inner):
@@ -322,9 +329,21 @@ def _without(obj: HeapObject, key: Value) -> HeapObject:
     return HeapObject(obj.kind, items, obj.rest, obj.cls)
 
 
-def define_function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    """Perform a ``def``: decorators are looked at, and the function keeps its own value."""
-    frame.state.vars[node.name] = Value(target=make_function(frame, node, None, frame.scope))
+def execute_definition(frame: Frame, node: Definition) -> None:
+    """Execute a ``def`` or ``class``; one in a body run for its names, when its name is used."""
+    if not frame.quiet or node.col_offset:
+        set_name(frame, node.name, define(frame, node))
+        return
+    value = Deferred(find=partial(frame.run.define, frame, frame.state.vars, node))
+    set_name(frame, node.name, value)
+    frame.module.definitions.append((node, value))
+
+
+def define(frame: Frame, node: Definition) -> Value:
+    """What a ``def`` makes, the function without what decorators do to it, or a ``class``."""
+    if isinstance(node, ast.ClassDef):
+        return Value(target=make_class(frame, node))
+    return Value(target=make_function(frame, node, None, frame.scope))
 
 
 def make_function(
@@ -346,8 +365,8 @@ def _decorator(frame: Frame, node: ast.expr) -> Value:
     return frame.evaluate(node.func if isinstance(node, ast.Call) else node)
 
 
-def define_class(frame: Frame, node: ast.ClassDef) -> None:
-    """Perform a ``class``: its body is run for its names."""
+def make_class(frame: Frame, node: ast.ClassDef) -> Class:
+    """The class that a ``class`` makes here: its body is run for its names."""
     bases = tuple(frame.evaluate(base) for base in node.bases)
     scope = f"{frame.scope}.{node.name}" if frame.scope else node.name
     made = Class(node, frame.module, scope, bases, {})
@@ -371,7 +390,7 @@ def define_class(frame: Frame, node: ast.ClassDef) -> None:
     )
     outer.objects = inner.objects
     frame.state = outer
-    frame.state.vars[node.name] = Value(target=made)
+    return made
 
 
 def execute_import(frame: Frame, node: ast.Import) -> None:
@@ -385,11 +404,11 @@ def execute_import(frame: Frame, node: ast.Import) -> None:
                 if found is not None
                 else Value(ref=frame.run.models.canonical(alias.name))
             )
-            frame.state.vars[alias.asname] = value
+            set_name(frame, alias.asname, value)
         else:
             top = alias.name.partition(".")[0]
             found = project.find(top, frame.module.path)
-            frame.state.vars[top] = Value(ref=top) if found is None else _value(found)
+            set_name(frame, top, Value(ref=top) if found is None else _value(found))
 
 
 def _value(found: Module | Namespace) -> Value:
@@ -411,9 +430,7 @@ def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:
                 frame.module.wildcards.append(name)
             continue
         find = partial(_one, later, node, alias)
-        frame.state.vars[alias.asname or alias.name] = (
-            Imported(find=find) if is_outermost else find()
-        )
+        set_name(frame, alias.asname or alias.name, Deferred(find=find) if is_outermost else find())
 
 
 def _source(frame: Frame, node: ast.ImportFrom) -> Module | Namespace | None:
@@ -458,9 +475,9 @@ _HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = by_kind(
         ast.TryStar: _try,
         ast.Match: _match,
         ast.Delete: _delete,
-        ast.FunctionDef: define_function,
-        ast.AsyncFunctionDef: define_function,
-        ast.ClassDef: define_class,
+        ast.FunctionDef: execute_definition,
+        ast.AsyncFunctionDef: execute_definition,
+        ast.ClassDef: execute_definition,
         ast.Import: execute_import,
         ast.ImportFrom: execute_import_from,
         Print: rendered_templates.print_value,
