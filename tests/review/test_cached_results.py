@@ -203,3 +203,56 @@ print(result_cache._read_entry(entry, "a.py") is not None)
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
+
+
+SHOP = {
+    "shop/__init__.py": "",
+    "shop/requests.py": """from shlex import quote
+
+from flask import request
+
+
+def get_host():
+    return quote(request.headers["Host"])
+""",
+    "shop/shell.py": "import os\n\n\ndef run(command):\n    return os.system(command)\n",
+    "shop/views.py": """from flask import Flask
+
+from shop.requests import get_host
+from shop.shell import run
+
+app = Flask(__name__)
+
+
+@app.route("/ping")
+def ping():
+    return str(run("ping " + get_host()))
+""",
+    "shop/text.py": "def shorten(text):\n    return text[:20]\n",
+}
+NO_QUOTE = SHOP["shop/requests.py"].replace(
+    'quote(request.headers["Host"])', 'request.headers["Host"]'
+)
+RENAMED = {path: SHOP[path].replace("run", "start") for path in ("shop/shell.py", "shop/views.py")}
+PUSHES: Sequence[tuple[Mapping[str, str | None], str]] = (
+    ({"shop/text.py": SHOP["shop/text.py"].replace("20", "30")}, ""),
+    ({"shop/requests.py": NO_QUOTE}, "security.command-injection"),  # in what others use
+    (RENAMED, "security.command-injection"),
+    ({"shop/text.py": None, "shop/shell.py": None}, "architecture.broken-import"),
+)
+"""What is pushed, and a rule of which there is a finding then."""
+
+
+def test_each_push_gets_the_verdict_of_a_review_that_remembers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    repo = Repo(tmp_path / "repo")
+    repo.commit(SHOP)
+    repo.git("tag", "release")
+    for push, rule in PUSHES:
+        repo.commit(push)
+        cold = reviewed(repo, base="release", no_cache=True)
+        warm = reviewed(repo, base="release")
+        assert (warm.findings, warm.digest) == (cold.findings, cold.digest)
+        assert rule in {finding.rule for finding in warm.findings} or not rule
