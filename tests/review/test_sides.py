@@ -7,7 +7,7 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from orchestrator.checks import PREFIX
+from orchestrator.checks import PREFIX, packed_files
 from orchestrator.checks.packed_files import contents_path, read_file
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
@@ -132,7 +132,7 @@ async def test_packing_goes_on_where_a_cancelled_check_left_it(
     repo = change(tmp_path / "repo", files, {"m0.py": "x = 'new'\n"})
     monkeypatch.setattr(file_packing, "_BYTES_AT_ONCE", 100)
     async with workspace_of(repo) as workspace:
-        append = file_packing.append_contents
+        append = packed_files.append_contents
         with anyio.CancelScope() as scope:
 
             def last(root: Path, contents: Iterable[bytes]) -> int:

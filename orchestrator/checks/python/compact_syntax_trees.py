@@ -146,15 +146,15 @@ def compact(tree: ast.Module) -> ast.Module:
     return copied
 
 
-def leave_unread(function: ast.stmt, body: UnreadBody) -> None:
+def leave_unread(function: ast.AST, body: UnreadBody) -> None:
     """Give a compact node of a function a body that is read when it is first looked at."""
     function.__class__ = _UNREAD[type(function)]
     function.body = body  # type: ignore[attr-defined]
 
 
-def may_define(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether there can be another function in a function, of which an unread body is not read."""
-    return getattr(function, "may_define", True)
+def may_define(statement: ast.stmt) -> bool:
+    """Whether functions can be defined in a statement; a body that is unread stays so."""
+    return getattr(statement, "may_define", True)
 
 
 def by_kind(table: Mapping[type[Any], V]) -> dict[type[Any], V]:

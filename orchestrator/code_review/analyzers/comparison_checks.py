@@ -123,4 +123,7 @@ class Layering(ComparisonCheck):
         if not any([MARK in await contents.read(tree[path][1]) for path in found]):
             return AnalyzerReport(self.name, __version__)
         await self._workspace.side("base", found)
+        for side in SIDES:  # the library that builds the graph looks into directories
+            paths = await contents.paths(side)
+            await self._workspace.side(side, [path for path in paths if self.wants(path)])
         return await super().run(change, base, head, files)

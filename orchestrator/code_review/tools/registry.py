@@ -432,7 +432,6 @@ ARCHITECTURE: Mapping[str, Entry] = {
             PYTHON_MODULES,
             pool=inputs.pool,
             workspace=inputs.workspace,
-            whole_tree=True,
         ),
     ),
 }

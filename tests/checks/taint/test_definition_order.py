@@ -1,10 +1,12 @@
 """A definition of a module is performed when its name is used, and means what it did in its place."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from orchestrator.checks.python import partial_syntax_trees
+from orchestrator.checks.taint import module_index
 from tests.checks.taint.taint_pairs import trace
 
 START = "import os\nfrom flask import Flask, request\napp = Flask(__name__)\n"
@@ -71,13 +73,17 @@ def test_what_nobody_uses_is_neither_run_nor_parsed(
     texts: list[str] = []
     bodies: list[int] = []
     parse, read = partial_syntax_trees.parse_partially, partial_syntax_trees._Unread.read
-    monkeypatch.setattr(
-        "orchestrator.checks.taint.module_index.parse_partially",
-        lambda text: texts.append(text) or parse(text),
-    )
-    monkeypatch.setattr(
-        partial_syntax_trees._Unread, "read", lambda body: bodies.append(body.line) or read(body)
-    )
+
+    def parse_watched(text: str) -> ast.Module:
+        texts.append(text)
+        return parse(text)
+
+    def read_watched(body: partial_syntax_trees._Unread) -> list[ast.stmt]:
+        bodies.append(body.line)
+        return read(body)
+
+    monkeypatch.setattr(module_index, "parse_partially", parse_watched)
+    monkeypatch.setattr(partial_syntax_trees._Unread, "read", read_watched)
     files = {"app.py": APPLICATION, "library.py": LIBRARY, "slow.py": "class Model: pass\n"}
     reply = trace(tmp_path, files, paths=["app.py"])
     assert [(found.line, found.code) for found in reply.findings] == [(7, "command")]
