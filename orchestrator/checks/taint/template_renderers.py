@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from orchestrator.checks.taint import entry_parameters, rendered_templates
-from orchestrator.checks.taint.abstract_values import ROW, UNKNOWN, Value
+from orchestrator.checks.taint.abstract_values import ROW, UNKNOWN, Value, resolve
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
 from orchestrator.checks.taint.module_index import Bound, Class, Function, Project
 from orchestrator.checks.taint.stored_fields import classes_of, rows
@@ -69,7 +69,7 @@ def views_in(run: Run, path: str) -> Iterator[Class]:
     """The generic views of a module that fill in such a template."""
     module = run.project.module(path) if _VIEWS.search(run.project.text(path) or "") else None
     for value in list(run.globals_of(module).values()) if module is not None else ():
-        cls = value.target
+        cls = resolve(value).target
         if isinstance(cls, Class) and cls.module is module:
             name = template_of(cls)
             page = run.templates.find(name, path) if name else None
