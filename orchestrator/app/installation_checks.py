@@ -34,6 +34,16 @@ from orchestrator.stores.result_cache import open_result_cache
 Status = Literal["ok", "note", "failed"]
 OUTSIDE = "not in a git repository"
 
+INSTALLERS = {
+    "pipx install": (
+        *("bandit", "cfn-lint", "checkov", "flake8", "mypy", "pylint", "pyright", "semgrep"),
+        *("sqlfluff", "yamllint"),
+    ),
+    "npm install --global": ("eslint", "stylelint"),
+    "apt-get install": ("clang-tidy", "cppcheck"),
+}
+"""How programs are installed that teams often configure, each a package of its own name."""
+
 
 class Check(Struct, frozen=True):
     """The result of one check.
@@ -108,21 +118,27 @@ async def _check_configured_analyzers(start: Path) -> Check:
     if list_catalog(start).problems:
         return Check(name, "ok", "")  # told by the check of the configuration
     settings = read_catalog(read_layers_on_disk(start)).settings
-    found, missing = [], []
+    found, missing, lines = [], [], []
     for key, program in settings.programs.items():
         analyzer = key.removeprefix("analyzers.")
         try:
             found.append(f"{analyzer}: {find_installed(program.command[0], _in_no_change).path}")
         except SandboxError as error:
             missing.append(f"{analyzer}: {str(error).partition('; ')[0]}")
+            lines.append(_install_line(program.command[0]))
     detail = ", ".join([*missing, *found])
     if not missing:
         return Check(name, "ok", detail)
     remedy = (
-        "install what is missing, or remove it from `analyzers` or `typecheck` in "
+        f"{'; '.join(dict.fromkeys(lines))}; or remove it from `analyzers` or `typecheck` in "
         ".diffcourt/config/defaults.yaml"
     )
     return Check(name, "failed", detail, remedy)
+
+
+def _install_line(program: str) -> str:
+    installers = (how for how, programs in INSTALLERS.items() if program in programs)
+    return next((f"run: {how} {program}" for how in installers), f"install {program}")
 
 
 def _in_no_change(path: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.app.installation_checks import INSTALLERS
 from orchestrator.cli.main import main
 from orchestrator.code_review.analyzers import program_execution
 from orchestrator.code_review.change.git.hardening import find_git
@@ -122,6 +123,7 @@ def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypat
     (tmp_path / "lint").write_text("#!/bin/sh\n")
     (tmp_path / "lint").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setitem(INSTALLERS, "pipx install", ("no-such-scanner",))
     one = {"command": ["lint", "{files}"], "files": ["*.cob"]}
     document = {
         "analyzers": {"lint": one, "scan": {**one, "command": ["no-such-scanner"]}},
@@ -137,4 +139,6 @@ def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypat
         "typecheck: no-such-checker is not installed: it is not on PATH, lint: "
         + str(tmp_path / "lint")
     )
-    assert "remove it from `analyzers`" in found["your analyzers"]["remedy"]
+    assert found["your analyzers"]["remedy"].startswith(
+        "run: pipx install no-such-scanner; install no-such-checker; or remove it from `analyzers`"
+    )
