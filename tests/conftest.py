@@ -3,7 +3,8 @@
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.stores.postgres_server import NoServer, Server, server
 # is not left to chance. New ones are looked for by `make properties`.
 settings.register_profile(
     "suite",
-    max_examples=200,
+    max_examples=60,
     derandomize=True,
     deadline=None,
     database=None,
@@ -28,6 +29,9 @@ settings.register_profile(
     "search", settings.get_profile("suite"), max_examples=5000, derandomize=False
 )
 settings.load_profile("suite")
+
+# It counts only if it is set before numpy is loaded: the cores are taken by the other tests.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -76,10 +80,23 @@ def _kept_workers() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Gives an empty directory: again the last one, if nobody wrote in it."""
+    homes = [tmp_path_factory.mktemp("home")]
+
+    def get() -> Path:
+        if any(homes[-1].iterdir()):
+            homes.append(tmp_path_factory.mktemp("home"))
+        return homes[-1]
+
+    return get
+
+
 @pytest.fixture(autouse=True)
-def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _sealed(monkeypatch: pytest.MonkeyPatch, _empty_home: Callable[[], Path]) -> None:
     """An empty home, no keys, and a failure for whoever dials out."""
-    home = tmp_path_factory.mktemp("home")
+    home = _empty_home()
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
             monkeypatch.delenv(name)

@@ -1,16 +1,12 @@
 """Files for the tests of tuning."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
-
-# As the command does; it counts only if it is set before numpy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture
