@@ -13,7 +13,8 @@ whatever its message says; without, a commit that names a CVE or an advisory, or
 that it mends a security defect. Either changes at most 8 files and 250 lines of code that is
 neither test nor sample. An ordinary commit changes such code and mentions no security.
 
-Each is judged by syntax alone, by the history of its base alone, and by both. What of it is circular:
+Each is judged by syntax alone, by the history of its base alone, and by both; noticed is what has a
+finding of medium severity or more. What of it is circular:
 
 - Fixes that are chosen by their message say that they are fixes, which is what the history is asked
   for: without --advisories its figure means nothing. With them it does, and the first line printed
@@ -21,11 +22,30 @@ Each is judged by syntax alone, by the history of its base alone, and by both. W
 - A fix that is taken back is the exact inverse of its commit, at once or from the newest commit of
   the branch ("later", only where the patch still applies). The history compares lines, and finds
   an exact inverse most easily; who takes a fix back while rewriting the code is not measured.
-- Ordinary commits and the fixes themselves are as they were made: nothing there is circular.
+- Ordinary commits and the fixes themselves are as they were made. Of ordinary commits only those
+  are taken that mention no security, which leaves out some that take a fix back on purpose.
 
-HISTORY_FIGURES
+Measured with fixes from advisories, one project in three watched while the history was added and
+some rules were lowered to low, the others measured once afterwards (at most 12 and 8 fixes, 60 and
+8 ordinary commits of each project; earlier authors may have seen some of them):
 
-Measured on projects that nobody looked at while the rules were written (at most 12 fixes and 30
+                             of     syntax   history   both    low counted too
+    watched
+      fixes taken back       121    26.4%    56.2%     63.6%   64.5%
+      ordinary commits       2262    0.9%     0.2%      1.1%    1.8%
+    held-out
+      fixes taken back       280    35.0%    68.2%     75.7%   77.1%
+        Python                93    32.3%    64.5%     74.2%   77.4%
+        other languages      187    36.4%    70.1%     76.5%   77.0%
+      taken back later        47    19.1%    70.2%     74.5%   74.5%
+      the fixes themselves   280     1.8%     0.7%      2.1%    2.1%
+      ordinary commits       799     1.0%     0.0%      1.0%    1.6%
+
+Of the 280 messages 65% say that the commit fixes a security defect, 11% that it makes the code
+stricter, 24% neither: those are what the history cannot notice. In the watched projects 45, 18 and
+36%. There, ordinary commits had a finding in 1.8% of cases by syntax alone before.
+
+Measured by message, which holds for syntax alone, on projects that nobody looked at while the rules were written (at most 12 fixes and 30
 ordinary commits of each; goals: 40%, 5%, 1%), with the rules as they were before and are now:
 
     projects               fixes taken back   fixes            ordinary commits
