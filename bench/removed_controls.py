@@ -271,11 +271,10 @@ def job(commit: Commit, folder: Path, *, way: Way) -> dict[str, object]:
 
 def later_job(commit: Commit, folder: Path) -> dict[str, object] | None:
     """The job of taking a fix back out of the newest commit; None where its patch does not apply."""
-    newest = newest_commit(commit.repo)
     files = []
     for path in commit.files:
         try:
-            content = git(commit.repo, "show", f"{newest}:{path}")
+            content = git(commit.repo, "show", f"HEAD:{path}")
         except subprocess.CalledProcessError:
             return None
         for side in ("base", "head"):
@@ -284,17 +283,15 @@ def later_job(commit: Commit, folder: Path) -> dict[str, object] | None:
             target.write_bytes(content)
     patch = git(commit.repo, "diff", f"{commit.name}^", commit.name, "--", *commit.files)
     command = ["git", "apply", "-R", "-"]
-    if subprocess.run(
-        command, cwd=folder / "head", input=patch, check=False, capture_output=True
-    ).returncode:
+    head = folder / "head"
+    applied = subprocess.run(command, cwd=head, input=patch, check=False, capture_output=True)
+    if applied.returncode:
         return None
     for path in commit.files:
         sides = (f"base/{path}", f"head/{path}")
         command = ["git", "-C", str(folder), "diff", "--no-index", "-U0", "--", *sides]
-        diff = subprocess.run(command, check=False, capture_output=True).stdout.decode(
-            "utf-8", "replace"
-        )
-        removed, added = parse_lines(diff)
+        diff = subprocess.run(command, check=False, capture_output=True).stdout
+        removed, added = parse_lines(diff.decode("utf-8", "replace"))
         files.append(
             {
                 "path": path,
@@ -305,10 +302,6 @@ def later_job(commit: Commit, folder: Path) -> dict[str, object] | None:
             }
         )
     return {"base_root": str(folder / "base"), "head_root": str(folder / "head"), "files": files}
-
-
-def newest_commit(repo: Path) -> str:
-    return git(repo, "rev-parse", "HEAD").decode().strip()
 
 
 def changed_lines(repo: Path, before: str, after: str, path: str) -> tuple[list[int], list[int]]:
@@ -380,12 +373,15 @@ def measure(name: str, of: Sequence[Commit], way: Way, *, show: bool) -> None:
             print(f"  {mark:2} {commit.repo} {commit.name[:10]} {commit.subject[:70]}")
             for finding in findings[:3]:
                 print(f"      {finding.code} {finding.path}:{finding.line} {finding.message[:150]}")
-    shares = "  ".join(f"{way} {n:4} {100 * n / max(1, count):5.1f}%" for way, n in hits.items())
+    shares = "  ".join(f"{by} {n:4} {100 * n / max(1, count):5.1f}%" for by, n in hits.items())
     print(f"{name:24} {count:5}: {shares}  {dict(codes)}")
 
 
 def part_of(folder: Path) -> str:
-    """Whether a project was looked at while the rules were written: one in three, by its name."""
+    """Whether a project was looked at while the rules were written: one in three.
+
+    Its folder is named ``owner+name`` for the split that the figures are of.
+    """
     name = next(part for part in reversed(folder.parts) if part not in {".git", "repo"})
     digest = hashlib.sha256(name.replace("+", "/").lower().encode()).hexdigest()
     return "held-out" if int(digest, 16) % 3 else "watched"
