@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from orchestrator.app import check_worker_startup
 from orchestrator.sandbox import bubblewrap
 from tests.kept_workers import KeptWorkers
+from tests.report.browser import Browser
 from tests.stores.postgres_server import NoServer, Server, server
 
 # The suite tries the same examples each time, however busy the machine is: whether a change passes
@@ -62,6 +63,19 @@ def postgres() -> Iterator[Server]:
             yield started
     except NoServer as why:
         pytest.skip(str(why))
+
+
+@pytest.fixture(scope="session")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def browser(_chromium: Browser) -> Iterator[Browser]:
+    """One browser for all the tests of a process; each has pages of its own."""
+    yield _chromium
+    _chromium.close_pages()
 
 
 @pytest.fixture(scope="session", autouse=True)

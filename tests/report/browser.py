@@ -69,6 +69,7 @@ class Browser:
             self._to, self._from = os.dup(self._to), os.dup(self._from)
         self._messages = self._read()
         self._seen: list[dict[str, Any]] = []
+        self._contexts: list[str] = []
         self._count = 0
 
     def __enter__(self) -> Self:
@@ -88,9 +89,16 @@ class Browser:
     def new_page(self) -> "Page":
         """A page with cookies of its own."""
         context = self.call("Target.createBrowserContext")["browserContextId"]
+        self._contexts.append(context)
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         return Page(self, attached["sessionId"])
+
+    def close_pages(self) -> None:
+        """Close all pages and forget what they said."""
+        while self._contexts:
+            self.call("Target.disposeBrowserContext", browserContextId=self._contexts.pop())
+        self._seen.clear()
 
     def _read(self) -> Iterator[dict[str, Any]]:
         rest = b""

@@ -1,6 +1,6 @@
 """The page in a real browser: axe finds nothing, at both widths and in both schemes; the keys work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,17 +10,11 @@ from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.verdict.fix import FixState
 from orchestrator.code_review.verdict.model import Cause, Verdict
 from orchestrator.report.formats import Sources, render_format
-from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
+from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import PATCH, finding, fixed, rich_verdict, verdict
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started.new_page()
 
 
 def busy() -> Verdict:
@@ -71,13 +65,14 @@ def write(folder: Path, given: Verdict) -> Path:
     ],
 )
 def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
-    make: Callable[[], Verdict], looks: list[tuple[int, str]], browser: Page, tmp_path: Path
+    make: Callable[[], Verdict], looks: list[tuple[int, str]], browser: Browser, tmp_path: Path
 ) -> None:
+    page = browser.new_page()
     file = write(tmp_path, make())
     for width, scheme in looks:
-        browser.open(file, width, scheme)
-        assert browser.overflow() == 0
-        assert browser.axe() == [], (width, scheme)
+        page.open(file, width, scheme)
+        assert page.overflow() == 0
+        assert page.axe() == [], (width, scheme)
 
 
 FOCUSED = """(() => {
@@ -87,13 +82,14 @@ FOCUSED = """(() => {
 
 
 def test_tab_goes_through_the_page_in_order_and_stops_where_something_scrolls(
-    browser: Page, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
-    browser.open(write(tmp_path, busy()), 1280, "light")
+    page = browser.new_page()
+    page.open(write(tmp_path, busy()), 1280, "light")
     stops = []
     for _ in range(20):
-        browser.press("Tab")
-        stops.append(browser.run(FOCUSED))
+        page.press("Tab")
+        stops.append(page.run(FOCUSED))
     assert stops == [
         "#findings",  # past the outcome
         "#read",
@@ -109,23 +105,24 @@ def test_tab_goes_through_the_page_in_order_and_stops_where_something_scrolls(
 
 
 def test_keys_move_between_findings_and_filters_hide_the_others(
-    browser: Page, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
-    browser.open(write(tmp_path, busy()), 1280, "light")
+    page = browser.new_page()
+    page.open(write(tmp_path, busy()), 1280, "light")
     moved = []
     for key in "jjk":
-        browser.press(key)
-        moved.append(browser.run(FOCUSED))
+        page.press(key)
+        moved.append(page.run(FOCUSED))
     assert moved == ["F1", "F6", "F1"]
-    browser.press("/")
-    assert browser.run(FOCUSED) == "search"
+    page.press("/")
+    assert page.run(FOCUSED) == "search"
     for key in "RUNS":
-        browser.press(key)
+        page.press(key)
     shown = (
         "[...document.querySelectorAll('%s:not([hidden])')].map((one) => one.id || one.innerText)"
     )
-    assert browser.run(shown % "article") == ["F6"]
-    assert len(browser.run(shown % "ol.index li")) == 1
-    assert browser.run("document.getElementById('shown').innerText") == "1 of 6 findings"
-    browser.press("Escape")
-    assert browser.run(FOCUSED) == "BODY"
+    assert page.run(shown % "article") == ["F6"]
+    assert len(page.run(shown % "ol.index li")) == 1
+    assert page.run("document.getElementById('shown').innerText") == "1 of 6 findings"
+    page.press("Escape")
+    assert page.run(FOCUSED) == "BODY"

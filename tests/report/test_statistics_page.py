@@ -1,7 +1,6 @@
 """The page of statistics in a real browser, and what hostile names do in it."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,10 @@ from orchestrator.app.statistics.document import BrokenJournal
 from orchestrator.app.statistics.run_facts import FindingFact, RunFacts, ToolCallFact
 from orchestrator.report.statistics.html_page import MOST_DAYS, render_page
 from orchestrator.report.statistics.text_and_csv import render_csv, render_groups
-from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
+from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
 from tests.report.test_statistics_metrics import NOW, collected, fact
 
 HOSTILE = '=cmd|"<script>alert(1)</script>\x1b[31m'
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started.new_page()
 
 
 def busy() -> Collected:
@@ -37,13 +30,14 @@ def busy() -> Collected:
 @needs_axe
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_axe_finds_nothing_and_nothing_is_wider_than_the_page(
-    browser: Page, tmp_path: Path, width: int, scheme: str
+    browser: Browser, tmp_path: Path, width: int, scheme: str
 ) -> None:
-    page = tmp_path / "statistics.html"
-    page.write_text(render_page(summarize(busy())), encoding="utf-8")
-    browser.open(page, width, scheme)
-    assert (browser.axe(), browser.overflow(), browser.complaints()) == ([], 0, [])
-    assert browser.run("document.querySelectorAll('svg').length") == 8
+    page = browser.new_page()
+    file = tmp_path / "statistics.html"
+    file.write_text(render_page(summarize(busy())), encoding="utf-8")
+    page.open(file, width, scheme)
+    assert (page.axe(), page.overflow(), page.complaints()) == ([], 0, [])
+    assert page.run("document.querySelectorAll('svg').length") == 8
 
 
 def test_hostile_names_are_text_everywhere() -> None:

@@ -1,7 +1,7 @@
 """The pages of tuning in a real browser: readable by anybody, at both widths and in both schemes."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,6 @@ from tests.tuning.labelsets import rows, rubric_of
 
 Make = Callable[[], tuple[int, Path]]
 HOSTILE = "<img src=x onerror=alert(1)> \x1b[31m\u202e " + "long" * 60
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture

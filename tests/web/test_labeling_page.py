@@ -45,12 +45,6 @@ def make_items(count: int, **more: Any) -> list[Item]:
     ]
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
 class Room:
     """Raters who label the same items, each with a server and a browser of their own."""
 

@@ -4,7 +4,6 @@ import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -231,22 +230,21 @@ def test_a_port_that_is_taken_is_named(site: Site) -> None:
 @needs_chromium
 @needs_axe
 def test_in_a_browser_nothing_hostile_runs_and_a_form_works_by_keyboard(
-    site: Site, tmp_path: Path
+    site: Site, browser: Browser
 ) -> None:
-    with Browser(tmp_path) as browser:
-        page = browser.new_page()
-        page.open(site.access.new_link())
-        for width, scheme in LOOKS:
-            page.open(site.access.origin + site.url("/"), width, scheme)
-            assert page.run("document.title") == "Demo · Diffcourt"
-            assert page.overflow() == 0
-            assert page.axe() == [], (width, scheme)
-        page.open(site.access.origin + site.url("/"))
-        assert page.complaints() == []
-        for key in ("Tab", "Tab", "Tab", "H", "i"):
-            page.press(key)
-        page.follow(lambda: page.press("Enter"))
-        assert DONE == ["dana: Hi"]
-        assert page.run("document.querySelector('[role=status]').innerText") == "It is done."
-        page.open("http://localhost:" + site.access.origin.rpartition(":")[2] + site.url("/"))
-        assert "nobody is signed in" in page.run("document.body.innerText.toLowerCase()")
+    page = browser.new_page()
+    page.open(site.access.new_link())
+    for width, scheme in LOOKS:
+        page.open(site.access.origin + site.url("/"), width, scheme)
+        assert page.run("document.title") == "Demo · Diffcourt"
+        assert page.overflow() == 0
+        assert page.axe() == [], (width, scheme)
+    page.open(site.access.origin + site.url("/"))
+    assert page.complaints() == []
+    for key in ("Tab", "Tab", "Tab", "H", "i"):
+        page.press(key)
+    page.follow(lambda: page.press("Enter"))
+    assert DONE == ["dana: Hi"]
+    assert page.run("document.querySelector('[role=status]').innerText") == "It is done."
+    page.open("http://localhost:" + site.access.origin.rpartition(":")[2] + site.url("/"))
+    assert "nobody is signed in" in page.run("document.body.innerText.toLowerCase()")
