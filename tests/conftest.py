@@ -94,6 +94,23 @@ def _kept_workers() -> Iterator[None]:
         yield
 
 
+def _seal_environment(patch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
+            patch.delenv(name)
+        if name.startswith(("GITHUB_", "CI_MERGE_REQUEST_")):
+            patch.delenv(name)  # of the pull request that runs the suite
+    patch.delenv("CI", raising=False)  # CI may run tests and spend
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sealed_session() -> Iterator[None]:
+    """The same for what is made once for many tests, before the first of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        _seal_environment(patch)
+        yield
+
+
 @pytest.fixture(scope="session")
 def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
     """Gives an empty directory: again the last one, if nobody wrote in it."""
@@ -111,12 +128,7 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 def _sealed(monkeypatch: pytest.MonkeyPatch, _empty_home: Callable[[], Path]) -> None:
     """An empty home, no keys, and a failure for whoever dials out."""
     home = _empty_home()
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
-            monkeypatch.delenv(name)
-        if name.startswith(("GITHUB_", "CI_MERGE_REQUEST_")):
-            monkeypatch.delenv(name)  # of the pull request that runs the suite
-    monkeypatch.delenv("CI", raising=False)  # CI may run tests and spend
+    _seal_environment(monkeypatch)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
