@@ -20,9 +20,10 @@ from orchestrator.checks.doc_quality import changelog, docstrings, stale_referen
 from orchestrator.checks.imports import import_graph_changes  # noqa: F401
 from orchestrator.checks.python import complexity, duplicated_blocks, route_guards  # noqa: F401
 from orchestrator.checks.secrets.secret_scan import find_secrets
+from orchestrator.checks.taint.entry_points import make_hints
 from orchestrator.checks.taint.library_models import load
 from orchestrator.checks.test_quality import weakened_tests  # noqa: F401
 from orchestrator.data_directories import data_root
 
 list(find_secrets(Source("a.txt", b"")))  # makes its patterns
-load(sorted(map(str, (data_root() / "config/taint").glob("*.yaml"))))
+make_hints(load(sorted(map(str, (data_root() / "config/taint").glob("*.yaml")))))

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -19,7 +20,9 @@ def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path / "repo")
 
 
+@cache
 def every_parser() -> dict[str, Parser]:
+    """Parsing leaves a parser as it was."""
     top, commands = _make_parser()
     for name, (module, summary) in COMMANDS.items():
         import_module(f"orchestrator.cli.commands.{module}").add_arguments(

@@ -22,7 +22,6 @@ from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value, res
 from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
 from orchestrator.checks.taint.entry_points import (
     REMOTE,
-    Hints,
     Span,
     covers,
     distinctive_names,
@@ -31,6 +30,7 @@ from orchestrator.checks.taint.entry_points import (
     functions_with_statements,
     lines_naming,
     lines_with,
+    make_hints,
     spans,
 )
 from orchestrator.checks.taint.library_models import LibraryModels
@@ -64,7 +64,7 @@ class TaintAnalysis:
         )
         self.gaps: dict[str, str] = {}
         self._body: Module | None = None  # that is run for its names
-        self._hints = Hints(models)
+        self._hints = make_hints(models)
         self._done: set[object] = set()
         self._spent = 0
         self._used: dict[str, list[int]] = {}

@@ -4,6 +4,7 @@ import ast
 import bisect
 import re
 from collections.abc import Callable, Iterable, Iterator, Set
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -133,6 +134,12 @@ class Hints:
         if self._local_sinks.search(text):
             lines = sorted({*lines, *self._local.lines(text, packages)})
         return lines
+
+
+@lru_cache(maxsize=4)
+def make_hints(models: LibraryModels) -> Hints:
+    """The words of library models, made once for each."""
+    return Hints(models)
 
 
 _STATEMENT: Final = re.compile(

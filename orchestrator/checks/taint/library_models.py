@@ -288,7 +288,7 @@ def leaf(ref: str) -> str:
     return ref.rpartition(".")[2]
 
 
-class LibraryModels(Struct):
+class LibraryModels(Struct, eq=False):
     """Everything the data files say, indexed."""
 
     types: dict[str, str]

@@ -395,42 +395,58 @@ WRITE = "from pathlib import Path\nimport os, sys\nreport = Path(sys.argv[1])\n"
 EMPTY = "report.write_text('{\"runs\": []}')\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("raise RuntimeError('it broke')", "wrote no report.*RuntimeError: it broke"),
-        ("import sys; sys.exit('bad option')", "wrote no report.*bad option"),
-        ("import sys; sys.exit(7)", "ended with exit code 7: it printed no error"),
-        ("import os; os.kill(os.getpid(), 11)", "ended with signal 11"),
-        ("import time; time.sleep(60)", "grumble ran longer than 1.5 s"),
-        ("bytearray(1 << 30)", "wrote no report.*: MemoryError"),
-        ("while True: print('x' * 99999)", "grumble printed more than 1000000 bytes"),
-        (WRITE + "report.write_text('no report')", "is in no known format"),
-        (WRITE + "report.write_text('{' * 99999)", "is in no known format"),
-        (WRITE + "report.symlink_to('/etc/passwd')", "report cannot be read: Too many levels"),
-        (WRITE + "report.mkdir()", "report cannot be read: Is a directory"),
-        (WRITE + "os.mkfifo(report)", "report cannot be read"),
-        (WRITE + "report.write_bytes(b'x' * 2_000_000)", "its report is larger than"),
-        (WRITE + EMPTY + "sys.exit(1)", "exit code 1 and reports no result, as if it had failed"),
-    ],
-)
+FAILURES = [
+    ("raise RuntimeError('it broke')", "wrote no report.*RuntimeError: it broke"),
+    ("import sys; sys.exit('bad option')", "wrote no report.*bad option"),
+    ("import sys; sys.exit(7)", "ended with exit code 7: it printed no error"),
+    ("import os; os.kill(os.getpid(), 11)", "ended with signal 11"),
+    ("import time; time.sleep(60)", r"fails\d+ ran longer than 1.5 s"),
+    ("bytearray(1 << 30)", "wrote no report.*: MemoryError"),
+    ("while True: print('x' * 99999)", r"fails\d+ printed more than 1000000 bytes"),
+    (WRITE + "report.write_text('no report')", "is in no known format"),
+    (WRITE + "report.write_text('{' * 99999)", "is in no known format"),
+    (WRITE + "report.symlink_to('/etc/passwd')", "report cannot be read: Too many levels"),
+    (WRITE + "report.mkdir()", "report cannot be read: Is a directory"),
+    (WRITE + "os.mkfifo(report)", "report cannot be read"),
+    (WRITE + "report.write_bytes(b'x' * 2_000_000)", "its report is larger than"),
+    (WRITE + EMPTY + "sys.exit(1)", "exit code 1 and reports no result, as if it had failed"),
+]
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """A review with an analyzer for each failure, and one that works."""
+    place = tmp_path_factory.mktemp("failed")
+    programs = place / "programs"
+    programs.mkdir()
+    analyzers: dict[str, Any] = {}
+    texts = [text for text, _ in FAILURES]
+    for name, text in [
+        *((f"fails{n}", text) for n, text in enumerate(texts)),
+        ("grumble", GRUMBLE),
+    ]:
+        install(programs, text, name)
+        seconds = 1.5 if "sleep" in text else 60
+        command = [name, "{report}", "{files}"]
+        analyzers[name] = {"command": command, "files": ["*.cob"], "timeout": seconds}
+    config = {".diffcourt/config/defaults.yaml": json.dumps({"analyzers": analyzers})}
+    repository = change(place / "repo", {**config, **BASE}, HEAD).path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(programs), prepend=os.pathsep)
+        fewer = partial(Limits, output=1_000_000)
+        patch.setattr(f"{configured_programs.__name__}.Limits", fewer)
+        patch.setattr(configured_analyzers, "LARGEST", 1_000_000)
+        patch.setattr(configured_programs, "DATA", 500 << 20)
+        return run_review(options(repository, run_analyzers=True), ignore_event)
+
+
+@pytest.mark.parametrize(("number", "why"), list(enumerate(why for _, why in FAILURES)))
 def test_a_failure_is_a_named_gap_and_the_other_analyzers_count(
-    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+    failed: Verdict, number: int, why: str
 ) -> None:
-    fewer = partial(Limits, output=1_000_000)
-    monkeypatch.setattr(f"{configured_programs.__name__}.Limits", fewer)
-    monkeypatch.setattr(configured_analyzers, "LARGEST", 1_000_000)
-    monkeypatch.setattr(configured_programs, "DATA", 500 << 20)
-    install(programs, text)
-    install(programs, GRUMBLE, "other")
-    one = {"command": COMMAND, "files": ["*.cob"], "timeout": 1.5 if "sleep" in text else 30}
-    both = {"grumble": one, "other": {**one, "command": ["other", *COMMAND[1:]], "timeout": 30}}
-    config = {".diffcourt/config/defaults.yaml": json.dumps({"analyzers": both})}
-    repository = change(tmp_path / "repo", {**config, **BASE}, HEAD).path
-    verdict = run_review(options(repository, run_analyzers=True), ignore_event)
-    assert re.search(why, gap(verdict))
-    assert found(verdict) == [("import.grumble.bad", "app/old.cob", 4)]
-    assert verdict.status == "incomplete"
+    assert re.search(why, gap(failed, f"fails{number}"))
+    assert found(failed) == [("import.grumble.bad", "app/old.cob", 4)]
+    assert failed.status == "incomplete"
 
 
 def test_a_missing_program_is_a_gap_that_says_what_to_do(tmp_path: Path) -> None:
