@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.main import main
 from tests.review.review_kit import Repo, change
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -23,6 +25,21 @@ def diffcourt(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.Comp
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
+
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The same in this process, for what does not depend on it: it need not start."""
+
+    def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(cwd)
+        code = main(list(arguments))
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture
@@ -52,39 +69,41 @@ def test_both_event_loops_come_to_the_same_verdict(repo: Repo) -> None:
     assert len(digests) == 1
 
 
-def test_the_base_says_what_fails_and_the_command_line_has_the_last_word(repo: Repo) -> None:
+def test_the_base_says_what_fails_and_the_command_line_has_the_last_word(
+    repo: Repo, call: Call
+) -> None:
     repo.commit({".diffcourt/config/defaults.yaml": "fail_on: block\n"})
     repo.commit({"other.py": SHELL})
-    assert diffcourt("review", "--quiet", cwd=repo.path).returncode == 0
-    again = diffcourt("review", "--fail-on", "needs_changes", "--quiet", cwd=repo.path)
+    assert call("review", "--quiet", cwd=repo.path).returncode == 0
+    again = call("review", "--fail-on", "needs_changes", "--quiet", cwd=repo.path)
     assert again.returncode == 1
 
 
-def test_a_review_without_a_sandbox_warns(repo: Repo) -> None:
+def test_a_review_without_a_sandbox_warns(repo: Repo, call: Call) -> None:
     repo.commit({".diffcourt/config/defaults.yaml": "sandbox: off\n"})
     repo.commit({"other.py": SHELL})
-    done = diffcourt("review", "--json", "-", cwd=repo.path)
+    done = call("review", "--json", "-", cwd=repo.path)
     warning = "the sandbox is off: programs that read the change are not confined"
     assert warning in done.stderr
     (note,) = json.loads(done.stdout)["usage"]["notes"]
     assert note.startswith(warning)
-    assert warning in diffcourt("show", "latest", cwd=repo.path).stdout
+    assert warning in call("show", "latest", cwd=repo.path).stdout
 
 
-def test_runs_and_show_tell_of_the_run(repo: Repo) -> None:
-    diffcourt("review", "--quiet", cwd=repo.path)
-    (run,) = json.loads(diffcourt("runs", "--json", cwd=repo.path).stdout)
+def test_runs_and_show_tell_of_the_run(repo: Repo, call: Call) -> None:
+    call("review", "--quiet", cwd=repo.path)
+    (run,) = json.loads(call("runs", "--json", cwd=repo.path).stdout)
     assert (run["state"], run["verdict"]) == ("finished", "needs_changes")
-    shown = json.loads(diffcourt("show", "latest", "--json", cwd=repo.path).stdout)
+    shown = json.loads(call("show", "latest", "--json", cwd=repo.path).stdout)
     assert shown["verdict"]["run_id"] == run["run_id"]
     assert any(entry["key"] == "1/plan" for entry in shown["timeline"])
-    assert "NEEDS CHANGES" in diffcourt("show", run["run_id"], cwd=repo.path).stdout
+    assert "NEEDS CHANGES" in call("show", run["run_id"], cwd=repo.path).stdout
 
 
-def test_a_work_tree_is_reviewed_with_what_is_new_in_it(repo: Repo) -> None:
+def test_a_work_tree_is_reviewed_with_what_is_new_in_it(repo: Repo, call: Call) -> None:
     repo.write({"fresh.py": "import os\n\n\ndef run(x):\n    os.system('ls ' + x)\n"})
     before = repo.git("status", "--porcelain")
-    done = diffcourt("review", "--worktree", "--json", "-", "--quiet", cwd=repo.path)
+    done = call("review", "--worktree", "--json", "-", "--quiet", cwd=repo.path)
     verdict = json.loads(done.stdout)
     assert {finding["path"] for finding in verdict["findings"]} == {"fresh.py"}
     assert repo.git("status", "--porcelain") == before
@@ -118,7 +137,7 @@ def test_a_patch_is_reviewed_with_a_repository_and_without(repo: Repo, tmp_path:
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(
-    repo: Repo, arguments: tuple[str, ...], says: str
+    repo: Repo, call: Call, arguments: tuple[str, ...], says: str
 ) -> None:
     done = diffcourt(*arguments, cwd=repo.path)
     lines = [line for line in done.stderr.splitlines() if line.startswith("diffcourt: ")]
@@ -126,7 +145,7 @@ def test_bad_input_is_one_line_and_exit_2(
     assert len(lines) == 1
     assert says in lines[0]
     assert "Traceback" not in done.stderr
-    assert json.loads(diffcourt("runs", "--json", cwd=repo.path).stdout) == []
+    assert json.loads(call("runs", "--json", cwd=repo.path).stdout) == []
 
 
 def test_outside_a_repository_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -236,22 +255,22 @@ def test_a_killed_run_is_resumed_at_once_to_the_same_verdict(repo: Repo) -> None
     assert again.stdout == resumed.stdout
 
 
-def test_a_fault_in_the_policy_is_a_line_with_its_place(repo: Repo) -> None:
+def test_a_fault_in_the_policy_is_a_line_with_its_place(repo: Repo, call: Call) -> None:
     repo.commit({".diffcourt/config/verdict.yaml": "needs_changes_at: mild\n"})
     repo.commit({"b.py": "X = 1\n"})
-    done = diffcourt("review", "--quiet", cwd=repo.path)
+    done = call("review", "--quiet", cwd=repo.path)
     assert done.returncode == 2
     assert ".diffcourt/config/verdict.yaml:1" in done.stderr
-    listed = diffcourt("catalog", cwd=repo.path)
+    listed = call("catalog", cwd=repo.path)
     assert listed.returncode == 2
     assert ".diffcourt/config/verdict.yaml:1" in listed.stderr
 
 
-def test_the_published_schema_fits_a_verdict(repo: Repo) -> None:
+def test_the_published_schema_fits_a_verdict(repo: Repo, call: Call) -> None:
     import jsonschema_rs
 
-    schema = json.loads(diffcourt("schema", "verdict", cwd=repo.path).stdout)
-    verdict = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
+    schema = json.loads(call("schema", "verdict", cwd=repo.path).stdout)
+    verdict = json.loads(call("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
     jsonschema_rs.validator_for(schema).validate(verdict)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from orchestrator.app.run_review import run_review
+from orchestrator.cli.main import main
+from orchestrator.engine.observer_events import ignore_event
 from tests.review.change.conftest import Repo as BombRepo
 from tests.review.change.test_change_forged import tree_bomb
-from tests.review.review_kit import Repo, change
+from tests.review.review_kit import Repo, change, options
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 ENTRY = '    "node_modules/p{n}": {{"version": "{v}", "resolved": "https://example.invalid/p{n}"}}'
@@ -73,20 +77,22 @@ def test_a_generated_file_of_fifty_megabytes_is_named_and_the_rest_is_reviewed(
     assert verdict["status"] == "incomplete"
 
 
-@pytest.mark.parametrize("room", [30_000, 90_000, 200_000])
 def test_a_review_that_runs_out_of_room_says_so_and_loses_nothing(
-    tmp_path: Path, room: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL})
-    whole = verdict_of(repo)
-    failed = diffcourt("review", "--base", "HEAD~1", cwd=repo.path, room=room)
-    assert failed.returncode == 3
-    assert failed.stdout == ""
-    assert failed.stderr.count("\n") == 1
-    assert failed.stderr.startswith("diffcourt: ")
-    assert "room" in failed.stderr or "space" in failed.stderr
-    again = diffcourt("resume", "latest", "--json", "-", cwd=repo.path)
-    assert json.loads(again.stdout)["digest"] == whole["digest"]
+    whole = run_review(options(repo.path), ignore_event).digest
+    for room in (30_000, 90_000, 200_000):
+        here = shutil.copytree(repo.path, tmp_path / str(room))
+        failed = diffcourt("review", "--base", "HEAD~1", cwd=here, room=room)
+        assert failed.returncode == 3
+        assert failed.stdout == ""
+        assert failed.stderr.count("\n") == 1
+        assert failed.stderr.startswith("diffcourt: ")
+        assert "room" in failed.stderr or "space" in failed.stderr
+        words = ["resume", "latest", "--repo", str(here), "--json", "-", "--quiet"]
+        assert main(words) == 1
+        assert json.loads(capsys.readouterr().out)["digest"] == whole
 
 
 # From a process of its own: a child begins with the size of the one that forks it.
