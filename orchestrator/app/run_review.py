@@ -55,7 +55,7 @@ from orchestrator.engine.journal_keys import FORK_NOTE
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.trace_context import TRACEPARENT, VARIABLE, parse_traceparent
+from orchestrator.engine.trace_context import TRACEPARENT, TRACEPARENT_VARIABLE, parse_traceparent
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
@@ -218,7 +218,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None:
     """Record the trace that a run begins in; a resumed run stays in that of its beginning."""
     known = journal.noted(TRACEPARENT)
-    found = parse_traceparent(environment.get(VARIABLE, ""))
+    found = parse_traceparent(environment.get(TRACEPARENT_VARIABLE, ""))
     if known is None and found is not None and journal.log.length <= 1:
         journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
 

@@ -27,7 +27,7 @@ from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.trace_context import TRACEPARENT, performing, trace_of
+from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, performing, trace_of
 from orchestrator.engine.types import Json, Level, Refusal
 from orchestrator.errors import (
     ApprovalRequired,
@@ -208,6 +208,10 @@ class Journal:
         known = self._records.get(str(key))
         return known.body if known is not None and known.kind == "note" else None
 
+    def trace(self) -> TraceContext:
+        """The trace that the run is."""
+        return trace_of(self.run_id, self.noted(TRACEPARENT))
+
     def notes(self, under: Key | str = "") -> dict[str, Mapping[str, Json]]:
         """The notes under a key, by their own keys."""
         return {key: record.body for key, record in self.records(under) if record.kind == "note"}
@@ -362,7 +366,7 @@ class Journal:
         if known is not None:
             self.repeated.append(key)
         await self._begin(ask, reservation.worst if reservation else NO_COST)
-        with performing(trace_of(self.run_id, self.noted(TRACEPARENT)), key):
+        with performing(self.trace, key):
             outcome, error = await self._perform(perform, given, reservation)
         self._append("outcome", key, {"request": ask.digest, **outcome})
         if durable or level > Level.READ:

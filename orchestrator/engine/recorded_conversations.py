@@ -1,6 +1,6 @@
 """What models were sent, put together from the rows of a journal.
 
-The row of a model call names what code said since the last answer (``agent_context``). Answers and
+The row of a model call names what code added since the last answer (``agent_context``). Answers and
 results of tools have rows of their own, and what compaction left out is a note.
 """
 
@@ -26,7 +26,7 @@ class Conversation(Struct):
     Attributes:
         messages: as they were sent, but for what input guards mended.
         turns: of each message, the turn with whose answer or request it came.
-        kinds: text that code said → what it is.
+        kinds: text that code added → what it is.
         left_out: turn → what compaction left out before it.
         whole: False where a version that did not record all texts made the run.
     """
@@ -39,7 +39,7 @@ class Conversation(Struct):
 
 
 class RecordedConversations:
-    """Takes rows in and tells what a model call was sent."""
+    """Takes rows in and gives what a model call was sent."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], Row | dict[str, Any]] = {}

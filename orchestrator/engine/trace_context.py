@@ -6,7 +6,7 @@ and from wherever it is exported, and so that others can be told of a span befor
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 TRACEPARENT = "traceparent"
 """Key of the note of the trace that a run belongs to, where the environment named one."""
 
-VARIABLE = "TRACEPARENT"
+TRACEPARENT_VARIABLE = "TRACEPARENT"
 
 _FORM = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 
@@ -59,12 +59,18 @@ def trace_of(run_id: str, note: Mapping[str, str] | None) -> TraceContext:
     return TraceContext(run_id, hashlib.sha256(f"trace\0{run_id}".encode()).hexdigest()[:32])
 
 
-_PERFORMED: ContextVar[tuple[TraceContext, str] | None] = ContextVar("performed", default=None)
+_PERFORMED: ContextVar[tuple[Callable[[], TraceContext], str] | None] = ContextVar(
+    "performed", default=None
+)
 
 
 @contextmanager
-def performing(trace: TraceContext, key: str) -> Iterator[None]:
-    """Let what is called within know of which effect of a run it is a part."""
+def performing(trace: Callable[[], TraceContext], key: str) -> Iterator[None]:
+    """Let what is called within know of which effect of a run it is a part.
+
+    Args:
+        trace: gives the trace of the run, which few effects ask for.
+    """
     token = _PERFORMED.set((trace, key))
     try:
         yield
@@ -78,4 +84,4 @@ def current_traceparent() -> str:
     if performed is None:
         return ""
     trace, key = performed
-    return trace.header(key)
+    return trace().header(key)
