@@ -30,9 +30,11 @@ class Watched(Ruff):
     def __init__(self) -> None:
         super().__init__({"S307"}, Program("ruff", self.package))
         self.asked: list[str] = []
+        self.paths: dict[str, list[str]] = {}
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         self.asked.append(side.name)
+        self.paths[side.name] = sorted(paths)
         return await super().run(side, paths)
 
 
@@ -57,6 +59,23 @@ async def test_base_is_analyzed_when_head_has_findings(
     assert (ruff.asked, len(result.findings)) == (asked, new)
     assert result.examined == ("app.py",)
     assert result.version
+
+
+async def test_of_base_only_files_that_may_hold_the_same_finding_are_analyzed(
+    tmp_path: Path,
+) -> None:
+    wrapped = "def moved(name):\n    return eval(\n        name\n    )\n"
+    before = {"old.py": EVAL, "other.py": "x = 1\n", "near.py": "evaluated = 1\n"}
+    after = {"old.py": "x = 2\n", "other.py": "x = 2\n", "near.py": "x = 3\n", "new.py": wrapped}
+    ruff = Watched()
+    async with (
+        workspace_of(change(tmp_path, before, after)) as workspace,
+        WorkerPool(1, prefix=PREFIX) as pool,
+    ):
+        seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
+    result = AnalysisResult.from_json(seen.data)
+    assert (result.findings, ruff.paths["base"]) == ((), ["old.py"])
+    assert result.examined == ("near.py", "new.py", "old.py", "other.py")
 
 
 async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:

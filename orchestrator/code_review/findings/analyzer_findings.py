@@ -9,8 +9,10 @@ from msgspec import Struct
 from orchestrator.checks.check_io import FlowStep, RawFinding, ReportedRule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
 from orchestrator.code_review.findings.new_findings import (
+    CitedTexts,
     ComparableFinding,
     assign_fingerprints,
     find_new,
@@ -94,6 +96,34 @@ class _SideReader:
             self._pool, function, whole, sorted(paths), SECONDS, dict[str, list[str]]
         )
         return ChainMap(*replies), errors
+
+
+async def files_to_compare(
+    workspace: ReviewWorkspace, head: AnalyzerReport, side: Side, files: Sequence[ChangedFile]
+) -> Sequence[ChangedFile]:
+    """The files whose base may hold a counterpart of a finding in head, and those with a gap.
+
+    No other file of base has to be analyzed: see ``find_new`` for what a counterpart is. Files on a
+    finding's flow are among them, because a taint check starts where a value comes from.
+
+    Args:
+        side: head.
+    """
+    counted = [raw for raw in head.findings if workspace.rules.find_for(head.tool, raw)]
+    if any(raw.key is not None for raw in counted):
+        return files
+    named = {raw.path for raw in counted} | {step.path for raw in counted for step in raw.steps}
+    named.update(head.gaps)
+    others = {f.old_path or f.path: f for f in files if f.in_base and f.path not in named}
+    if counted and others:
+        base, _ = await workspace.side("base", list(others))
+        texts = CitedTexts(
+            workspace.read(side, raw.path)[raw.line - 1 : raw.end_line] for raw in counted
+        )
+        named.update(
+            file.path for old, file in others.items() if texts.occur_in(workspace.read(base, old))
+        )
+    return [file for file in files if file.path in named]
 
 
 async def introduced_findings(

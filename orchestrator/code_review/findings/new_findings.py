@@ -18,6 +18,7 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.engine.canonical_json import digest
 
 _BLANK = re.compile(r"\s+")
+_WORD = re.compile(r"\w+")
 
 
 class ComparableFinding(Struct, frozen=True):
@@ -47,6 +48,26 @@ class ComparableFinding(Struct, frozen=True):
 def remove_white_space(lines: Iterable[str]) -> str:
     """Text without any white space: code that was indented or wrapped differently is equal."""
     return _BLANK.sub("", "".join(lines))
+
+
+class CitedTexts:
+    """The lines that findings cite, to find the files that hold them as well.
+
+    Args:
+        cited: of each finding its lines.
+    """
+
+    def __init__(self, cited: Iterable[Sequence[str]]) -> None:
+        self._texts: dict[str, str] = {}
+        for lines in cited:
+            words = _WORD.findall("\n".join(lines))
+            self._texts[remove_white_space(lines)] = max(words, key=len, default="")
+
+    def occur_in(self, lines: Sequence[str]) -> bool:
+        """Whether a file holds the text of one of them, white space aside."""
+        whole = "\n".join(lines)
+        likely = [text for text, word in self._texts.items() if word in whole]
+        return bool(likely) and any(text in remove_white_space(lines) for text in likely)
 
 
 def find_new(

@@ -23,6 +23,7 @@ from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
     IntroducedFindings,
     all_findings,
+    files_to_compare,
     introduced_findings,
 )
 from orchestrator.code_review.findings.located_findings import AnalysisResult, Lead
@@ -254,7 +255,8 @@ class Analysis(ABC, Generic[A]):
 class SideTool(Analysis[SideAnalyzer]):
     """A tool over analyzers of one side: what they find in head and not in base is new.
 
-    Most changes leave most analyzers nothing to say: base is looked at when head has something.
+    Most changes leave most analyzers nothing to say: of base only those files are looked at that
+    may hold what an analyzer finds in head.
     """
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
@@ -281,8 +283,8 @@ class SideTool(Analysis[SideAnalyzer]):
         async with workspace.slots:
             head = await self._report(analyzer, head_side, written)
             base = AnalyzerReport(head.tool, head.version)
-            # Without findings none of them is new, whatever base holds: only gaps are compared.
-            files = [file for file in scope.files if head.findings or file.path in head.gaps]
+            base_side, _ = await workspace.side("base", [])
+            files = await files_to_compare(workspace, head, head_side, scope.files)
             if files:
                 base_paths = [file.old_path or file.path for file in files if file.in_base]
                 base_side, _ = await workspace.side("base", base_paths)
