@@ -116,11 +116,18 @@ def _write_report(request: Request) -> str:
     if "gaps" in report:
         # A tool that gave no data is reported, not dropped.
         report["gaps"] += [
-            {"tool": entry.tool, "why": unframe(entry.result.content, request.nonce)[:500]}
+            {"tool": entry.tool, "why": _describe_failure(entry.result, request.nonce)}
             for entry in seen
             if entry.data is None
         ]
     return json.dumps({name: value for name, value in report.items() if value is not None})
+
+
+def _describe_failure(result: ToolResult, nonce: str) -> str:
+    """What a failed tool says; of one that did not fail, data that cannot be read say nothing."""
+    if result.ok:
+        return "its output was cut, or is not a JSON object"
+    return unframe(result.content, nonce)[:500]
 
 
 def _collect_field(name: str, kind: Mapping[str, Json], seen: Sequence[_ToolObservation]) -> Json:

@@ -1,5 +1,6 @@
 """Which sides of a change an analyzer runs on."""
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.change import file_packing
 from orchestrator.code_review.findings.located_findings import AnalysisResult
-from orchestrator.code_review.tools.analyzer_tools import SideTool
+from orchestrator.code_review.tools.analyzer_tools import Look, SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, workspace_of
@@ -76,6 +77,22 @@ async def test_of_base_only_files_that_may_hold_the_same_finding_are_analyzed(
     result = AnalysisResult.from_json(seen.data)
     assert (result.findings, ruff.paths["base"]) == ((), ["old.py"])
     assert result.examined == ("near.py", "new.py", "old.py", "other.py")
+
+
+def test_what_a_model_is_shown_of_many_files_stays_whole_json() -> None:
+    paths = [f"package/module_{number}.py" for number in range(400)]
+    reached = {path: {"importers": paths[:9]} for path in paths}
+    report = AnalyzerReport(
+        "graph", "1", examined=frozenset(paths), facts={"reached": reached, "not_listed": 3}
+    )
+    seen = Look(report=report, gaps={paths[0]: "too large"}).as_observation(8_000)
+    shown = json.loads(seen.content)
+    assert len(seen.content) <= 8_000
+    assert [gap["path"] for gap in shown["gaps"]] == [paths[0]]
+    assert shown["facts"]["not_listed"] == 3
+    assert len(shown["checked"]) == 400 - shown["left_out"]["checked"] > 100
+    assert len(shown["facts"]["reached"]) == 400 - shown["left_out"]["reached"]
+    assert AnalysisResult.from_json(seen.data).facts["reached"] == reached
 
 
 async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 import anyio
@@ -40,6 +41,8 @@ TEMPLATE = "it looks like a template"
 SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
+LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base_too", "gaps", "findings")
+RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
 SHOWN_FIELDS = (
     "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
     "confidence", "rule", "fingerprint", "fix_suggestion",
@@ -112,8 +115,8 @@ class Look(Struct, frozen=True, kw_only=True):
     read: frozenset[str] = frozenset()
     known_gaps: Mapping[str, str] | None = None
 
-    def as_observation(self) -> Observation:
-        """For a model (bounded, short) and for code (all of it)."""
+    def as_observation(self, max_characters: int) -> Observation:
+        """For a model, in at most so many characters, and for code (all of it)."""
         report, found = self.report, self.found
         result = AnalysisResult(
             tool=report.tool,
@@ -130,7 +133,8 @@ class Look(Struct, frozen=True, kw_only=True):
             facts=dict(report.facts),
             leads=tuple(sorted(set(self.leads))[:MAX_LEADS]),
         )
-        return Observation(json.dumps(self._shown()), result.to_json(), ok=report.error is None)
+        shown = _fitting_json(self._shown(), max_characters - RESERVED_FOR_REDACTION)
+        return Observation(shown, result.to_json(), ok=report.error is None)
 
     def _shown(self) -> dict[str, Json]:
         report, found = self.report, self.found
@@ -158,6 +162,31 @@ class Look(Struct, frozen=True, kw_only=True):
         if report.facts:
             content["facts"] = dict(report.facts)
         return content
+
+
+def _fitting_json(content: dict[str, Json], max_characters: int) -> str:
+    """The content as JSON: where it is too long, lists lose their ends, least needed ones first.
+
+    ``left_out`` then counts by name what is missing: what is cut in its middle is no JSON.
+    """
+    facts: dict[str, Json] = content.get("facts", {})
+    parts = [
+        (facts, name) for name in sorted(facts, key=lambda name: -len(json.dumps(facts[name])))
+    ]
+    parts += [(content, name) for name in LEAST_NEEDED_FIRST]
+    text = json.dumps(content)
+    for holder, name in parts:
+        whole = holder.get(name)
+        if not isinstance(whole, list | dict):
+            continue
+        kept = len(whole)
+        while kept and len(text) > max_characters:
+            kept = kept * 3 // 4
+            part = islice(whole.items() if isinstance(whole, dict) else whole, kept)
+            holder[name] = type(whole)(part)
+            content.setdefault("left_out", {})[name] = len(whole) - kept
+            text = json.dumps(content)
+    return text
 
 
 def _join(tool: str, looks: Sequence[Look]) -> Look:
@@ -268,7 +297,9 @@ class SideTool(Analysis[SideAnalyzer]):
         async with task_group() as group:
             for number, analyzer in enumerate(self._analyzers):
                 group.start_soon(compare, number, analyzer)
-        return _join(self.spec.name, [looks[number] for number in sorted(looks)]).as_observation()
+        return _join(self.spec.name, [looks[number] for number in sorted(looks)]).as_observation(
+            self.spec.max_output
+        )
 
     async def _compare(self, analyzer: SideAnalyzer, paths: Sequence[str] | None) -> Look:
         """What one analyzer finds in head that it does not find in base."""
@@ -384,4 +415,4 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
             given=scope.files,
             leads=list(find_leads(workspace, report)),
             read=analyzer.files_read(report),
-        ).as_observation()
+        ).as_observation(self.spec.max_output)
