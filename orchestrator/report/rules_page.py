@@ -23,11 +23,12 @@ affect the outcome. Change the thresholds in `.diffcourt/config/verdict.yaml` (`
 Every text file is searched for secrets, invisible characters and conflict markers. Further checks
 depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C#, Go, Java, Kotlin,
 PHP, Ruby, Rust, Scala, Swift and Terraform by their syntax trees; then shell, Dockerfiles,
-workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro` files the scripts are
-analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between the tags. Templates of
-HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS, Handlebars, Razor, Thymeleaf, Vue, Svelte and
-others) are read for values that they print without escaping; other markup is treated as plain text.
-For each file, the verdict's `checked` lists the tools that examined it.
+Makefiles, workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro` files the scripts
+are analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between the tags, in
+Makefiles the recipes. Templates of HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS, Handlebars,
+Razor, Thymeleaf, Vue, Svelte and others) are read for values that they print without escaping;
+other markup is treated as plain text. For each file, the verdict's `checked` lists the tools that
+examined it.
 
 A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
 `rejected`. A finding of any other rule stays open, with the argument recorded beside it.

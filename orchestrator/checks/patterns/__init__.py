@@ -22,6 +22,7 @@ from orchestrator.checks.check_io import (
     check_files,
 )
 from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
+from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
 from orchestrator.checks.patterns.pipeline_commands import (
     extract_pipeline_commands,
@@ -79,6 +80,9 @@ def programs_in(source: Source) -> list[Source]:
         return []  # a template: the check `templates` reads it
     elif is_container_file(source.name):
         programs = [("sh", extract_commands(source.text))]
+    elif is_makefile(source.name):
+        commands = extract_make_commands(source.name, source.text)
+        programs = [("sh", commands)] if commands else []
     elif is_gitlab_file(source.path) or is_workflow_file(source.path):
         programs = [("sh", extract_pipeline_commands(source.path, source.text))]
     elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:

@@ -71,6 +71,10 @@ CONTAINER_FILES = tuple(
     for name in ("Dockerfile", "Containerfile", "dockerfile", "containerfile")
     for before, after in (("", ""), ("", ".*"), ("*.", ""))
 )
+MAKEFILES = (
+    *("Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk"),
+    *("Justfile", "justfile", ".justfile", "*.just"),
+)
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 TESTABLE_CODE = (

@@ -1,11 +1,12 @@
-"""ShellCheck: selected warnings about shell scripts."""
+"""ShellCheck: selected warnings about shell scripts, and about what Makefiles run."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_io import Edit, RawFinding
+from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
@@ -25,6 +26,8 @@ _DIRECTIVES = re.compile(rb"(#[ \t]*shellcheck[ \t][^\n]*)")
 _SUPPRESSION = re.compile(rb"\b(?:disable|extended-analysis)=")
 # An unknown shell, or a script that it cannot parse; --include must name them like any code.
 _PARSE_ERRORS = frozenset({1071, 1072, 1073})
+# A variable of Make is a constant here, of which nothing is known.
+_ABOUT_CONSTANTS = frozenset({2050, 2078, 2157, 2170, 2193, 2194, 2242})
 _CRLF = 1017  # reported for each line; one report is enough
 
 
@@ -38,7 +41,7 @@ class ShellCheck(ProgramAnalyzer):
 
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
-        return PurePosixPath(path).suffix in _SUFFIXES or may_be_script(path)
+        return PurePosixPath(path).suffix in _SUFFIXES or may_be_script(path) or _is_makefile(path)
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
         """All that it examined: it parses every file."""
@@ -46,12 +49,22 @@ class ShellCheck(ProgramAnalyzer):
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""
-        return f"f{number}{PurePosixPath(path).suffix or '.sh'}"
+        suffix = ".bash" if _is_makefile(path) else PurePosixPath(path).suffix
+        return f"f{number}{suffix or '.sh'}"
+
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """The file; of a Makefile what it runs, none where that is not for a shell of Unix."""
+        if not _is_makefile(path):
+            return [data]
+        name, text = PurePosixPath(path).name.lower(), data.decode("utf-8", "surrogateescape")
+        commands = extract_make_commands(name, text)
+        return [commands.encode("utf-8", "surrogateescape")] if commands else []
 
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """Remove suppression comments; None when it is not a script of a supported shell."""
         shell = interpreter(data)
-        if shell not in _SHELLS and (shell is not None or not PurePosixPath(path).suffix):
+        has_suffix = PurePosixPath(path).suffix or _is_makefile(path)
+        if shell not in _SHELLS and (shell is not None or not has_suffix):
             return None
         return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)
 
@@ -79,7 +92,11 @@ class ShellCheck(ProgramAnalyzer):
         found = [
             self._finding(comment, copies)
             for comment in comments
-            if comment["code"] != _CRLF or comment["line"] == 1
+            if (comment["code"] != _CRLF or comment["line"] == 1)
+            and not (
+                comment["code"] in _ABOUT_CONSTANTS
+                and _is_makefile(copies.path_of(comment["file"]))
+            )
         ]
         return ProgramReport([f for f in found if f.path not in gaps], gaps)
 
@@ -94,6 +111,10 @@ class ShellCheck(ProgramAnalyzer):
             message=one_line(comment["message"]).removesuffix("."),
             edits=_edits(comment, copies, name),
         )
+
+
+def _is_makefile(path: str) -> bool:
+    return is_makefile(PurePosixPath(path).name.lower())
 
 
 def _edits(comment: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:

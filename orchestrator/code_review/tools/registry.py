@@ -29,6 +29,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     GITHUB_WORKFLOWS,
     GITLAB_PIPELINES,
     INFRASTRUCTURE,
+    MAKEFILES,
     MARKDOWN,
     NOTHING,
     PARSED_DATA,
@@ -131,7 +132,7 @@ def _patterns(category: str, about: str) -> OfSide:
         reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
         # These are searched for a few words only; other tools read them as code.
         wanted = category == "security" or extends("python", inputs.pattern_files)
-        shell = (*SHELL_SCRIPTS, *CONTAINER_FILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS)
+        shell = (*SHELL_SCRIPTS, *CONTAINER_FILES, *MAKEFILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS)
         searched = (*shell, *(PYTHON_MODULES if wanted else ()))
         return SideCheck(
             "patterns",

@@ -29,8 +29,14 @@ def codes(report: AnalyzerReport) -> list[str]:
         (Ruff, ["a.py", "a/b.pyi", "c.pyw", "tools/x"], ["a.pyc", "a.ipynb", "py", "setup.cfg"]),
         (
             ShellCheck,
-            ["a.sh", "b.bash", "c.ksh", "bin/run", "scripts/x", ".ci/run", "a/hooks/pre-commit"],
-            ["a.bats", "a.zsh", "a.fish", "LICENSE", "bin/a.py", "src/run", "bin/.keep"],
+            [
+                *("a.sh", "b.bash", "c.ksh", "bin/run", "scripts/x", ".ci/run"),
+                *("a/hooks/pre-commit", "Makefile", "a/Makefile.am", "rules.mk", "justfile"),
+            ],
+            [
+                *("a.bats", "a.zsh", "a.fish", "LICENSE", "bin/a.py", "src/run", "bin/.keep"),
+                *("Makefile.PL", "a/CMakeLists.txt"),
+            ],
         ),
         (
             Hadolint,
@@ -107,6 +113,19 @@ async def test_only_shell_scripts_are_examined(export: Export) -> None:
     report = await ShellCheck({"SC2115"}).run(side, paths)
     assert report.examined == {"bin/a", "e.sh", "f.sh"}
     assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2), ("e.sh", 1)]
+    assert not report.gaps
+
+
+async def test_of_a_makefile_the_recipes_are_examined(export: Export) -> None:
+    recipes = (
+        "DIR ?= build\nifeq ($(CI),)\n\tDIR := out\nendif\n\n"
+        'clean: all\n\t@if [ -n "$(DIR)" ]; then rm -rf "$$HOME/"; fi\n'
+    )
+    files = {"Makefile": recipes, "other.mk": f"SHELL := /usr/bin/pwsh\n{recipes}"}
+    report = await ShellCheck({"SC2115", "SC2157"}).run(export(files), list(files))
+    assert report.examined == {"Makefile"}  # the other one is not written for a shell of Unix
+    (found,) = report.findings
+    assert (found.code, found.line, found.edits) == ("SC2115", 7, ())
     assert not report.gaps
 
 

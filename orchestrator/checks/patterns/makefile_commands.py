@@ -1,0 +1,114 @@
+"""The shell commands of a Makefile or justfile, as a script on the lines where they are.
+
+Variables and functions of Make become the word ``x``: what they hold is not known, and is not the
+shell's to split.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$)\w+)?|.+\.mk")
+_JUSTFILE = re.compile(r"\.?justfile|.+\.just")
+_PREFIX = re.compile(r"\s*[-@+]*")
+_UNIX_SHELL = r".*\b(?:sh|bash|dash|ksh|zsh)\b"
+_OTHER_SHELL = re.compile(rf"(?:SHELL\s*:?=|set\s+shell\s*:=)(?!{_UNIX_SHELL})")
+_OTHER_SHEBANG = re.compile(rf"\s*#!(?!{_UNIX_SHELL})")
+_HEADER = re.compile(r"[^\s#:=][^:=]*:(?!=)")
+_DIRECTIVE = re.compile(r"\s*(?:$|#|-?(?:ifn?eq|ifn?def|else|endif)\b)")
+_INTERPOLATION = re.compile(r"\{\{.*?\}\}")
+_SHELL_FUNCTION: Final = "shell "
+_CLOSING: Final = {"(": ")", "{": "}"}
+_STOPS: Final = "set -e"  # make ends at the first line that fails
+
+
+def is_makefile(name: str) -> bool:
+    """Whether make or just reads a file, by the last part of its path in lower case."""
+    return _MAKEFILE.fullmatch(name) is not None or _JUSTFILE.fullmatch(name) is not None
+
+
+def extract_make_commands(name: str, text: str) -> str:
+    """What recipes and ``$(shell ...)`` run; every other line is empty, so that numbers stay.
+
+    Args:
+        name: as ``is_makefile`` takes it.
+
+    Returns:
+        Nothing where another program than a shell of Unix runs the recipes.
+    """
+    lines = text.split("\n")
+    if any(_OTHER_SHELL.match(line) for line in lines):
+        return ""
+    commands = _just_commands(lines) if _JUSTFILE.fullmatch(name) else _make_commands(lines)
+    first, *rest = commands
+    return "\n".join([f"{_STOPS}; {first}" if first else _STOPS, *rest])
+
+
+def _make_commands(lines: list[str]) -> Iterator[str]:
+    in_rule = in_recipe = continued = False
+    for line in lines:
+        if not continued:
+            in_recipe = in_rule and line.startswith("\t")
+        if in_recipe:
+            start = 0 if continued else _end_of_prefix(line)
+            yield _expand(" " * start + line[start:])
+        else:
+            yield " ".join(f"x={command};" for command in _shell_functions(line))
+            if not continued and _DIRECTIVE.match(line) is None:  # which belongs to no rule
+                in_rule = _HEADER.match(line) is not None
+        continued = line.endswith("\\")
+
+
+def _just_commands(lines: list[str]) -> Iterator[str]:
+    in_recipe = other_language = False
+    for line in lines:
+        if line[:1].strip():
+            in_recipe, other_language = _HEADER.match(line) is not None, False
+        elif in_recipe and _OTHER_SHEBANG.match(line):
+            other_language = True
+        start = _end_of_prefix(line)
+        command = " " * start + _INTERPOLATION.sub("x", line[start:])
+        yield command if in_recipe and not line[:1].strip() and not other_language else ""
+
+
+def _end_of_prefix(line: str) -> int:
+    found = _PREFIX.match(line)
+    return found.end() if found else 0
+
+
+def _shell_functions(line: str) -> Iterator[str]:
+    """The ``$(shell ...)`` of a line, as substitutions of the shell."""
+    at = line.find("$(shell ")
+    while at >= 0:
+        end = _end_of_call(line, at + 1)
+        yield _expand(line[at:end])
+        at = line.find("$(shell ", end)
+
+
+def _end_of_call(text: str, start: int) -> int:
+    """The end of what the bracket at ``start`` opens; the text's end where nothing closes it."""
+    opening, depth = text[start], 0
+    for at in range(start, len(text)):
+        depth += (text[at] == opening) - (text[at] == _CLOSING[opening])
+        if not depth:
+            return at + 1
+    return len(text)
+
+
+def _expand(text: str) -> str:
+    """A line as the shell gets it, as far as that is known."""
+    parts: list[str] = []
+    at = 0
+    while (found := text.find("$", at)) >= 0 and found + 1 < len(text):
+        parts.append(text[at:found])
+        follows, at = text[found + 1], found + 2
+        if follows == "$":
+            parts.append("$")
+        elif follows in _CLOSING:
+            at = _end_of_call(text, found + 1)
+            inner = text[found + 2 : at - 1]
+            ran = inner.startswith(_SHELL_FUNCTION)
+            parts.append(f"$({_expand(inner.removeprefix(_SHELL_FUNCTION))})" if ran else "x")
+        else:
+            parts.append("x")
+    return "".join(parts) + text[at:]
