@@ -99,8 +99,8 @@ from msgspec import to_builtins
 
 from orchestrator.checks import removed_controls
 from orchestrator.checks.check_io import RawFinding
+from orchestrator.checks.past_fixes import classify_message
 from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.checks.removed_controls.fix_messages import classify_message
 from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS
 from orchestrator.code_review.change.security_fixes import find_past_fixes
 from orchestrator.code_review.change.types import Change

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import convert
 
 from orchestrator.checks.check_io import NOTE, CheckReply, Gap, Source, read
+from orchestrator.checks.past_fixes import PastFix
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.python.source_definitions import NotParsedError, parse_text
 from orchestrator.checks.removed_controls.control import ChangedFile, Version
@@ -15,7 +16,7 @@ from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, find
 from orchestrator.checks.removed_controls.other_languages import GRAMMARS
 from orchestrator.checks.removed_controls.other_languages import read_controls as read_other
 from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
-from orchestrator.checks.removed_controls.reverted_fixes import PastFix, add_history, count_added
+from orchestrator.checks.removed_controls.reverted_fixes import add_history, count_added
 from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.checks.check_io import RawFinding, Source
+from orchestrator.checks.past_fixes import PastFix
 from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.checks.removed_controls.fix_messages import Statement
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, Hunk, strip_whitespace
 from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS
 from orchestrator.checks.secrets.redaction import redact_secrets
@@ -34,27 +34,6 @@ _COMMON = frozenset(
     | {"null", "pass", "public", "private", "raise", "rescue", "return", "self", "static", "string"}
     | {"this", "throw", "true", "try", "unless", "var", "void", "while", "with", "then", "elif"}
 )
-
-
-class PastFix(Struct, frozen=True):
-    """What a commit that says it fixes a security defect did to a file of base.
-
-    Attributes:
-        path: in base.
-        date, subject: of the commit; the subject is somebody's text.
-        statement: what the commit says of itself.
-        identifiers: the advisories that it names.
-        added, removed: lines as text.
-    """
-
-    path: str
-    commit: str
-    date: str
-    subject: str
-    statement: Statement
-    identifiers: tuple[str, ...]
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
 
 
 class Undone(Struct, frozen=True):

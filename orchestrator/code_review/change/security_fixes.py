@@ -10,13 +10,13 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.checks.removed_controls.fix_messages import (
+from orchestrator.checks.past_fixes import (
     CANDIDATES,
+    PastFix,
     Statement,
     classify_message,
     find_identifiers,
 )
-from orchestrator.checks.removed_controls.reverted_fixes import PastFix
 from orchestrator.code_review.change.git.commands import LIMITS, OID, PLAIN_DIFF, Git
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError

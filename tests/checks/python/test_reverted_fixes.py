@@ -9,8 +9,7 @@ from msgspec import to_builtins
 
 from orchestrator.checks import removed_controls as check
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.removed_controls.fix_messages import CANDIDATES, classify_message
-from orchestrator.checks.removed_controls.reverted_fixes import PastFix
+from orchestrator.checks.past_fixes import CANDIDATES, PastFix, classify_message
 from tests.review.analyzers.rule_cases import rand
 
 Compare = Callable[..., Any]

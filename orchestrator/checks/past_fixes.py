@@ -1,4 +1,4 @@
-"""Which commits say that they fix a security defect, or that they make the code stricter.
+"""Earlier fixes: which commits say that they fix a security defect or make the code stricter.
 
 A message is somebody's word: it decides which commits are looked at, never what is done.
 """
@@ -6,8 +6,32 @@ A message is somebody's word: it decides which commits are looked at, never what
 import re
 from typing import Literal
 
+from msgspec import Struct
+
 Statement = Literal["security", "stricter"]
 """``security``: it names an advisory or a security defect; ``stricter``: it keeps something out."""
+
+
+class PastFix(Struct, frozen=True):
+    """What a commit that says it fixes a security defect did to a file of base.
+
+    Attributes:
+        path: in base.
+        date, subject: of the commit; the subject is somebody's text.
+        statement: what the commit says of itself.
+        identifiers: the advisories that it names.
+        added, removed: lines as text.
+    """
+
+    path: str
+    commit: str
+    date: str
+    subject: str
+    statement: Statement
+    identifiers: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
 
 CANDIDATES = (
     r"commit from fork|CVE-[0-9]|GHSA-|PYSEC-|RUSTSEC-|GO-[0-9]|security|secure|vulnerab|XSS"
