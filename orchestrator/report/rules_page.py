@@ -21,8 +21,8 @@ affect the outcome. Change the thresholds in `.diffcourt/config/verdict.yaml` (`
 `needs_changes_at`).
 
 Every text file is searched for secrets, invisible characters and conflict markers. Further checks
-depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C#, Go, Java, Kotlin,
-PHP, Ruby, Rust, Scala, Swift and Terraform by their syntax trees; then shell, Dockerfiles,
+depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C#, Elixir, Go, Java,
+Kotlin, PHP, Ruby, Rust, Scala, Swift and Terraform by their syntax trees; then shell, Dockerfiles,
 Makefiles, workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro` files the scripts
 are analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between the tags, in
 Makefiles the recipes. Templates of HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS, Handlebars,
@@ -79,7 +79,7 @@ def render_rules_page(
 
 
 _LANGUAGES = {
-    "c": "C and C++", "csharp": "C#", "go": "Go", "java": "Java", "js": "JavaScript",
+    "c": "C and C++", "csharp": "C#", "elixir": "Elixir", "go": "Go", "java": "Java", "js": "JavaScript",
     "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust", "scala": "Scala",
     "blade": "Blade", "django": "Django", "erb": "ERB", "html": "HTML", "jinja": "Jinja",
     "mako": "Mako", "svelte": "Svelte", "twig": "Twig", "vue": "Vue", "ejs": "EJS", "jsp": "JSP",

@@ -62,6 +62,7 @@ PATTERN_LANGUAGES = (
     *("*.go", "*.java", "*.rb", "*.rake", "*.erb"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
+    *("*.ex", "*.exs"),
     *("*.tf", "*.tfvars", "*.hcl"),
 )
 SQL = ("*.sql", "*.psql", "*.plsql", "*.ddl")
@@ -81,6 +82,7 @@ TESTABLE_CODE = (
     *PYTHON_MODULES,
     *SCRIPTS,
     *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
+    *("*.ex", "*.exs"),
     *C_FAMILY,
 )
 SOURCE_CODE = tuple(dict.fromkeys((*PYTHON, *PATTERN_LANGUAGES, *TESTABLE_CODE)))

@@ -72,7 +72,7 @@ def test_a_language_is_extended_by_the_name_of_its_grammar(tmp_path: Path) -> No
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
         (
             "extends: klingon\npatterns: []\n",
-            "allowed: bash, c, cpp, csharp, go, hcl, java, javascript",
+            "allowed: bash, c, cpp, csharp, elixir, go, hcl, java",
         ),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),
