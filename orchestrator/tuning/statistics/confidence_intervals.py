@@ -91,11 +91,12 @@ def score_without_groups(
     Returns:
         (s,) and (s, groups).
     """
-    names, at = np.unique(group, return_inverse=True)
-    member = np.zeros((group.size, names.size))
-    member[np.arange(group.size), at] = weight
+    order = np.argsort(group, kind="stable")
+    first_of_group = np.unique(group[order], return_index=True)[1]
     cells = [accept & y, accept & ~y, ~accept & y, ~accept & ~y]
-    parts = [cell.astype(float) @ member for cell in cells]
+    parts = [
+        np.add.reduceat(cell[:, order] * weight[order], first_of_group, axis=1) for cell in cells
+    ]
     sums = [part.sum(axis=1) for part in parts]
     rest = [total[:, None] - part for total, part in zip(sums, parts, strict=True)]
     return objective.score_counts(*sums), objective.score_counts(*rest)
