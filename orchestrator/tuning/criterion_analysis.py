@@ -90,11 +90,8 @@ def _criterion_auc(sample: Sample, j: int) -> Interval | None:
         return None
     score = np.where(present, sample.x[:, j], 0.0) * np.sign(sample.units[j])
     y: Bools = sample.accept
-    return jackknife_interval(
-        lambda w: agreement.roc_auc(score[present], y[present], w[present]),
-        sample.weight,
-        sample.group,
-    )
+    auc = agreement.roc_auc_by_weight(score[present], y[present])
+    return jackknife_interval(lambda w: auc(w[present]), sample.weight, sample.group)
 
 
 def _correlate_criteria(sample: Sample) -> Floats:

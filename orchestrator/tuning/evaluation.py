@@ -33,7 +33,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     jackknife_interval,
     jackknife_variance,
     kappa_interval,
-    leave_one_group_out,
+    score_without_groups,
 )
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
 
@@ -107,7 +107,7 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
         ),
         ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both, 2, v), w, s.group),
         weighted_kappa=_weighted_kappa(data),
-        auc=jackknife_interval(lambda v: agreement.roc_auc(t, y, v), w, s.group),
+        auc=jackknife_interval(agreement.roc_auc_by_weight(t, y), w, s.group),
         confusion=(
             (float(table[0, 0]), float(table[0, 1])),
             (float(table[1, 0]), float(table[1, 1])),
@@ -142,8 +142,8 @@ def measure_kappa(y: Bools, accept: Bools, w: Floats, group: Ints) -> Interval |
     )
     if value is None:
         return None
-    omitted = rubric_decisions.Objective().score(accept, y, leave_one_group_out(group, w))
-    return kappa_interval(value, jackknife_variance(omitted), omitted.size)
+    _, omitted = score_without_groups(rubric_decisions.Objective(), accept[None, :], y, w, group)
+    return kappa_interval(value, jackknife_variance(omitted[0]), omitted.size)
 
 
 def _weighted_kappa(data: TrainingData) -> Interval | None:

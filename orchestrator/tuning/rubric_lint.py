@@ -7,7 +7,6 @@ and labels show is reported only where an interval is clear of chance.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import combinations
 from typing import Literal
 
@@ -275,7 +274,7 @@ def _find_chance(rubric: Rubric, data: TrainingData) -> Iterator[LintFinding]:
         weight, group = data.sample.weight[rows], data.sample.group[rows]
         if x.size < MIN_LABELS or np.unique(x).size < 2:
             continue
-        found = jackknife_interval(partial(agreement.roc_auc, x, y), weight, group)
+        found = jackknife_interval(agreement.roc_auc_by_weight(x, y), weight, group)
         if found is not None and found.low > _CHANCE[0] and found.high < _CHANCE[1]:
             what = f"tells accepted from rejected items no better than chance, AUC {found.format()}"
             advice = "reword it to what your team decides by, or drop it"

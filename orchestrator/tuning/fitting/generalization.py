@@ -215,9 +215,7 @@ def _measure_rater(data: TrainingData, score: Floats, k: int) -> RaterStatistics
     ones = np.ones(y.size)
     enough = int(own.sum()) >= _MIN_RATER_LABELS
     own_auc = (
-        jackknife_interval(
-            lambda w: agreement.roc_auc(score[own], y[own], w), ones[own], s.group[own]
-        )
+        jackknife_interval(agreement.roc_auc_by_weight(score[own], y[own]), ones[own], s.group[own])
         if enough
         else None
     )

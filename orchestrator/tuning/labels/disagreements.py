@@ -290,7 +290,7 @@ def _measure_criterion(
         false_accepts=mean_rate(met[~y], weight[~y], group[~y]),
         false_rejects=mean_rate(~met[y], weight[y], group[y]),
         kappa=measure_kappa(y, met, weight, group),
-        auc=jackknife_interval(lambda w: agreement.roc_auc(signed, y, w), weight, group),
+        auc=jackknife_interval(agreement.roc_auc_by_weight(signed, y), weight, group),
         shared_items=shared,
         alpha=alpha,
     )

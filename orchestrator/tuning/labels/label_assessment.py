@@ -149,9 +149,7 @@ def _find_opposed_raters(data: TrainingData) -> list[str]:
 
 def _rater_auc(s: Sample, t: Floats, own: Bools) -> Interval | None:
     y: Bools = s.accept[own]
-    return jackknife_interval(
-        lambda w: agreement.roc_auc(t[own], y, w), s.weight[own], s.group[own]
-    )
+    return jackknife_interval(agreement.roc_auc_by_weight(t[own], y), s.weight[own], s.group[own])
 
 
 def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> list[str]:

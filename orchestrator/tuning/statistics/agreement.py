@@ -4,7 +4,7 @@ Categories are integers ``0..k-1`` in ascending order. A statistic that is undef
 (a single class, no item rated twice) is None, never 0: "unknown" is not "no agreement".
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Literal
 
@@ -154,11 +154,19 @@ def _alpha_distances(values: Floats, mass: Floats, scheme: str) -> Floats:
 
 def roc_auc(score: Floats, y: Bools, weight: Floats | None = None) -> float | None:
     """Area under the ROC curve, ties counted half; None for a single class."""
-    w = np.ones(score.size) if weight is None else weight
+    return roc_auc_by_weight(score, y)(np.ones(score.size) if weight is None else weight)
+
+
+def roc_auc_by_weight(score: Floats, y: Bools) -> Callable[[Floats], float | None]:
+    """``roc_auc`` as a function of the weights, which sorts the scores only once."""
     values, at = np.unique(score, return_inverse=True)
-    positive = np.bincount(at, weights=w * y, minlength=values.size)
-    negative = np.bincount(at, weights=w * ~y, minlength=values.size)
-    if positive.sum() <= 0 or negative.sum() <= 0:
-        return None
-    below = np.cumsum(negative) - negative / 2.0
-    return float((positive * below).sum() / (positive.sum() * negative.sum()))
+
+    def auc(weight: Floats) -> float | None:
+        positive = np.bincount(at, weights=weight * y, minlength=values.size)
+        negative = np.bincount(at, weights=weight * ~y, minlength=values.size)
+        if positive.sum() <= 0 or negative.sum() <= 0:
+            return None
+        below = np.cumsum(negative) - negative / 2.0
+        return float((positive * below).sum() / (positive.sum() * negative.sum()))
+
+    return auc

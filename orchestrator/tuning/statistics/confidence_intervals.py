@@ -15,7 +15,7 @@ noise. ``bench/tuning.py`` prints the coverage.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
 
 import numpy as np
@@ -69,12 +69,14 @@ def t_quantile(df: float, level: float = CONFIDENCE_LEVEL) -> float:
     return float(z + g1 / df + g2 / df**2 + g3 / df**3 + g4 / df**4)
 
 
-def leave_one_group_out(group: Ints, weight: Floats) -> Floats:
-    """(groups, n) weights, each row without one group."""
-    names, at = np.unique(group, return_inverse=True)
-    out = np.repeat(weight[None, :], names.size, axis=0)
-    out[at, np.arange(group.size)] = 0.0
-    return out
+def leave_one_group_out(group: Ints, weight: Floats) -> Iterator[Floats]:
+    """(n,) weights for each group in turn, which are 0 for its rows."""
+    order = np.argsort(group, kind="stable")
+    starts = np.unique(group[order], return_index=True)[1]
+    for rows in np.split(order, starts[1:]):
+        without = weight.copy()
+        without[rows] = 0.0
+        yield without
 
 
 def jackknife_variance(values: Floats) -> float:
