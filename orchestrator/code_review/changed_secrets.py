@@ -38,7 +38,7 @@ async def make_filter(workspace: ReviewWorkspace, pool: WorkerPool) -> Callable[
 
 
 def _changed_paths(workspace: ReviewWorkspace) -> Mapping[SideName, list[str]]:
-    """What is shown of a change, be it analyzed or not, but for what is no text or too large."""
+    """What is shown of a change, analyzed or not, but for what is no text or too large."""
     files = [
         file
         for file in workspace.change.files

@@ -1,12 +1,12 @@
 """The context of an agent: what its model is sent, turn by turn.
 
-    system, tools         the same bytes in every turn: what a provider caches; of more tools than
-                          can be shown, a choice for the open playbook
-    brief, turns so far   only ever added to: cached as far as they go
-    the open skill        behind all that, for this turn
+    system, tools         the same bytes in every turn, so a provider can cache them; if there are
+                          more tools than can be shown, a selection for the open playbook
+    brief, turns so far   append-only, so a provider can cache all of it
+    the open skill        at the end, for this turn only
 
-A provider's cache holds for a prefix of the same bytes, and so does reasoning that is signed over
-it. Only compaction of a full window changes earlier messages, and that is on record.
+A provider caches a prefix of equal bytes, and may sign its reasoning over that prefix. So only
+compaction of a full window changes earlier messages, and the journal records it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -72,7 +72,7 @@ def compose_blocks(texts: Sequence[tuple[str, str]]) -> list[Text | Aside]:
 
 
 def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> AgentSpec:
-    """An agent with the tool that opens its skills, where it needs that and may call it."""
+    """The agent, with the tool that opens its skills if it needs that and may call it."""
     tool = executor.registry.specs().get(USE_SKILL)
     if not (choice.progressive and spec.skills and tool):
         return spec
@@ -86,8 +86,8 @@ def tools_shown(
     """The tools of an agent's turn.
 
     Args:
-        spec: the agent, equipped. Without the tool that opens skills all of them are open: then
-            the order of its list decides, and tools that it has called give way to the rest.
+        spec: the agent, from ``add_skill_tool``. Without the tool that opens skills all of them are
+            open: then the order of its list decides, and tools that it has called come last.
         opened: the name of the open skill.
     """
     progressive = USE_SKILL in spec.tools
@@ -101,16 +101,16 @@ def tools_shown(
 
 
 class Context:
-    """One agent's conversation, with a running digest, so that a turn costs what it adds.
+    """One agent's conversation. Its digest is incremental, so a turn hashes only what it adds.
 
     Args:
         spec: the agent, equipped.
         rules: what every agent of the run is told.
-        opening: with it, the first message begins, for all agents in the same bytes; the role
-            follows it, and the system prompt has the rules alone. So agents of one model share a
-            prefix that the provider caches.
-        common_tools: names of the tools that are shown then.
-        contracts: those of all agents, by name: then they are sent as one.
+        opening: begins the first message, with the same bytes for all agents; the role follows it,
+            and the system prompt has only the rules. So agents of one model share a prefix that
+            the provider caches.
+        common_tools: names of the tools that are shown together with an opening.
+        contracts: of all agents, by name; with an opening they are sent as one schema.
     """
 
     def __init__(
@@ -163,15 +163,15 @@ class Context:
             self.add_texts(("brief", brief))
 
     def request(self) -> Request:
-        """The next call of the model."""
+        """The next request to the model."""
         return replace(self._standing, messages=tuple(self.messages))
 
     def asked(self) -> Json:
         """The request as the journal records it: each part by its digest.
 
-        Of the conversation it names what code has added since the last answer, so that the journal
-        has each text once; answers and results have rows of their own. ``recorded_conversations``
-        puts them together again.
+        Of the conversation it names only what code added since the last answer, so that the journal
+        holds each text once; answers and results have rows of their own. ``recorded_conversations``
+        reassembles the messages.
         """
         texts = [[kind, self._journal.put(text)] for kind, text in self._added]
         return {**self._asked, "texts": texts, "conversation": self._digest}
@@ -182,7 +182,7 @@ class Context:
         self._append("assistant", *blocks)
 
     def add_texts(self, *texts: tuple[TextKind, str], results: Sequence[ToolResult] = ()) -> None:
-        """Append a message of texts, behind the results of calls."""
+        """Append a message of texts after the results of calls."""
         self._added += texts
         self._append("user", *results, *compose_blocks(texts))
 
@@ -193,11 +193,11 @@ class Context:
     def observed(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], last_turn: str = ""
     ) -> None:
-        """Append what a turn's calls came to, and behind it the skill that is open now.
+        """Append the results of a turn's calls, then the skill that is open now.
 
         Args:
-            last_turn: why the next turn must be the report. The model is told; its tools stay, as
-                a provider's cache holds for the same tools only.
+            last_turn: why the next turn must be the report. The model is told; its tools stay,
+                because a provider's cache depends on them.
         """
         for call, result in zip(calls, results, strict=True):
             if call.name == USE_SKILL and result.ok:
@@ -212,17 +212,17 @@ class Context:
         self.add_texts(*texts, results=results)
 
     def close_skill(self) -> None:
-        """Close the open skill: its step is over."""
+        """Close the open skill: its turn is over."""
         self._open = None
         self._choose_tools()
 
     def make_room(self, model: Model, turn: Key) -> None:
-        """Compact the conversation where it outgrows the window, and note that in the journal.
+        """Compact the conversation if it exceeds the window, and note that in the journal.
 
-        What is on record decides: a turn that was asked before is asked in the very same words.
+        A recorded compaction is applied as it was, so that a replayed turn has an equal request.
 
         Raises:
-            ModelError: what may not be left out does not fit.
+            ModelError: what must not be left out does not fit the window.
         """
         if self._window is None:
             return
@@ -265,7 +265,7 @@ class Context:
         return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form])
 
     def _choose_tools(self) -> None:
-        """The tools of the next turn: for the open playbook, or else for all of them in turn."""
+        """The tools of the next turn: for the open playbook, or for all if none is open."""
         spec, executor = self._spec, self._executor
         specs = executor.registry.specs()
         tools = tuple(specs[name] for name in self._common_tools) or tools_shown(
@@ -282,7 +282,7 @@ class Context:
         try:
             return model.worst_case(request).input_tokens <= room
         except GuardRefused:
-            return True  # the call itself is refused, which is on record
+            return True  # the executor has refused the call and recorded why
 
     def _leave_out(self, omission: Omission) -> None:
         self.messages = apply_omission(self.messages, omission, self._nonce)

@@ -4,9 +4,9 @@
         assemble the context  →  ask the model  →  it calls tools: run them, observe, go on
                                                 →  it reports: check the report
 
-The model only ever proposes. Tools run through the executor. A report that breaks its contract goes
-back with its errors, at most twice; one whose contents are wrong goes back once. Before turns,
-tokens, money or time end, the agent is told to report what it has.
+The model only proposes; tools run through the executor. A report that violates its contract is sent
+back with its errors at most twice, one with wrong contents once. Before turns, tokens, money or
+time run out, the agent is told to report what it has.
 """
 
 import json
@@ -66,10 +66,10 @@ class AgentResult(Struct, frozen=True):
 
     Attributes:
         report: its final report, valid under its contract; None unless ``ok``.
-        detail: why it is not ok.
-        stage: the escalation stage that it ended at, empty where there are none.
+        detail: why the status is not ``ok``.
+        stage: the escalation stage at which the work ended; empty without escalation.
         min_score: a judge's score below it starts the agent's next task at ``next_stage``.
-        next_stage: the stage after it, empty where there is none.
+        next_stage: the stage after ``stage``; empty if it is the last.
     """
 
     agent: str
@@ -84,7 +84,7 @@ class AgentResult(Struct, frozen=True):
 
 
 def report_unchanged(agent: str, report: Json) -> Json:
-    """Let an agent's report pass as it is."""
+    """Return an agent's report unchanged."""
     return report
 
 
@@ -97,13 +97,14 @@ class AgentRuntime(Struct, frozen=True):
     """What the agents of a run share: model, executor, journal, policies.
 
     Attributes:
-        opening: what every agent's first message begins with, the same bytes for all.
-        common_tools: what every agent is shown where there is an opening; a call that an agent may
-            not make is refused by the executor.
-        contracts: of all agents that share the opening, by name: sent as one output schema.
-        outgoing: an agent's name and report to the report as it counts; raises ``GuardRefused``.
-        check_report: an agent's name, its report and the one that was sent back before it (None:
-            none was) to the report that counts and the errors to send back.
+        opening: what every agent's first message begins with, in the same bytes.
+        common_tools: the tools that every agent is shown together with an opening; the executor
+            refuses a call that an agent may not make.
+        contracts: of all agents that share the opening, by name; sent as one output schema.
+        outgoing: maps an agent's name and report to the report as output guards change it; raises
+            ``GuardRefused``.
+        check_report: maps an agent's name, its report and the report that was sent back before it,
+            if any, to the report that counts and the errors to send back.
     """
 
     model: Model
@@ -123,15 +124,15 @@ class AgentRuntime(Struct, frozen=True):
 
 
 def first_request(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Request:
-    """The request that an agent's work on a brief would begin with."""
+    """The first request of an agent's work on a brief."""
     return _context(spec, brief, runtime)[1].request()
 
 
 def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentSpec, Context]:
-    """The agent as it works, and what its model is sent."""
+    """The agent with the tool for skills, and the context of its model."""
     choice, executor = runtime.choose_model(spec), runtime.executor
     able = add_skill_tool(spec, choice, executor)
-    # An agent without tools, asked for one answer, shares no prefix with the others.
+    # An agent without tools that gives one answer shares no prefix with the others.
     opening = runtime.opening if spec.tools else ""
     context = Context(
         able,
@@ -150,20 +151,20 @@ def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentS
 async def run_agent(
     spec: AgentSpec, brief: str, runtime: AgentRuntime, key: Key, account: Account
 ) -> AgentResult:
-    """Let one agent work on a brief until it reports, fails, or its bounds end it.
+    """Let one agent work on a brief until it reports, fails, or reaches a bound.
 
     Args:
-        account: its budget; nothing it does costs more.
+        account: its budget, which it cannot exceed.
 
     Raises:
-        ReplayMismatch, StoreError: the run itself cannot go on.
+        ReplayMismatch, StoreError: the run itself cannot continue.
     """
     spec, context = _context(spec, brief, runtime)
     work = _Work(spec, context, runtime, key, account)
     result = await work.run()
     if result.status == "ok" or work.sent_back is None:
         return _let_out(result, runtime)
-    # It came to no other report, so the one that was sent back for its contents is what there is.
+    # No other report followed, so the one that was sent back for its contents counts.
     return _let_out(replace(result, status="ok", report=work.sent_back, detail=""), runtime)
 
 
@@ -182,7 +183,7 @@ class _Work:
         self.sent_back: Json = None
 
     async def run(self) -> AgentResult:
-        """Turns until it reports, fails, or its bounds end it."""
+        """Take turns until the agent reports, fails, or reaches a bound."""
         spec, watch, wrong = self._spec, self._watch, ""
         while self._turn < spec.bounds.turns and not watch.reason:
             self._turn += 1
@@ -233,7 +234,7 @@ class _Work:
         self._watch.observe(response.blocks, results)
 
     def _why_last(self) -> str:
-        """Why the next turn must be the report, or empty. What is on record decides."""
+        """Why the next turn must be the report, or empty; a recorded reason is reused."""
         journal, turn = self._runtime.journal, self._key.in_turn(self._turn + 1)
         if (known := journal.noted(turn.last_turn)) is not None:
             return str(known["why"])
@@ -250,7 +251,7 @@ class _Work:
         except GuardRefused:
             return ""  # the call itself is refused, which is on record
         for dimension in ("tokens", "usd"):
-            # Behind the next turn, which costs about what the last did, another must still fit.
+            # After the next turn, which costs about as much as the last, one more must still fit.
             needed = getattr(worst, dimension) + getattr(self._last_usage, dimension)
             if 0 < self._account.left(dimension) < needed:
                 return f"your {dimension} are nearly used up"
@@ -260,7 +261,7 @@ class _Work:
         return ""
 
     async def _checked(self, response: Response) -> tuple[Json, list[str]]:
-        """The report, or what is to be sent back."""
+        """The report, or the errors to send back."""
         kind = contract_name(self._spec.contract, self._runtime.contracts)
         report, errors = _read_report(response, self._errors_of, kind)
         if errors:
@@ -268,13 +269,13 @@ class _Work:
             return None, errors
         earlier, noted = self.sent_back, self._runtime.journal.noted(self._key.report)
         if noted is not None and earlier is None:
-            # What came later must not change, in a resumed run, what was sent back.
+            # A resumed run must send back the same errors, whatever was recorded later.
             self.sent_back = noted["report"]
             return self.sent_back, list(noted["errors"])
         report, errors = await self._runtime.check_report(self._spec.name, report, earlier)
         if errors and earlier is None and self._turn < self._spec.bounds.turns:
             self._runtime.journal.note(self._key.report, {"report": report, "errors": errors})
-            # As it is on record: the errors show lines of files, which may hold a secret.
+            # Redacted as in the journal: the errors show lines of files, which may hold a secret.
             noted = self._runtime.journal.noted(self._key.report) or {}
             self.sent_back = noted["report"]
             return self.sent_back, list(noted["errors"])
@@ -282,7 +283,7 @@ class _Work:
 
 
 def _let_out(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
-    """A result with its report as the output guards let it pass."""
+    """The result, with its report as the output guards changed it."""
     if result.status != "ok":
         return result
     try:
@@ -292,7 +293,7 @@ def _let_out(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
 
 
 async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Account) -> Response:
-    """One model call, as an effect: paid for once, and never above what is left."""
+    """One model call as an effect: paid for once, and never beyond the budget that is left."""
     journal, model, request, key = (
         runtime.journal,
         runtime.model,
@@ -301,7 +302,7 @@ async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Acco
     )
 
     async def admit() -> tuple[tuple[Request, Cost], Reservation]:
-        # Not part of what is asked: a resumed run has another amount left, and the same record.
+        # Not part of the recorded request: a resumed run has another amount left.
         fitting, worst = request, model.worst_case(request)
         tokens, usd = account.left("tokens"), account.left("usd")
         if worst.tokens > tokens or worst.usd > usd:
@@ -345,7 +346,7 @@ def _response_to_json(response: Response) -> Json:
 async def _act(
     spec: AgentSpec, calls: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
 ) -> list[ToolResult]:
-    """Run a turn's calls side by side; results in the order in which they were asked for."""
+    """Run a turn's calls concurrently; results in the order of the calls."""
     results: dict[int, ToolResult] = {}
 
     async def one(position: int, call: ToolCall) -> None:
@@ -372,7 +373,7 @@ def _read_report(
     """The final report, or what is wrong with it.
 
     Args:
-        kind: the name of its contract among those of all agents, which may be around it.
+        kind: the name of its contract, under which the report may be wrapped.
     """
     text = "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
     if response.stop == "max_tokens":
@@ -389,7 +390,7 @@ def _read_report(
 
 
 def _first_json(text: str) -> Json:
-    """The JSON of an answer: all of it, or the first object where prose or a fence is around it.
+    """The JSON of an answer: all of it, or the first object if prose or a fence surrounds it.
 
     Raises:
         ValueError: there is none.
@@ -405,7 +406,7 @@ def _first_json(text: str) -> Json:
 
 
 def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:
-    # An error repeats the report's words, and those may repeat the text that was looked at.
+    # An error quotes the report, which may quote untrusted text.
     lines = [f"- {error}" for error in errors[:MAX_LISTED_ERRORS]]
     if more := len(errors) - len(lines):
         lines.append(f"- and {more} more that are not listed")

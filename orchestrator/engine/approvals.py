@@ -1,10 +1,10 @@
-"""Approvals: what a person decided about a call that cannot be undone, and how long it holds.
+"""Approvals: a person's decisions on calls that cannot be undone, and how long they are valid.
 
 A call that waits is a note ``asked/N/CALL`` in the journal; what a person decides is a note
 ``approval/N/CALL``. A decision is for exactly one request: the digest of tool, arguments and the
-state of the world that was shown. It is used up by the next thing that happens under the call's
-key, so it cannot be used twice. An approval is also claimed outside the journal before the call
-starts, because an older copy of the journal may be put back.
+state of the world that was shown. The next row under the call's key uses it up, so it cannot be
+used twice. An approval is also claimed outside the journal before the call starts, because somebody
+could restore an older copy of the journal.
 """
 
 import secrets
@@ -27,11 +27,11 @@ class Decision(Struct, frozen=True):
     """A person's decision about a call.
 
     Attributes:
-        id: unique, so that a copy of the decision is recognized.
+        id: unique; identifies a copy of the decision.
         request: digest of what it is for.
-        who: by which name the person is known here.
+        who: the name of the person.
         at, until: seconds since the epoch; it is not valid later than ``until``.
-        reason: why, as the agent is told of a denied call; may be empty.
+        reason: why; the agent of a denied call is told. May be empty.
     """
 
     id: str
@@ -72,7 +72,7 @@ def record_decision(
     """Record a person's decision about a call that waits.
 
     Args:
-        seconds: how long it holds.
+        seconds: how long it is valid.
 
     Raises:
         InputError: no call of that name waits.
@@ -88,7 +88,7 @@ def record_decision(
 
 
 class RecordedApprovals:
-    """An approver that reads recorded decisions, and stops the run where there is none.
+    """An approver that reads recorded decisions, and stops the run if there is none.
 
     Args:
         world: what a decision is bound to besides the call, such as the head commit's id.
@@ -106,12 +106,12 @@ class RecordedApprovals:
         self._journal, self._clock, self._world, self._used = journal, clock, world, used
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
-        """Return if a person has approved exactly this call; the approval is then used up.
+        """Return if a person has approved exactly this call, and use the approval up.
 
         Raises:
             Denied: a person has denied it.
-            ApprovalPending: nobody has decided yet, or the decision is not valid any more.
-            StoreError: it cannot be recorded that the approval is used.
+            ApprovalPending: there is no decision yet, or it has expired.
+            StoreError: the use of the approval cannot be recorded.
         """
         world = await self._world()
         request = request_digest(call.tool.name, call.arguments, world)

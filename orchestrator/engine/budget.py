@@ -31,7 +31,7 @@ class Cost(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for value in (self.turns, self.tool_calls, self.tokens, self.usd):
-            # Costs are added in each turn, so what is an amount at first sight is not asked twice.
+            # Costs are added in each turn, so an int or float is accepted without a further check.
             if type(value) not in _NUMBERS or not 0 <= value < math.inf:
                 check_amounts(self, *self.__struct_fields__)
 
@@ -66,14 +66,14 @@ NO_COST = Cost()
 
 
 class Account:
-    """A budget, and the budgets it is part of.
+    """A budget within the budgets above it.
 
     Args:
-        name: for messages.
+        name: used in messages.
         bounds: the limits; ``seconds`` counts from ``started``.
         parent: the account that this one draws on as well.
         used: what was spent before (a resumed run).
-        elapsed: seconds of wall time used so far; injected so that a resumed run goes on counting.
+        elapsed: seconds of wall time used so far, over all sessions of the run.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class Account:
         return self, *self._above
 
     def seconds_left(self) -> float:
-        """Wall time left here and above; ``inf`` when nothing bounds it."""
+        """Wall time left in this account and those above it; ``inf`` without a limit."""
         return min(
             account.bounds.seconds - account._elapsed() if account._elapsed else float("inf")
             for account in self._chain()
         )
 
     def left(self, dimension: str) -> float:
-        """What can still be reserved of a dimension (``turns``, ``usd``), here and in parents."""
+        """What can still be reserved of a dimension (``turns``, ``usd``), here and above."""
         return min(
             float(
                 getattr(account.bounds, dimension)
@@ -111,7 +111,7 @@ class Account:
         )
 
     def reserve(self, worst: Cost) -> "Reservation":
-        """Hold the worst case of a call in this account and all above it, or in none.
+        """Reserve the worst case of a call in this account and all above it, or in none.
 
         Raises:
             BudgetExhausted: it does not fit; names the account and the dimension.
@@ -137,13 +137,13 @@ class Account:
 
 
 class Reservation:
-    """A held worst case; settled or refunded exactly once, later calls do nothing."""
+    """A reserved worst case; it is settled or refunded once, later calls do nothing."""
 
     def __init__(self, account: Account, worst: Cost) -> None:
         self._account, self.worst, self._open = account, worst, True
 
     def settle(self, actual: Cost) -> None:
-        """Release what was held and book what was used."""
+        """Release the reservation and book what was used."""
         if self._open:
             self._open = False
             for account in self._account._chain():
@@ -151,7 +151,7 @@ class Reservation:
                 account.used = account.used + actual
 
     def refund(self) -> None:
-        """Release what was held: nothing was used."""
+        """Release the reservation: nothing was used."""
         self.settle(NO_COST)
 
 
@@ -159,7 +159,7 @@ def max_output_that_fits(model: Model, request: Request, tokens: float, usd: flo
     """The largest output limit, at most the request's own, whose worst case fits.
 
     Args:
-        tokens, usd: what is left of the budget (``Account.left``); ``inf`` where nothing bounds.
+        tokens, usd: what is left of the budget (``Account.left``); ``inf`` without a limit.
 
     Returns:
         The limit in tokens; 0 when not even one token fits.

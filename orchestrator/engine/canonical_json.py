@@ -1,4 +1,4 @@
-"""One byte form for one value, so that equal things have equal digests."""
+"""Canonical JSON: one byte form for each value, so that equal values have equal digests."""
 
 import hashlib
 import json
@@ -13,18 +13,19 @@ _ENCODER = json.JSONEncoder(
 def canonical(value: Json) -> bytes:
     """The value as canonical JSON: sorted keys, no spaces, ASCII only.
 
-    ASCII, because file names that are not UTF-8 travel as lone surrogates, which UTF-8 cannot hold.
+    ASCII, because file names that are not UTF-8 are held as lone surrogates, which UTF-8 cannot
+    encode.
 
     Raises:
-        ValueError: NaN or an infinity, which JSON has no word for.
-        TypeError: something that is not of the JSON data model.
-        RecursionError: it is nested without end.
+        ValueError: NaN or an infinity, which JSON does not have.
+        TypeError: a value outside the JSON data model.
+        RecursionError: it is nested too deeply.
     """
     return _ENCODER.encode(value).encode("ascii")
 
 
 def is_json(value: Json) -> bool:
-    """Whether a value from outside is of the JSON data model, and not nested without end."""
+    """Whether a value from outside fits the JSON data model and is not nested too deeply."""
     try:
         _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """One output schema for agents with different contracts.
 
-A provider puts the output schema in front of everything else, so agents share a cached prefix only
-with the same one. It offers each contract under a name of its own: ``{"answer": {"plan": {...}}}``.
+A provider puts the output schema before everything else, so agents share a cached prefix only if
+they have the same one. It offers each contract under its name: ``{"answer": {"plan": {...}}}``.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ def describe_answer(name: str) -> str:
 
 
 def unwrap(report: Json, name: str) -> Json:
-    """The report in an answer; what is not wrapped, or under another name, is left as it is.
+    """The report in an answer; one that is not wrapped, or has another name, is returned as it is.
 
     Args:
-        name: of the contract; empty where there is no common one.
+        name: of the contract; empty without a common contract.
     """
     for key in (ANSWER, name) if name else ():
         if isinstance(report, Mapping) and report.keys() == {key}:

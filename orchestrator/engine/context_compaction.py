@@ -3,8 +3,8 @@
 1. Observations of tools, the oldest first: each becomes one line that says how to get it again.
 2. Whole exchanges (an answer and what followed it), the oldest first.
 
-Never the brief, nor the last exchange. Reasoning goes with what stood before it: a provider may
-have signed it over every byte in front of it, and refuses it behind anything else.
+The brief and the last exchange always stay. Reasoning is dropped if anything before it changes:
+a provider may have signed it over all preceding bytes, and rejects it after others.
 """
 
 import json
@@ -42,8 +42,8 @@ class Omission(Struct, frozen=True):
     """What one compaction leaves out, in addition to earlier ones.
 
     Attributes:
-        observations: the journal's keys of calls whose results become a line.
-        exchanges: how many of the oldest exchanges go whole.
+        observations: journal keys of the calls whose results are replaced by one line.
+        exchanges: how many of the oldest exchanges are left out entirely.
     """
 
     observations: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Omission(Struct, frozen=True):
 def smallest_omission(
     messages: Sequence[Message], nonce: str, fits: Callable[[Sequence[Message]], bool]
 ) -> Omission:
-    """The smallest omission, in the order above, after which the messages fit; else the largest."""
+    """The smallest omission after which the messages fit, or the largest if none does."""
 
     def enough(omission: Omission) -> bool:
         return fits(apply_omission(messages, omission, nonce))
@@ -102,13 +102,13 @@ def apply_omission(messages: Sequence[Message], omission: Omission, nonce: str) 
 
 
 def _begins(messages: Sequence[Message]) -> list[int]:
-    """Where each exchange begins: at an answer that follows words of the user."""
+    """Where each exchange begins: at an answer after a user message."""
     roles = enumerate(pairwise(message.role for message in messages), 1)
     return [at for at, pair in roles if pair == ("user", "assistant")]
 
 
 def _long(messages: Sequence[Message], nonce: str) -> Iterator[tuple[ToolResult, str]]:
-    """Results that are longer than their line, and the line."""
+    """Results that are longer than the line that would replace them, and that line."""
     for request, reply in pairwise(messages):
         calls = (block for block in request.blocks if isinstance(block, ToolCall))
         results = (block for block in reply.blocks if isinstance(block, ToolResult))
@@ -131,7 +131,7 @@ def _shortened(block: Block, lines: Mapping[str, str]) -> Block:
 
 
 def _unsigned(message: Message, *, spent: bool) -> Message:
-    """A message behind something that changed: without reasoning, and without spent asides."""
+    """A message after a changed one: without reasoning, and without asides of earlier turns."""
     gone = (Opaque, Aside) if spent else (Opaque,)
     return replace(
         message, blocks=tuple(block for block in message.blocks if not isinstance(block, gone))

@@ -1,9 +1,9 @@
 """Escalation: a failed task is tried again at the next stage; the last stage may be a person.
 
-    fast -> fast, another strategy -> stronger -> strongest -> a person -> strongest, as they say
+    fast -> fast, another strategy -> stronger -> strongest -> a person -> strongest, answered
 
-Each escalation is a note in the journal, with its reason. The first attempt stands under the task's
-own key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the task's one budget.
+Each escalation is a note in the journal, with its reason. The first attempt is under the task's own
+key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the task's one budget.
 """
 
 from msgspec import Struct, to_builtins
@@ -30,8 +30,8 @@ class Task(Struct, frozen=True):
     """A brief for one agent.
 
     Attributes:
-        key: where it stands in the run; unique.
-        change: why it starts at a later stage than the agent's last task ended at.
+        key: its journal key; unique.
+        change: why it starts at a later stage than that at which the agent's last task ended.
     """
 
     spec: AgentSpec
@@ -41,13 +41,13 @@ class Task(Struct, frozen=True):
 
 
 async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> AgentResult:
-    """Work on a task stage by stage until an attempt does not fail or no stage is left.
+    """Work on a task stage by stage until an attempt succeeds or no stage is left.
 
     Exhausted budget or time does not escalate: the later stages would draw on the same budget.
 
     Raises:
         AnswerPending: the next stage is a person, who has yet to answer.
-        ReplayMismatch, StoreError: the run itself cannot go on.
+        ReplayMismatch, StoreError: the run itself cannot continue.
     """
     spec, change = task.spec, task.change
     stages = [spec.model, *runtime.choose_model(spec).next_stages]
@@ -80,7 +80,7 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> Agent
 
 
 async def _ask_how_to_go_on(change: StageChange, task: Task, runtime: AgentRuntime) -> str:
-    """A person's answer as the end of a brief; empty where the next stage is a model."""
+    """A person's answer as the end of a brief; empty if the next stage is a model."""
     if change.to_stage != HUMAN:
         return ""
     agent = task.spec.name

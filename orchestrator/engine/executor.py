@@ -1,8 +1,8 @@
-"""The gateway: every tool call of every agent passes here, in the same steps.
+"""The executor: every tool call of every agent passes these steps.
 
-    look-up → permission → schema → breaker → guards → budget → approval    (``_admit``: may it?)
-    → rollback scope → run under a timeout → output schema        (``_perform``: do it)
-    → output limit → redaction → marked as untrusted              (``_observation``: what is seen)
+    look-up → permission → schema → breaker → guards → budget → approval     (``_admit``)
+    → rollback scope → run under a timeout → output schema                   (``_perform``)
+    → redaction → output limit → marked as untrusted                         (``_observation``)
 
 A refusal is an observation for the model and an event in the journal; the tool never starts.
 """
@@ -57,7 +57,7 @@ def fingerprint(call: ToolCall) -> str:
 
 
 async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation, str]:
-    """Run the tool. What goes wrong in it is an observation with a code, not a crash."""
+    """Run the tool. An error in it becomes an observation with a code."""
     timeout = Observation(f"no result within {context.seconds:g} s", ok=False), "timeout"
     try:
         with anyio.move_on_after(context.seconds):
@@ -65,7 +65,7 @@ async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation
             if not is_json(seen.data):
                 return Observation("the tool failed: its data is not JSON", ok=False), "failed"
             return seen, "" if seen.ok else "failed"
-    except InputError as error:  # the tool is well: what was asked for cannot be had
+    except InputError as error:  # the tool works, but cannot do what was asked
         return Observation(str(error), ok=False), "declined"
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
@@ -75,7 +75,7 @@ async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation
 
 @dataclass
 class _Admitted:
-    """A call that may be performed: its tool, its arguments as guards left them, and warnings."""
+    """A call that may be performed: its tool, its arguments after the guards, and warnings."""
 
     tool: Tool
     call: GuardedCall
@@ -89,9 +89,9 @@ class Executor:
         approver: asked before anything irreversible; None refuses it.
         rollback: opened around anything that writes; None refuses it.
         outputs: keeps what programs print; None: nothing is kept.
-        nonce: frames untrusted text; known to nobody whose text is quoted.
-        observe_only: permissions, guards and missing approvals are recorded as warnings, and refuse
-            nothing. For programs that adopt the harness; a review never sets it.
+        nonce: marks untrusted text; authors of quoted text cannot know it.
+        observe_only: permissions, guards and missing approvals are recorded as warnings and refuse
+            nothing. For programs that adopt the harness step by step; a review never sets it.
     """
 
     def __init__(  # noqa: PLR0913 - options, all by keyword
@@ -118,10 +118,10 @@ class Executor:
     async def call(
         self, agent: AgentSpec, call: ToolCall, key: Key | str, account: Account
     ) -> ToolResult:
-        """Run one call, or return its record. Never raises for what the call did or was refused.
+        """Run one call, or return its recorded result; a failure or a refusal is a result.
 
         Raises:
-            ReplayMismatch, StoreError: the run itself cannot go on.
+            ReplayMismatch, StoreError: the run itself cannot continue.
         """
         key = str(key)
         self._replay_guards()
@@ -159,7 +159,7 @@ class Executor:
         self._emit("tool_finished", agent, call, key, code or "ok", replayed=replayed, data=data)
         return ToolResult(call.id, value["content"], ok=value["ok"], ref=key, data=data, code=code)
 
-    # --- may it be done? ------------------------------------------------------------------------
+    # --- admission ------------------------------------------------------------------------------
 
     async def _admit(
         self, agent: AgentSpec, call: ToolCall, key: str, account: Account
@@ -177,7 +177,7 @@ class Executor:
         if guarded.arguments is not call.arguments:
             self.registry.check(call.name, guarded.arguments)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
-        # Before anything is waited for: else an equal call beside this one passes the guards too.
+        # Before the first await, or an equal concurrent call would pass the guards too.
         self._breaker.begin(call.name)
         for guard in self._guards:
             guard.admitted(guarded)
@@ -205,14 +205,14 @@ class Executor:
             await self._approver.approve(call, key)
 
     def _unapproved(self, tool: ToolSpec) -> Iterator[GuardWarning]:
-        """What ``_approve`` would refuse, or ask a person, where the run only observes."""
+        """Warnings for what ``_approve`` would refuse or ask a person, in an observe-only run."""
         if tool.level > Level.WRITE:
             yield GuardWarning("approval", f"{tool.name} cannot be undone", observed=True)
         elif tool.level is Level.WRITE and self._rollback is None:
             why = f"{tool.name} writes, and nothing here could undo it"
             yield GuardWarning("permission", why, observed=True)
 
-    # --- do it ----------------------------------------------------------------------------------
+    # --- execution ------------------------------------------------------------------------------
 
     async def _perform(
         self, agent: AgentSpec, admitted: _Admitted, key: str, account: Account
@@ -230,7 +230,7 @@ class Executor:
             kept = await self._outputs.keep(key, programs) if programs and self._outputs else None
         except BaseException:
             self._breaker.abandon(spec.name)
-            if scope:  # cut off in the middle: nobody may ever come back to this call
+            if scope:  # cut off in the middle, and perhaps never resumed
                 with anyio.CancelScope(shield=True):
                     await scope.undo(key)
             raise
@@ -262,7 +262,7 @@ class Executor:
         return seen, code
 
     def _log(self, hook: LogHook | None, logged: LoggedCall) -> None:
-        """Call a hook; one that fails is a note, since logging must not fail a call."""
+        """Call a hook; if it fails, that is a note, since logging must not fail a call."""
         try:
             if hook is not None:
                 hook(logged)
@@ -270,10 +270,10 @@ class Executor:
             detail = self._journal.redact(f"a log hook of {logged.tool} failed: {error}")
             self._observe(Event("note", self._journal.elapsed(), detail=detail))
 
-    # --- what is seen ---------------------------------------------------------------------------
+    # --- observation ----------------------------------------------------------------------------
 
     def _observation(self, seen: Observation, admitted: _Admitted) -> str:
-        # Here and not only in the journal: a cut could leave a part that is no longer known.
+        # Before the cut, which could leave a part of a secret that redaction no longer recognizes.
         limit, text = admitted.tool.spec.max_output, self._journal.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
@@ -282,23 +282,24 @@ class Executor:
         )
         return notes + frame(text, self.nonce)
 
-    # --- small things ---------------------------------------------------------------------------
+    # --- helpers --------------------------------------------------------------------------------
 
     def _level(self, name: str) -> Level:
         spec = self.registry.specs().get(name)
         return spec.level if spec else Level.READ
 
     def _replay_guards(self) -> None:
-        """Have recorded calls count for the guards of a resumed run as they did the first time.
+        """Let recorded calls count for the guards of a resumed run as they did the first time.
 
-        All of them, before the first call: nobody asks again for those of an agent that is done.
+        All of them before the first call: calls of an agent that has ended are not replayed one by
+        one.
         """
         if self._guards_replayed:
             return
         self._guards_replayed, specs = True, self.registry.specs()
         for record in ended_calls(self._journal):
             spec = specs.get(record.tool)
-            if not record.admitted or spec is None:  # it is not offered any more
+            if not record.admitted or spec is None:  # the tool no longer exists
                 continue
             recorded = ToolCall("", spec.name, record.arguments)
             call = GuardedCall(

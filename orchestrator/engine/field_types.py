@@ -23,9 +23,9 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_amounts(struct: Struct, *names: str, unbounded: bool = False) -> None:
-    """Check that fields are amounts: numbers, not negative, and finite unless they may be ``inf``.
+    """Check that fields are amounts: numbers, not negative, and finite unless ``inf`` is allowed.
 
-    Compared with NaN, nothing exceeds a limit; a negative cost makes money.
+    Nothing exceeds a limit of NaN, and a negative cost would raise the budget.
 
     Raises:
         InputError: one is not; names it.

@@ -1,4 +1,4 @@
-"""Questions that only a person can answer: asked once, answered once, and gone on with."""
+"""Questions to a person: each is asked once, and the recorded answer is used on resume."""
 
 from collections.abc import Mapping
 
@@ -14,9 +14,9 @@ class Question(Struct, frozen=True):
     """A question to a person, with the answer if there is one.
 
     Attributes:
-        name: where in the run it stands, unique in it.
-        answer: empty while nobody has answered.
-        who: by which name the person is known here.
+        name: its place in the run; unique.
+        answer: empty until it is answered.
+        who: the name of the person.
         at: when, in seconds since the epoch.
     """
 
@@ -32,10 +32,10 @@ async def ask_person(journal: Journal, questions: Mapping[Key, tuple[str, str]])
     """Ask a person several questions; returns the answers by key.
 
     Args:
-        questions: where it stands → (agent, question).
+        questions: key → (agent, question).
 
     Raises:
-        AnswerPending: one of them has none yet; names all that have none.
+        AnswerPending: at least one has no answer yet; names all of these.
     """
     answers: dict[Key, str] = {}
     pending: dict[str, str] = {}

@@ -1,12 +1,12 @@
-"""The journal: every effect of a run, once, keyed by where it stands.
+"""The journal: every effect of a run, recorded once under its place in the run.
 
-Resume is "run the controller again over the journal": a recorded effect returns its record and
-nothing is done; an unrecorded one is performed and recorded. Keys are logical, so parallel agents
-need no order among themselves.
+To resume is to run the controller again over the journal: a recorded effect returns its record and
+is not performed; any other is performed and recorded. Keys are logical, so parallel agents need no
+order among themselves.
 
-When is a record durable? A model's answer and a writing tool's outcome before they are used; an
-intent to write before it is tried; everything else with the next of those, or a few milliseconds
-later. What a crash can lose is therefore only work that may be repeated freely.
+A model's answer and a writing tool's outcome are durable before they are used, and an intent to
+write before it is tried; everything else is durable with the next of those, or a few milliseconds
+later. So a crash can lose only work that may be repeated.
 """
 
 import json
@@ -58,7 +58,7 @@ IMPORTED = "imported"
 
 
 class EffectResult(Struct, frozen=True):
-    """What performing an effect gave: its value, and what it cost."""
+    """The value and the cost of a performed effect."""
 
     value: Json
     cost: Cost = NO_COST
@@ -71,7 +71,7 @@ Undo = Callable[[], Awaitable[None]]
 
 
 class EffectRequest(Struct, frozen=True):
-    """An effect's key and request, with the request's digest and what it can do."""
+    """An effect's key and request, with the request's digest and the effect's level."""
 
     key: str
     request: Json
@@ -79,7 +79,7 @@ class EffectRequest(Struct, frozen=True):
     level: Level
 
     def body(self) -> dict[str, Json]:
-        """As the body of a row."""
+        """The body of a row."""
         return {"request": self.digest, "asked": self.request, "level": self.level.name}
 
 
@@ -95,9 +95,9 @@ class Record(Struct, frozen=True):
         return self.kind in {"outcome", "refusal"} and self.body.get("error") != RETRIED_ERROR
 
     def cost(self) -> Cost:
-        """What it used; for a call whose end nobody saw the most that it can have used."""
+        """What it used; for a call whose outcome is unknown, the most that it can have used."""
         if self.kind == "intent":
-            # The turn itself is taken again: what is lost is what it may have cost.
+            # The turn is taken again; only what the lost attempt may have cost counts.
             return replace(Cost.from_json(self.body["worst"]), turns=0)
         return Cost.from_json(self.body["cost"]) if self.kind == "outcome" else NO_COST
 
@@ -119,7 +119,7 @@ class Record(Struct, frozen=True):
 
 
 def error_to_json(error: DiffcourtError) -> dict[str, Json]:
-    """A recorded error as fields: a refusal with its code, its reason, and the guard if one."""
+    """An error as JSON fields; of a refusal: its code, its reason, and the guard if any."""
     body: dict[str, Json] = {"error": type(error).__name__}
     if not isinstance(error, Refused):
         return {**body, "message": str(error)}
@@ -145,11 +145,11 @@ class Journal:
     Attributes:
         log: the rows; its ``head`` and ``length`` are what a verdict carries.
         repeated: keys of effects that were in flight at a crash and were performed again.
-        decisions: call → what a person said to it, until something happens under its key.
-        ended: key and record of each effect that has ended, in the order in which they did.
-        replay_only: an effect that is not recorded is refused, never performed.
-        redact: takes our own secrets out of all that is recorded. What an effect returns has gone
-            through it too, so that a first run goes on with the same as a resumed one.
+        decisions: call → a person's decision on it, until the next row under its key.
+        ended: key and record of each effect that has ended, in that order.
+        replay_only: refuse an effect that is not recorded instead of performing it.
+        redact: removes our own secrets from all that is recorded, and from what an effect returns,
+            so that the first run and a resumed one see the same values.
     """
 
     def __init__(
@@ -186,9 +186,9 @@ class Journal:
         before = self._records.get(key)
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
-        # The request stands in the intent's row; a mismatch later on must be able to show it.
+        # The intent's row holds the request, which the error of a later mismatch shows.
         request = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
-        if kind == "note":  # renewed: its place is that of its newest row
+        if kind == "note":  # renewed: ordered by its newest row
             self._records.pop(key, None)
         self._records[key] = record = Record(kind, {**request, **body})
         if record.ended:
@@ -209,7 +209,7 @@ class Journal:
         return known.body if known is not None and known.kind == "note" else None
 
     def trace(self) -> TraceContext:
-        """The trace that the run is."""
+        """The trace context of the run."""
         return trace_of(self.run_id, self.noted(TRACEPARENT))
 
     def notes(self, under: Key | str = "") -> dict[str, Mapping[str, Json]]:
@@ -217,7 +217,7 @@ class Journal:
         return {key: record.body for key, record in self.records(under) if record.kind == "note"}
 
     def records(self, under: Key | str = "") -> Iterator[tuple[str, Record]]:
-        """Key and record of everything under a key, the key itself included; empty for all."""
+        """Key and record of everything under a key, including the key itself; an empty key: all."""
         own, below = str(under), f"{under}/"
         for key, record in self._records.items():
             if not own or key == own or key.startswith(below):
@@ -226,20 +226,20 @@ class Journal:
     def spent(self, under: Key | str = "") -> Cost:
         """What the recorded effects under a key cost.
 
-        A call that was in flight at a crash, or whose reply was lost, counts at its worst case,
-        beside its repetition: it may have been billed.
+        A call that was in flight at a crash, or whose reply was lost, counts at its worst case in
+        addition to its repetition: it may have been billed.
         """
         own, below = str(under), f"{under}/"
         lost = [c for key, c in self._lost if not own or key == own or key.startswith(below)]
         return sum([*(record.cost() for _, record in self.records(under)), *lost], NO_COST)
 
     def unseen(self) -> Cost:
-        """The part of what is spent that counts for calls whose end nobody saw."""
+        """The part of what is spent that counts for calls whose outcome is unknown."""
         begun = (record.cost() for record in self._records.values() if record.kind == "intent")
         return sum((*begun, *(cost for _, cost in self._lost)), NO_COST)
 
     def begin_again(self, key: Key | str) -> None:
-        """Say that an effect under way is attempted again, its first attempt lost as in a crash."""
+        """Record a further attempt at an effect in progress, whose first attempt was lost."""
         self._append("intent", str(key), dict(self._records[str(key)].body))
 
     def outcomes(self, under: Key | str = "") -> dict[str, Json]:
@@ -267,10 +267,10 @@ class Journal:
         return name
 
     def note(self, key: Key | str, body: dict[str, Json]) -> None:
-        """Record a fact that the controller worked out, or hold it against the record.
+        """Record a fact that the controller computed, or compare it with the recorded one.
 
         Raises:
-            ReplayMismatch: the record says something else.
+            ReplayMismatch: the recorded fact differs.
         """
         key = str(key)
         known, body = self._records.get(key), self.redact.json(body)
@@ -280,7 +280,7 @@ class Journal:
             raise ReplayMismatch(key, dict(known.body), body)
 
     def renew_note(self, key: Key | str, body: dict[str, Json]) -> None:
-        """Record a note in place of the one that is on record under its key."""
+        """Record a note that replaces the recorded one under its key."""
         self._append("note", str(key), self.redact.json(body))
 
     def granted_after(self, key: Key | str) -> bool:
@@ -292,7 +292,7 @@ class Journal:
     def add_note(self, topic: str, body: dict[str, Json], subject: str = "") -> str:
         """Record a note under the topic's next number; returns its key.
 
-        For what may happen once more after a crash, and is then to be on record twice.
+        For what may happen again after a crash and is then recorded twice.
         """
         number = 1 + len(self.notes(topic))
         key = str(Key(topic, number=number, subject=subject))
@@ -335,23 +335,23 @@ class Journal:
         durable: bool = True,
         undo: Undo | None = None,
     ) -> Json:
-        """The only way to touch the world: perform once, or return what is recorded.
+        """Perform an effect once, or return what is recorded: the only way to touch the world.
 
         Args:
             request: what is asked; its digest must equal the recorded one.
-            perform: does it; with ``admit`` it is given what that decided.
-            admit: decides whether and how it may be done, and reserves its worst case; raises
+            perform: does it; takes what ``admit`` returned, if that is given.
+            admit: decides whether and how it may be done, reserves its worst case, or raises
                 ``Refused``.
-            level: what a crash in the middle leaves behind, see below.
-            durable: wait until the outcome is on disk. False for reading tools, whose outcome is
-                used only by a model call that is itself waited for.
+            level: decides what happens after a crash in the middle, see below.
+            durable: wait until the outcome is on disk. False for reading tools: only a model call
+                uses their outcome, and that is durable itself.
 
-        An intent without an outcome is a crash in between: READ is performed again, WRITE is undone
-        first, anything above is handed to a person.
+        An intent without an outcome means a crash in between: READ is performed again, WRITE after
+        it is undone, anything above is left to a person.
 
         Raises:
-            ReplayMismatch, StoreError: the run cannot go on.
-            Refused, ModelError, SandboxError: as it ended, live and at replay alike.
+            ReplayMismatch, StoreError: the run cannot continue.
+            Refused, ModelError, SandboxError: how it ended, both live and in replay.
         """
         key, request = str(key), self.redact.json(request)
         ask = EffectRequest(key, request, digest(request), level)
@@ -407,15 +407,15 @@ class Journal:
             result = await perform(*given)
             outcome, cost, error = {"value": self.redact.json(result.value)}, result.cost, None
         except RECORDED_ERRORS as raised:
-            # A failed model call may have been billed all the same, unless it was turned away.
+            # A failed model call may have been billed, unless the provider rejected it.
             cost = NO_COST
             if isinstance(raised, ModelError):
                 cost = worst if raised.billed else Cost(turns=worst.turns)
             error = redact_error(raised, self.redact)
             outcome = error_to_json(error)
         except BaseException:
-            # Cancelled, or an error of ours: what it did is unknown, so it counts at its worst and
-            # the intent stays open for whoever resumes.
+            # Cancelled, or an internal error: what it did is unknown, so it counts at its worst
+            # case and the intent stays open for a resumed run.
             if reservation:
                 reservation.settle(worst)
             raise
@@ -424,7 +424,7 @@ class Journal:
         return {"cost": cost.to_json(), **outcome}, error
 
     async def _begin(self, ask: EffectRequest, worst: Cost) -> None:
-        """Say what is about to be done: durable before a write, signed before what stays done."""
+        """Record the intent: durable before a write, signed before what cannot be undone."""
         self._append("intent", ask.key, {**ask.body(), "worst": worst.to_json()})
         if ask.level > Level.WRITE:
             self.log.sign_head()
@@ -456,11 +456,11 @@ async def open_journal(
     key: SigningKey | None = None,
     redact: Redactor | None = None,
 ) -> AsyncIterator[Journal]:
-    """Become a run's one writer, read what is recorded, and commit in the background.
+    """Become the only writer of a run, read its rows, and commit in the background.
 
     Args:
-        key: signs the journal before each effect that cannot be undone, and at the end.
-        redact: takes our own secrets out of what is recorded.
+        key: signs the journal before each effect that cannot be undone and at the end.
+        redact: removes our own secrets from what is recorded.
 
     Raises:
         StoreError: another process writes it, or the rows were altered.

@@ -1,6 +1,6 @@
 """What protects a journal's rows: a hash chain, and signed heads of it.
 
-The chain shows that rows fit each other, but whoever can write the store can compute it anew. A
+The chain shows that rows belong together, but anyone who can write the store can recompute it. A
 signed head is a row that signs the chain so far with a key that the store's owner does not have, so
 a rewritten journal has no valid signature.
 """
@@ -35,8 +35,8 @@ def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: byte
 def find_chain_errors(rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
     """Find rows that are missing, out of order or altered: (row number, what is wrong).
 
-    Each row is held against the hash that the row before it states, so that an edit is told once,
-    where it is, and not again for all that follows.
+    Each row is compared with the hash that the row before it states, so an edit is reported once,
+    where it is, and not for every later row.
     """
     previous, expected = GENESIS, 1
     for row in rows:
@@ -51,7 +51,7 @@ def _follows(row: Row, previous: str) -> bool:
     try:
         return row_hash(previous, row.seq, row.kind, row.key, row.at, row.body) == row.hash
     except ValueError:
-        return False  # its time is no number, which no row of ours ever had
+        return False  # its time is not a number, so it is not one of our rows
 
 
 def verify_chain(rows: Sequence[Row]) -> None:
@@ -69,7 +69,7 @@ class SigningKey(Protocol):
 
     Attributes:
         algorithm: ``hmac-sha256`` or ``ed25519``.
-        key_id: names the key without telling it; equal for both halves of a key pair.
+        key_id: identifies the key without revealing it; equal for both halves of a key pair.
         can_sign: False for the public half.
     """
 
@@ -115,7 +115,7 @@ def signed_head_body(
 
     Args:
         seq: its own row number; it signs all rows before it.
-        at: its own time, which it signs as well: no later row would.
+        at: its own time, which no later row would sign.
     """
     signature = key.sign(_message(key, run_id, seq, at, head))
     return {"algorithm": key.algorithm, "key": key.key_id, "signature": signature.hex()}
@@ -131,7 +131,7 @@ def read_key_id(row: Row) -> str:
 
 
 def is_valid_signed_head(row: Row, key: SigningKey, run_id: str, head: str) -> bool:
-    """Whether a row is a signed head of this key, for this run and this place, byte for byte."""
+    """Whether a row is a valid signed head of this key, for this run and row number."""
     try:
         signature = bytes.fromhex(json.loads(row.body)["signature"])
         message = _message(key, run_id, row.seq, row.at, head)
@@ -152,7 +152,7 @@ def find_signature_errors(
     """Signed heads that name a known key and were not made with it: (row number, what is wrong).
 
     Args:
-        rows: as the chain has them; errors of the chain itself are not reported here.
+        rows: of one run, in order; errors of the chain itself are not reported here.
     """
     head = GENESIS
     for row in rows:

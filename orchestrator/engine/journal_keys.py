@@ -1,4 +1,4 @@
-"""Keys of the journal: where in a run an effect or a note stands, as readable text.
+"""Journal keys: the place of an effect or a note in its run, as readable text.
 
 ::
 
@@ -8,13 +8,13 @@
     TASK[/attempt2]/turn3/tool1/search   a call of a tool
     TASK[/attempt2]/turn3/left_out       what compaction left out before the turn
     TASK[/attempt2]/turn3/last_turn      why the agent is told to report in that turn
-    TASK[/attempt2]/report               a report that was sent back, kept in case no other comes
+    TASK[/attempt2]/report               a report that was sent back, kept in case none follows
     TASK[/attempt2]/loop                 why loop detection ended it
     TASK[/question1]/answer              a question to a person
     TOPIC[/NUMBER][/SUBJECT]             anything else: session/2, approval/1/CALL, intake/day
 
-Keys are read from left to right, each part by its place. So an agent called ``turn1``, or a tool
-called ``model``, is read as what it is.
+Keys are parsed from left to right, each part by its position. So an agent called ``turn1`` or a
+tool called ``model`` is not ambiguous.
 """
 
 import re
@@ -119,7 +119,7 @@ class Key(Struct, frozen=True):
 
     @staticmethod
     def parse(text: str) -> "Key":
-        """Read a key's text. Any text is some key; one of no known form is a topic."""
+        """Parse a key. Any text is a key; one of no known form is a topic."""
         return _parse(text)
 
     @property
@@ -129,7 +129,7 @@ class Key(Struct, frozen=True):
 
     @property
     def place_in_task(self) -> str:
-        """The text behind the task, or behind the topic; empty for these themselves."""
+        """The text after the task or the topic; empty for these themselves."""
         return str(self).removeprefix(str(self.task)).removeprefix("/")
 
     @property
@@ -159,17 +159,17 @@ class Key(Struct, frozen=True):
 
     @property
     def answer(self) -> "Key":
-        """A person's answer to what is asked here."""
+        """A person's answer to the question at this key."""
         return replace(self, step="answer")
 
     @property
     def is_model_call(self) -> bool:
-        """Whether a call of a model stands here."""
+        """Whether it is the key of a model call."""
         return self.step == "model"
 
     @property
     def is_escalation(self) -> bool:
-        """Whether the note of an escalation stands here."""
+        """Whether it is the key of an escalation's note."""
         return bool(self.attempt and not (self.turn or self.step))
 
     def in_attempt(self, number: int) -> Self:

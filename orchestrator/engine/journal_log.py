@@ -1,8 +1,8 @@
 """The journal's log: rows in one order, chained by hash, made durable in groups.
 
-Rows become durable in order, so what is on disk is always a prefix of what was written. Whoever
-waits for durability shares the commit with all others who wait; what nobody waits for is committed
-when the log has been idle for a few milliseconds.
+Rows become durable in order, so what is on disk is always a prefix of what was written. Callers
+that wait for durability share a commit; rows that no caller waits for are committed when the log
+has been idle for a few milliseconds.
 """
 
 from itertools import pairwise
@@ -42,12 +42,12 @@ def is_session_start(row: Row) -> bool:
 
 
 def seconds_worked(rows: list[Row]) -> float:
-    """Time from first to last row of each session: a run that lay still did not work."""
+    """Seconds from the first to the last row of each session; pauses between them do not count."""
     return sum(row.at - before.at for before, row in pairwise(rows) if not is_session_start(row))
 
 
 class JournalLog:
-    """One run's rows, held by their one writer.
+    """One run's rows, held by their only writer.
 
     Args:
         key: signs the chain; None leaves it unsigned.
@@ -72,19 +72,19 @@ class JournalLog:
         self._writing = False
         self._waiting: list[tuple[int, anyio.Event]] = []  # a row's number, and who waits for it
         self._dirty = anyio.Event()
-        self._since: float  # no pending row is older, by the event loop's clock
+        self._since: float  # no pending row is older; by the event loop's clock
         self._broken: StoreError | None = None
         self._worked, self._opened = seconds_worked(rows), clock.now()
         self._session = 1 + sum(map(is_session_start, rows))
         self.append("note", str(Key(SESSION, number=self._session)), {})
 
     def _newest(self) -> Row:
-        # Looked up, not kept: an interrupt between two steps must not leave the two apart.
+        # Computed, not stored: an interrupt between two steps cannot make them inconsistent.
         return self._pending[-1] if self._pending else self._last
 
     @property
     def length(self) -> int:
-        """Rows so far, durable or not."""
+        """The number of rows so far, durable or not."""
         return self._newest().seq
 
     @property
@@ -134,7 +134,7 @@ class JournalLog:
         """Return when everything appended so far is durable.
 
         Raises:
-            StoreError: the store failed; the run cannot go on, and can be resumed.
+            StoreError: the store failed; the run cannot continue, and can be resumed.
         """
         target = self.length
         while not self._durable(target):
@@ -144,21 +144,21 @@ class JournalLog:
                 await self._write()
 
     async def _woken(self, seq: int) -> None:
-        """Wait while others write, until this row is on disk or it is our turn to write."""
+        """Wait until this row is on disk, or it is this task's turn to write."""
         woken = anyio.Event()
         self._waiting.append((seq, woken))
         try:
             await woken.wait()
         except BaseException:
             self._waiting = [(row, who) for row, who in self._waiting if who is not woken]
-            self._wake()  # it may have been our turn: another's then
+            self._wake()  # it may have been this task's turn: pass it on
             raise
 
     def _durable(self, seq: int) -> bool:
         """Whether all rows up to this one are on disk.
 
         Raises:
-            StoreError: a write failed, so that this will never be known.
+            StoreError: a write failed, so this is unknown.
         """
         if self._broken:
             raise self._broken
@@ -171,7 +171,7 @@ class JournalLog:
             await self.flush()
 
     async def commit_when_idle(self) -> None:
-        """Run for ever: nothing stays in memory for long, and the lease outlives a long wait."""
+        """Run until cancelled: commit pending rows soon, and extend the lease during long waits."""
         while True:
             with anyio.move_on_after(LEASE_SECONDS / 3) as quiet:
                 await self._dirty.wait()
@@ -185,11 +185,11 @@ class JournalLog:
                 await (anyio.sleep(left) if left > 0 else self.flush())
 
     async def _write(self) -> None:
-        """Hand all pending rows to the store, none when only the lease is to be extended."""
+        """Write all pending rows to the store; without any, only extend the lease."""
         if self._broken:
             raise self._broken
         batch, self._writing = list(self._pending), True
-        self._since = anyio.current_time()  # of those that are added meanwhile
+        self._since = anyio.current_time()  # of the rows that are added meanwhile
         try:
             # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
             # then waits here until the store is done.
@@ -209,12 +209,12 @@ class JournalLog:
             self._broken = error
             raise
         except BaseException:
-            # Written or not, nobody knows: a row after these might leave a hole.
+            # They may be written or not: a row after these might leave a hole.
             self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
             raise
 
     def _wake(self) -> None:
-        """Wake those whose rows are on disk, and of the others one, who writes for all of them."""
+        """Wake the tasks whose rows are on disk, and one of the others, which writes for all."""
         waiting, self._waiting = self._waiting, []
         for seq, woken in waiting:
             if self._broken or self._durable(seq):

@@ -24,11 +24,11 @@ class VerificationError(Struct, frozen=True):
 
 
 class Anchor(Struct, frozen=True):
-    """A head that was kept outside the journal, as a verdict carries it.
+    """A head that was kept outside the journal, such as in a verdict.
 
     Attributes:
         head: hash of row number ``length``.
-        length: rows up to there; more may have come later.
+        length: number of rows up to it; later rows may follow.
     """
 
     head: str
@@ -47,10 +47,10 @@ class VerificationResult(Struct, frozen=True):
     """The result of verifying a journal.
 
     Attributes:
-        head: hash of the last row; with ``rows`` it is an anchor for later.
-        errors: what is not as it was written; empty means intact, as far as ``gaps`` allow.
+        head: hash of the last row; with ``rows`` it is an anchor for a later verification.
+        errors: rows that are not as they were written; empty means intact, except for ``gaps``.
         signed_to: number of the last row that a checked signature covers, 0 for none.
-        gaps: what could not be told with what was given.
+        gaps: what could not be verified with the given anchor and keys.
     """
 
     rows: int
@@ -79,7 +79,7 @@ def verify_journal(
         if row.kind == SIGNED_HEAD and (key_id := read_key_id(row))
     )
     signed_to = max((head.row for head in signed_heads if head.checked), default=0)
-    # Signatures are of the chain: where that is broken they say nothing more.
+    # Signatures cover the chain: after a broken row they prove nothing.
     if keys and not errors:
         wrong = find_signature_errors(run_id, rows, keys)
         errors = [VerificationError(*found) for found in wrong]
@@ -157,7 +157,7 @@ def _gaps(
 
 
 def _signed_late(rows: Sequence[Row]) -> Iterator[str]:
-    """Rows that a killed session left unsigned, and the next one signed as it found them."""
+    """Rows that a killed session left unsigned, and the next session signed as they were."""
     signed = 0
     for row in rows:
         if row.kind == SIGNED_HEAD:

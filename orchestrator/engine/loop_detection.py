@@ -1,8 +1,8 @@
-"""Loop detection: an agent whose turns, or whose failures, repeat themselves is stopped.
+"""Loop detection: stops an agent that repeats its turns or its failures.
 
-Each turn is held against the last few. What is compared is what the agent said and called, together
-with what came of it, so that going through a file page by page is no circle. All of it is in the
-journal's records, so a resumed run is cut where the first one was.
+Each turn is compared with the last few: what the agent said and called, together with the results,
+so that reading a file page by page is not a loop. All of it is in the journal, so a resumed run
+stops at the same turn.
 """
 
 import re
@@ -18,7 +18,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.types import Block, Text, ToolCall, ToolResult
 
-_ENDS = 2000  # characters at either end of a long turn; the middle is passed over
+_ENDS = 2000  # characters at each end of a long turn; the middle is ignored
 _NUMBER = re.compile(r"\d+")
 
 
@@ -38,7 +38,7 @@ class LoopPolicy(Strict, frozen=True):
 
 
 class _Turn(Struct, frozen=True):
-    """What was called, and the shingles of all that was said, asked and seen."""
+    """A turn's calls, and the shingles of its text, arguments and results."""
 
     tools: tuple[str, ...]
     shingles: frozenset[int]
@@ -62,7 +62,7 @@ class LoopDetector:
         key: the agent's task or attempt; a note below it says why it was ended.
 
     Attributes:
-        reason: why its work should end, in words; empty while it gets on.
+        reason: why its work should end, in words; empty while there is no loop.
     """
 
     def __init__(self, policy: LoopPolicy, journal: Journal, key: Key) -> None:
@@ -90,7 +90,7 @@ class LoopDetector:
             self._failed(name, own)
 
     def _failed(self, tool: str, results: Sequence[ToolResult]) -> None:
-        """Count a turn in which a tool did nothing but fail."""
+        """Count a turn in which every call of a tool failed."""
         if any(result.ok for result in results):
             self._failing.pop(tool, None)
             return
@@ -108,14 +108,14 @@ class LoopDetector:
 
 
 def _seen(result: ToolResult) -> str:
-    """A result's text, without the place in the journal that a refusal may name."""
+    """A result's text, without the journal key that a refusal may name."""
     return result.content.replace(result.ref, "") if result.ref else result.content
 
 
 def _shingles(trace: str) -> frozenset[int]:
-    """Runs of three words, so that their order counts, by their hashes; a shorter text is one.
+    """Hashes of all runs of three words; a shorter text is one run.
 
-    Numbers, since many turns of many agents are kept, and the words themselves are not needed.
+    Hashes, since many turns of many agents are kept and the words themselves are not needed.
     """
     words = trace.split()
     runs = zip(words, words[1:], words[2:], strict=False)

@@ -23,7 +23,7 @@ class CallEvent(Struct, frozen=True):
         kind: ``retry``: an attempt failed and another follows. ``lost``: the last one failed, and
             may have been billed. ``breaker``: it changed its state.
             ``usage``: the tokens that the server reported cannot be right.
-        provider, model, agent: whose call; no agent for what concerns all of them.
+        provider, model, agent: whose call; the agent is empty for events of all agents.
         detail: why, in words; for the breaker ``closed -> open: why``.
         number: which attempt failed, from 1.
         wait: seconds until the next attempt.
@@ -76,10 +76,10 @@ class EventForwarder:
 
 
 def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> bool:
-    """Book an attempt whose reply was lost at its worst case, so that another one can be made.
+    """Book an attempt whose reply was lost at its worst case, so that it can be repeated.
 
     Returns:
-        False where both do not fit the budget: then there is no next one.
+        False if both attempts do not fit the budget, so that there is no further one.
     """
     lost = replace(held, turns=0)
     try:
@@ -91,6 +91,6 @@ def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> b
 
 
 def note_once(journal: Journal, sentence: str) -> None:
-    """Note a sentence about the models for the reader, unless an earlier session has."""
+    """Note a sentence about the models for the reader, unless an earlier session did."""
     if all(body["message"] != sentence for body in journal.notes(CALLS).values()):
         journal.add_note(CALLS, {"message": sentence}, "note")

@@ -15,10 +15,11 @@ class ModelChoice(Struct, frozen=True):
     """The model that answers an agent, its limits, and the escalation stages after it.
 
     Attributes:
-        window: tokens of a request and its answer together; None where nothing bounds.
-        progressive: skills are listed, to be opened one at a time; else all stand in the prompt.
-        strategy: what the agent is told in addition, empty for nothing.
-        stage: the escalation stage, empty for a model that is none.
+        window: tokens of a request and its answer together; None without a limit.
+        progressive: the prompt lists skills, which are opened one at a time; else it has all of
+            them.
+        strategy: additional instructions for the agent; may be empty.
+        stage: the escalation stage; empty for a model outside of escalation.
         min_score: of the stage, see ``AgentResult``.
         next_stages: the stages to try when the attempt fails; a person may be the last.
     """

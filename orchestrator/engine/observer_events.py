@@ -28,7 +28,7 @@ class Event(Struct, frozen=True):
     Attributes:
         at: seconds since the run (or its resumption) began.
         key: the journal's key of the effect, where there is one.
-        replayed: it came out of the journal; nothing was done again.
+        replayed: it was read from the journal and not performed again.
     """
 
     kind: EventKind

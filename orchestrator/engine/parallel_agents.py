@@ -1,4 +1,4 @@
-"""Agents side by side: a cap on how many at once, and a failure that stays one agent's own."""
+"""Run agents concurrently, up to a limit, with the failure of one isolated from the others."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -37,12 +37,12 @@ async def run_team(
     go on. Only what ends the run itself (a broken journal, an interrupt) is raised.
 
     Args:
-        on_result: called with each result as it comes, also where others wait for a person.
+        on_result: called with each result as it arrives, even if other agents wait for a person.
 
     Raises:
-        ApprovalPending: an agent waits for a person's yes or no; the others were let finish.
+        ApprovalPending: an agent waits for a person's approval; the others have finished.
         AnswerPending: agents wait for a person's answer; names all of their questions.
-        ProviderRefused: no model can be asked; a person has to change a setting first.
+        ProviderRefused: no model can be called until a person changes a setting.
     """
     results: dict[int, AgentResult] = {}
     waiting: list[ApprovalPending] = []
@@ -73,10 +73,10 @@ async def run_team(
 
 
 class _PrefixCache:
-    """Lets the first agent of each model have its first reply before the others begin.
+    """Makes agents wait until the first agent of their model has its first reply.
 
-    A provider's cache holds what a reply was given to: agents that begin at once would each pay for
-    the opening that they share. Without an opening nobody waits.
+    A provider caches a prefix once it has replied to it: agents that begin at the same time would
+    each pay for the opening that they share. Without an opening no agent waits.
     """
 
     def __init__(self, runtime: AgentRuntime) -> None:
@@ -112,7 +112,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
     replayed = journal.recorded(task.key)
 
     async def perform() -> EffectResult:
-        # Only of work that was cut off before can there be any: to look for it takes all records.
+        # Only a run that was interrupted has any; the search reads all records.
         used = journal.spent(task.key) if str(task.key) in journal.repeated else NO_COST
         account = Account(spec.name, spec.bounds, parent=budget, used=used)
         try:
@@ -124,7 +124,9 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
                 result = AgentResult(spec.name, "ok", report=sent_back["report"])
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
-        except Exception as error:  # one agent's error is a gap in the result, not the run's end
+        except (
+            Exception
+        ) as error:  # an agent's error is a gap in the result, not the run's end
             result = AgentResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
         return EffectResult(to_builtins(result))
 

@@ -1,4 +1,4 @@
-"""Protocols of what the engine needs from outside; adapters in higher layers implement them."""
+"""The engine's ports: protocols that adapters in higher layers implement."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,19 +27,19 @@ class Model(Protocol):
         """Answer one request.
 
         Args:
-            may_retry: asked before an attempt that follows one whose reply was lost.
+            may_retry: asked before an attempt after one whose reply was lost.
 
         Raises:
-            ModelError: no usable answer came.
-            ProviderRefused: none can come until a person has changed a setting.
+            ModelError: there was no usable answer.
+            ProviderRefused: there can be none until a person changes a setting.
         """
 
     def worst_case(self, request: Request) -> Usage:
-        """The most that the request can use, counted before it is made."""
+        """The most that the request can use, computed before it is sent."""
 
 
 class CallContext(Struct, frozen=True):
-    """What a running tool knows of its call.
+    """What a running tool knows about its call.
 
     Attributes:
         ref: the journal's key of the call.
@@ -53,7 +53,7 @@ class CallContext(Struct, frozen=True):
 
 
 class Tool(Protocol):
-    """Something that an agent can call: reads or changes the world."""
+    """Something that an agent can call to read or change the world."""
 
     spec: ToolSpec
 
@@ -65,7 +65,7 @@ class OutputStore(Protocol):
     """Keeps what the programs behind a tool call printed."""
 
     async def keep(self, ref: str, programs: Sequence[ProgramOutput]) -> Json:
-        """Keep it, and return what the journal holds of it beside the call's result.
+        """Keep the output, and return what the journal records of it with the call's result.
 
         Args:
             ref: the journal's key of the call.
@@ -88,8 +88,8 @@ class GuardedCall(Struct, frozen=True):
     """A call as a guard sees it: already known to be registered, permitted and well-formed.
 
     Attributes:
-        confirm: why a person must approve it, empty where no guard requires that.
-        replayed: it comes out of the journal: it happened, at another time.
+        confirm: why a person must approve it; empty if no guard requires that.
+        replayed: it is a recorded call of an earlier session.
     """
 
     agent: str
@@ -109,10 +109,10 @@ class Guard(Protocol):
         """Decide about a call before it begins."""
 
     def admitted(self, call: GuardedCall) -> None:
-        """Count a call that goes ahead; called for the recorded calls of a resumed run, too."""
+        """Count a call that starts; also called for the recorded calls of a resumed run."""
 
     def withdrawn(self, call: GuardedCall) -> None:
-        """Uncount an admitted call that did not go ahead, since a person did not approve it."""
+        """Uncount an admitted call that did not start because no person approved it."""
 
 
 class Approver(Protocol):
@@ -122,8 +122,8 @@ class Approver(Protocol):
         """Return if a person has approved exactly this call.
 
         Raises:
-            Denied: a person has said no.
-            ApprovalPending: nobody has decided; the run stops here, to be gone on with.
+            Denied: a person has denied it.
+            ApprovalPending: there is no decision yet; the run stops and can be resumed.
         """
 
 
@@ -131,7 +131,7 @@ class UsedApprovals(Protocol):
     """A record of used approvals that outlives the journal."""
 
     async def claim(self, decision: str) -> bool:
-        """Record durably that a decision is used; False when it was used before.
+        """Record durably that a decision is used; False if it was used before.
 
         Raises:
             StoreError: it cannot be recorded.
@@ -162,9 +162,9 @@ class Row(Struct, frozen=True):
     """One row of a journal, as a store keeps it.
 
     Attributes:
-        seq: 1, 2, 3, ... without a hole.
+        seq: 1, 2, 3, ... without gaps.
         kind: ``intent``, ``outcome``, ``refusal``, ``note`` or ``data``.
-        key: where in the run it stands.
+        key: its place in the run.
         at: seconds since the epoch.
         body: canonical JSON.
         hash: SHA-256 over the previous row's hash and all of the above, in hex.
@@ -179,16 +179,16 @@ class Row(Struct, frozen=True):
 
 
 class JournalStore(Protocol):
-    """Keeps rows. An append is atomic, durable when it returns, and not cut off by a cancellation.
+    """Stores rows. An append is atomic, durable when it returns, and shielded from cancellation.
 
-    One that is cut off all the same breaks the run, which can be resumed.
+    If it is interrupted nevertheless, the run ends and can be resumed.
     """
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Take the lease to write a run for ``ttl`` seconds; returns the fencing token.
 
         Raises:
-            StoreError: another writer holds it; says who and until when.
+            StoreError: another writer holds it; names the writer and the lease's end.
         """
 
     async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
@@ -199,7 +199,7 @@ class JournalStore(Protocol):
         """
 
     async def rows(self, run_id: str, after: int = 0) -> list[Row]:
-        """The rows of a run behind a number, all of them by default, in order."""
+        """The rows of a run after a number, all of them by default, in order."""
 
     async def release(self, run_id: str, fence: int) -> None:
         """Give the lease back."""

@@ -1,4 +1,4 @@
-"""What programs print while a tool call runs, collected for whoever keeps it beside the run."""
+"""Collects what programs print during a tool call, for an ``OutputStore``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ class ProgramOutput(Struct, frozen=True):
     """One run of a program.
 
     Attributes:
-        code: its exit status, or the negative number of the signal that ended it; None: it was
-            ended before it was done.
+        code: its exit status, or the negative number of the signal that ended it; None if it was
+            stopped.
     """
 
     name: str
@@ -25,7 +25,7 @@ _collected: ContextVar[list[ProgramOutput] | None] = ContextVar("_collected", de
 
 
 def record_program(output: ProgramOutput) -> None:
-    """Hand a program's output to the tool call that runs it, where one does."""
+    """Add a program's output to the tool call that runs it, if any."""
     collected = _collected.get()
     if collected is not None:
         collected.append(output)
@@ -33,7 +33,7 @@ def record_program(output: ProgramOutput) -> None:
 
 @contextmanager
 def collect_programs() -> Iterator[list[ProgramOutput]]:
-    """Collect what programs print from here on, in this task and those it starts."""
+    """Collect what programs print within this context, in this task and those it starts."""
     collected: list[ProgramOutput] = []
     token = _collected.set(collected)
     try:

@@ -1,4 +1,4 @@
-"""What models were sent, put together from the rows of a journal.
+"""Reassembles what models were sent from the rows of a journal.
 
 The row of a model call names what code added since the last answer (``agent_context``). Answers and
 results of tools have rows of their own, and what compaction left out is a note.
@@ -24,11 +24,11 @@ class Conversation(Struct):
     """The messages of a model call.
 
     Attributes:
-        messages: as they were sent, but for what input guards mended.
-        turns: of each message, the turn with whose answer or request it came.
+        messages: as they were sent, except for changes by input guards.
+        turns: the turn of each message.
         kinds: text that code added → what it is.
         left_out: turn → what compaction left out before it.
-        whole: False where a version that did not record all texts made the run.
+        whole: False for a run of a version that did not record all texts.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -39,24 +39,24 @@ class Conversation(Struct):
 
 
 class RecordedConversations:
-    """Takes rows in and gives what a model call was sent."""
+    """Reads rows and returns what a model call was sent."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], Row | dict[str, Any]] = {}
 
     def read(self, row: Row) -> None:
-        """Take a row in."""
+        """Read a row."""
         self._rows[row.kind, row.key] = row
 
     def data(self, name: object) -> Any:
-        """The value that is kept under a digest; None where there is none."""
+        """The value that is kept under a digest; None if there is none."""
         return self._body("data", str(name)).get("value")
 
     def sent(self, call: Key) -> Conversation:
-        """What a model call was sent, as far as rows have been taken in.
+        """What a model call was sent, according to the rows read so far.
 
         Raises:
-            ValueError, LookupError, TypeError, AttributeError: a row is not what Diffcourt writes.
+            ValueError, LookupError, TypeError, AttributeError: a row was not written by Diffcourt.
         """
         found, attempt = Conversation(), replace(call, turn=0, step="")
         results: list[ToolResult] = []
@@ -74,7 +74,7 @@ class RecordedConversations:
         return found
 
     def _add_texts(self, found: Conversation, turn: Key, results: list[ToolResult]) -> None:
-        """Append what stands between the last answer and a call."""
+        """Append what was added between the last answer and a call."""
         call = str(turn.model_call)
         asked = (self._body("intent", call) or self._body("refusal", call)).get("asked") or {}
         texts = [(kind, self.data(name)) for kind, name in asked.get("texts", ())]
@@ -91,7 +91,7 @@ class RecordedConversations:
         found.kinds |= {block.text: kind for block, kind in zip(blocks, kinds, strict=True)}
 
     def _results(self, turn: Key, answer: Response) -> Iterator[ToolResult]:
-        """What the calls of an answer came to, as the executor says it."""
+        """The results of an answer's calls, as the executor returned them."""
         calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
         for position, call in enumerate(calls, 1):
             key = str(turn.tool_call(position, call.name))
@@ -104,7 +104,7 @@ class RecordedConversations:
 
     def _leave_out(self, found: Conversation, turn: int, omission: Omission) -> None:
         found.messages = apply_omission(found.messages, omission, self._nonce())
-        dropped = len(found.turns) - len(found.messages)  # those behind the first
+        dropped = len(found.turns) - len(found.messages)  # those after the first
         del found.turns[1 : 1 + dropped]
         found.left_out[turn] = omission
         found.kinds[OMISSION_NOTICE] = "notice"

@@ -95,9 +95,9 @@ class Mark(Struct, frozen=True):
 
     Attributes:
         score: None where it was not scored.
-        missing: evidence that a further iteration should get.
-        not_applicable: there is nothing here that the criterion speaks of.
-        evidence: what a judge's score rests on.
+        missing: evidence that a further iteration should collect.
+        not_applicable: the criterion does not apply to the candidate.
+        evidence: what a judge's score is based on.
     """
 
     score: float | None
@@ -127,7 +127,7 @@ class Scorecard(Struct, frozen=True):
 
     @property
     def accepted(self) -> bool:
-        """At or above the threshold, and no blocker at 0."""
+        """Whether the total reaches the threshold and no blocker scored 0."""
         return (
             self.total is not None and self.total >= self.rubric.threshold and not self.blocked_by
         )
@@ -141,7 +141,7 @@ class Scorecard(Struct, frozen=True):
         )
 
     def missing_of(self, kind: Literal["measured", "judged"]) -> tuple[str, ...]:
-        """The evidence that is missing by criteria of one kind, in their order, each once."""
+        """The missing evidence of all criteria of one kind, in order, without duplicates."""
         return tuple(
             dict.fromkeys(
                 item

@@ -1,14 +1,14 @@
-"""The process's own secrets, taken out of text and documents however they are written.
+"""Redaction of the process's own secrets in text and documents, in whatever encoding they appear.
 
-A text is compared by what is left of it when escapes are resolved and everything but ASCII letters
-and digits is gone, in lower case; a compatible form of a letter (full-width, mathematical) counts
-as that letter. So a secret is found verbatim, with any white space, punctuation, quotes or
-zero-width characters between its parts, URL-coded, and escaped as in JSON, HTML or source;
-reversed, as hex and as base64 at any offset it is looked for in those forms. That takes one pass
-and a search per form; only where something is found is more work done.
+A text is normalized before the search: escapes are resolved, compatible forms of letters
+(full-width, mathematical) become ASCII, everything but ASCII letters and digits is removed, and
+case is folded. So a secret is found verbatim, with any white space, punctuation, quotes or
+zero-width characters between its parts, URL-encoded, and escaped as in JSON, HTML or source code.
+Reversed, as hex and as base64 at any offset are further forms that are searched for. A text without
+a match costs one pass and one search per form.
 
-A long secret is looked for in halves: whoever splits it in two leaves one of them whole, wherever
-the other stands. Parts of any size are found across neighboring strings of a document.
+A long secret is also searched for by halves: a secret that is split in two leaves one of them
+whole. Parts of any size are found across neighboring strings of a document.
 """
 
 import base64
@@ -59,7 +59,7 @@ _JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|-?[0-9][0-9.eE+-]*', re.DOTALL)
 
 
 class _Compatible(dict[int, str]):
-    """What of ASCII a character stands for: a full-width or mathematical letter for itself."""
+    """The ASCII form of a character, such as of a full-width or mathematical letter."""
 
     def __missing__(self, code: int) -> str:
         compatible = unicodedata.normalize("NFKC", chr(code))
@@ -71,7 +71,7 @@ _COMPATIBLE = _Compatible()
 
 
 def _in_ascii(text: str) -> str:
-    """The text in ASCII, by compatibility (NFKC); what has no such form is left out."""
+    """The text in ASCII by compatibility (NFKC); characters without such a form are removed."""
     if unicodedata.is_normalized("NFKC", text):
         return text.encode("ascii", "ignore").decode()
     return _OTHER_SCRIPTS.sub(lambda found: found.group().translate(_COMPATIBLE), text)
@@ -81,7 +81,7 @@ def _resolved(escape: re.Match[str]) -> str:
     kind = escape.lastindex
     if kind is None:
         if escape.group() == "0x" and escape.string[escape.start() - 1 : escape.start()].isalnum():
-            return "0x"  # the middle of something else
+            return "0x"  # the middle of another token
         return ""
     if kind == len(_BASES):
         return _ENTITIES[escape.group(kind)]
@@ -90,7 +90,7 @@ def _resolved(escape: re.Match[str]) -> str:
 
 
 class _View:
-    """Texts as they are compared: the characters of a kind, escapes resolved, in lower case."""
+    """Texts in normalized form, with the position of each character in the original."""
 
     def __init__(self, kept: str) -> None:
         self._kept = kept
@@ -105,7 +105,7 @@ class _View:
         return text.encode("ascii").translate(None, self._gone).lower()
 
     def spans(self, text: str, sought: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """Where in a text any of the parts stands."""
+        """The spans of a text in which any of the parts occurs."""
         left = self.of(text) if sought else b""
         found = [part for part in sought if part in left]
         if not found:
@@ -140,7 +140,7 @@ _VIEWS = _View(_ALNUM), _View(_PRINTED)
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """How a secret may be written, as far as a view does not see through it."""
+    """The forms of a secret that normalization does not cover."""
     raw = secret.encode("utf-8", "surrogateescape")
     # The second and third tell of secrets that themselves look like escapes.
     yield from (secret, secret.replace("%", "%25"), json.dumps(secret)[1:-1])
@@ -157,16 +157,16 @@ def _parts(form: bytes) -> Iterator[bytes]:
 
 
 def is_secret(value: str) -> bool:
-    """Whether a value is long enough to be told from ordinary text."""
+    """Whether a value is long enough to be distinguished from ordinary text."""
     one_kind = value.isalpha() or value.isdigit()
     return len(value) >= (SHORTEST_WORD if one_kind else SHORTEST)
 
 
 class Redactor:
-    """Takes secrets out of text and documents; without secrets it lets everything pass.
+    """Replaces secrets in text and documents; without secrets it changes nothing.
 
     Args:
-        secrets: the values; one too short to be told from ordinary text is passed over.
+        secrets: the values; one too short to be distinguished from ordinary text is ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -175,17 +175,17 @@ class Redactor:
         self.add(secrets)
 
     def add_filter(self, without: Callable[[str], str]) -> None:
-        """Add a function that takes other secrets out of a text.
+        """Add a function that removes other secrets from a text.
 
-        It must return the same for the same text, always: a resumed run compares requests.
+        It must be deterministic: a resumed run compares requests.
         """
         self._filters.append(lru_cache(FILTERED_TEXTS)(without))
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Add secrets to take out."""
+        """Add secrets to redact."""
         for secret in filter(is_secret, map(str.strip, secrets)):
             for form in _forms(secret):
-                # One of few letters and digits is told from other text by its punctuation.
+                # A secret of few letters and digits is distinguished by its punctuation.
                 for view, sought in zip(_VIEWS, self._sought, strict=True):
                     if len(left := view.of(form)) >= SHORTEST:
                         sought.update(dict.fromkeys(_parts(left)))
@@ -218,23 +218,23 @@ class Redactor:
         return value if shown is texts else _filled(value, deque(shown))
 
     def _clean(self, texts: list[str]) -> list[str]:
-        """Neighboring texts without secrets, be they in one or across several."""
+        """Neighboring texts without secrets, including those that span several texts."""
         if self._filters and (filtered := list(map(self._filtered, texts))) != texts:
             texts = filtered
         spans = self._spans("".join(texts))
         if not spans:
             return texts
         shown = [_without(text, ours) for text, ours in _shared_out(texts, spans)]
-        # What is left must hold nothing, else nothing of it is shown.
+        # If the result still holds a secret, nothing of it is shown.
         while spans := self._spans("".join(shown)):
             held = shown
             shown = [REDACTED if ours else text for text, ours in _shared_out(held, spans)]
             if shown == held:
-                break  # a secret that reads like the mark itself
+                break  # a secret that looks like the replacement itself
         return shown
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Where secrets stand, in order, none touching another."""
+        """The spans of secrets, in order and without overlaps."""
         merged: list[tuple[int, int]] = []
         pairs = zip(_VIEWS, self._sought, strict=True)
         for start, end in sorted(span for view, parts in pairs for span in view.spans(text, parts)):
@@ -248,7 +248,7 @@ class Redactor:
 def _shared_out(
     texts: list[str], spans: list[tuple[int, int]]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Each text with its own part of the spans over all of them."""
+    """Each text with its part of the spans, which run over all texts joined."""
     start = at = 0
     for text in texts:
         end, ours = start + len(text), []
@@ -256,14 +256,14 @@ def _shared_out(
             first, last = spans[at]
             ours.append((max(first - start, 0), min(last - start, len(text))))
             if last > end:
-                break  # the next text has the rest of it
+                break  # the rest is in the next text
             at += 1
         yield text, ours
         start = end
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """A text without what stands in the spans. What is JSON, such as a report, stays JSON."""
+    """The text with the spans replaced; JSON, such as a report, stays JSON."""
     if spans and _is_json(text):
         for whole in (False, True):
             shown = _cut(text, _in_tokens(text, spans, whole=whole))
@@ -294,10 +294,10 @@ def _is_json(text: str) -> bool:
 def _in_tokens(
     text: str, spans: Iterable[tuple[int, int]], *, whole: bool
 ) -> Iterator[tuple[int, int, str]]:
-    """The spans as far as they lie in strings and numbers of JSON, and what to put there.
+    """The parts of the spans in strings and numbers of JSON, with the replacements.
 
     Args:
-        whole: take out all of a string of which a span has a part, as of a number.
+        whole: replace a whole string that a span overlaps, as for numbers.
     """
     waiting = deque(spans)
     for token in _JSON_TOKEN.finditer(text):
@@ -315,7 +315,7 @@ def _in_tokens(
 
 
 def _texts(value: Json) -> list[str]:
-    """The strings of a value level by level, its keys, its numbers: no nesting is too deep."""
+    """The strings, keys and numbers of a value, level by level, at any depth of nesting."""
     strings: list[str] = []
     keys: list[str] = []
     numbers: list[str] = []
@@ -336,7 +336,7 @@ def _texts(value: Json) -> list[str]:
 
 
 def _number_text(value: Json) -> str:
-    """A number as text, where it is long enough to be a secret; empty for anything else."""
+    """A number as text if it is long enough to be a secret; else empty."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if isinstance(value, int) and not _SMALLEST_INT <= abs(value) <= _LARGEST_INT:
@@ -346,7 +346,7 @@ def _number_text(value: Json) -> str:
 
 
 def _filled(value: Json, shown: deque[str]) -> Json:
-    """A copy of a value with other texts, in the order of ``_texts``."""
+    """A copy of a value with its texts replaced, in the order of ``_texts``."""
     top: list[Json] = [value]
     holders: deque[Json] = deque()
     numbers: list[tuple[Json, Json]] = []

@@ -1,4 +1,4 @@
-"""Skills, disclosed one at a time: a model sees names and purposes, and opens what it needs."""
+"""Progressive disclosure of skills: a model sees their descriptions and opens what it needs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ USE_SKILL = "use_skill"
 
 
 class UseSkill:
-    """The tool by which a model opens and closes its agent's skills. It touches nothing."""
+    """The tool by which a model opens and closes its agent's skills; it has no other effect."""
 
     spec = ToolSpec(
         USE_SKILL,
@@ -36,7 +36,7 @@ class UseSkill:
 
 
 def listing(skills: Sequence[Skill]) -> str:
-    """What the system prompt says of an agent's skills."""
+    """The list of an agent's skills in the system prompt."""
     lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
     return (
         f"# Skills\n\nPlaybooks for parts of your work. Open one with {USE_SKILL} before you begin "
@@ -46,5 +46,5 @@ def listing(skills: Sequence[Skill]) -> str:
 
 
 def titled(skill: Skill) -> str:
-    """An open skill as a model reads it."""
+    """The text of an open skill for a model."""
     return f"# Skill: {skill.name}\n\n{skill.text}"

@@ -1,4 +1,4 @@
-"""The main loop: a flow of states, run to its end."""
+"""The main loop: runs a flow of states to a final state."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -18,11 +18,11 @@ STEPS_AT_MOST = 1000
 
 
 class State(Struct, Generic[Context], frozen=True):
-    """One state. A final state has no handler and leads nowhere.
+    """One state. A final state has no handler and no targets.
 
     Attributes:
-        pauses: the run ends here until what was missing is there; run again, it may go on from the
-            state before. So this step is noted once for each time that it is taken.
+        pauses: a final state from which a resumed run may continue, once what was missing is
+            there. So each time that it is entered has a note of its own.
     """
 
     name: str
@@ -32,7 +32,7 @@ class State(Struct, Generic[Context], frozen=True):
 
 
 class Flow(Struct, Generic[Context], frozen=True):
-    """A flow: its first state and its table."""
+    """A flow: its first state and its transition table."""
 
     initial: str
     states: Mapping[str, State[Context]]
@@ -42,7 +42,7 @@ class Flow(Struct, Generic[Context], frozen=True):
         """Build a flow from its states.
 
         Raises:
-            FlowError: two states of one name.
+            FlowError: two states have the same name.
         """
         table = {state.name: state for state in states}
         if len(table) != len(states):
@@ -51,11 +51,11 @@ class Flow(Struct, Generic[Context], frozen=True):
 
 
 def check(flow: Flow[Context]) -> None:
-    """Check a table as a graph.
+    """Check a transition table as a graph.
 
     Raises:
-        FlowError: a target that is no state, a state that is never reached, a state from which no
-            final state can be reached, a final state with a way out, or none at all.
+        FlowError: a target that is not a state, an unreachable state, a state from which no final
+            state can be reached, a final state with targets, or no final state at all.
     """
     import networkx as nx  # noqa: PLC0415 - a third of a second, and only tests and docs check
 
@@ -80,7 +80,7 @@ def check(flow: Flow[Context]) -> None:
 
 
 def diagram(flow: Flow[Context]) -> str:
-    """The table as a Mermaid state diagram."""
+    """The transition table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {flow.initial}"]
     for state in flow.states.values():
         lines += [f"    {state.name} --> {target}" for target in state.targets or ("[*]",)]
@@ -88,7 +88,7 @@ def diagram(flow: Flow[Context]) -> str:
 
 
 async def run(flow: Flow[Context], context: Context, journal: Journal, observer: Observer) -> str:
-    """Run a flow to a final state and return its name. Each step is journaled before it is taken.
+    """Run a flow to a final state and return its name; each step is journaled before it runs.
 
     Raises:
         FlowError: a handler returned a state that the table does not allow.

@@ -1,4 +1,4 @@
-"""A task group whose single failure comes out as itself, and two things done side by side."""
+"""A task group that raises a single failure as itself, and two concurrent calls."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,9 +21,9 @@ def _leaves(error: BaseException) -> list[BaseException]:
 async def task_group() -> AsyncIterator[TaskGroup]:
     """``anyio.create_task_group`` that raises what went wrong, not a group around it.
 
-    Where several tasks failed, one that is not an ``Exception`` (an interrupt) goes first, else the
-    first; the others are its notes, so nothing is silent. A cancellation goes last: whoever asked
-    for it would swallow it, and the failure with it.
+    If several tasks failed, one that is not an ``Exception`` (an interrupt) is raised, else the
+    first; the others become its notes. A cancellation is raised only if there is nothing else,
+    since the scope that asked for it would swallow it together with the failure.
     """
     try:
         async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""Guards over text on its way to a model, and over what an agent reports."""
+"""Text guards: checks of the text that a model is sent and of an agent's report."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
@@ -33,8 +33,8 @@ class Detection(Struct, frozen=True):
     """What a guard found in a text.
 
     Attributes:
-        reason: in a few words, without what was found.
-        text: how it reads when the guard has mended it; None where it cannot.
+        reason: in a few words, without the detected text.
+        text: the text as modified by the guard; None if the guard cannot modify it.
     """
 
     reason: str
@@ -48,11 +48,11 @@ class TextGuard(Protocol):
     places: frozenset[Place]
 
     def detect(self, text: str) -> Detection | None:
-        """What is wrong with a text, None for nothing. The same for the same text, always."""
+        """The detection in a text, None if there is none. It must be deterministic."""
 
 
 class GuardDecision(Struct, frozen=True):
-    """What was done about a detection: which guard, in whose text, and the action."""
+    """The action for a detection: which guard, whose text, and what was done."""
 
     layer: str
     guard: str
@@ -63,12 +63,12 @@ class GuardDecision(Struct, frozen=True):
 
 
 class TextGuards:
-    """The guards of one layer, in order; a later one sees what an earlier one mended.
+    """The guards of one layer, in order; a later guard sees the changes of an earlier one.
 
     Args:
         layer: ``input`` or ``output``.
-        guards: each with what is done about what it finds.
-        record: told of each ruling; the same ruling may be told of again.
+        guards: each with the action for what it detects.
+        record: called with each decision, possibly with the same one more than once.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class TextGuards:
         self._guards = [(guard, action) for guard, action in guards if action != "off"]
 
     def passed(self, text: str, place: Place, agent: str) -> str:
-        """Check a text with every guard; returns it as changed by them.
+        """Check a text with every guard; returns the text as they changed it.
 
         Raises:
             GuardRefused: a guard blocks it.
@@ -99,17 +99,17 @@ class TextGuards:
 
 
 class GuardedModel:
-    """A model whose requests pass the input guards, with our secrets taken out."""
+    """A model whose requests pass the input guards, without our own secrets."""
 
     def __init__(self, model: Model, guards: TextGuards, redact: Redactor) -> None:
         self.name = model.name
         self._model, self._guards, self._redact = model, guards, redact
-        # A conversation is shown again every turn: what was looked at once is not again.
+        # Every turn sends the whole conversation again, but each text is checked only once.
         self._seen: dict[tuple[str, Place, str], str] = {}
         self._tools: dict[tuple[str, str], tuple[ToolSpec, ToolSpec]] = {}
 
     async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
-        """Answer the request as the guards left it.
+        """Answer the request as changed by the guards.
 
         Raises:
             GuardRefused: a guard blocks it; nothing was sent.
@@ -127,7 +127,7 @@ class GuardedModel:
         return self._model.worst_case(self._shown(request))
 
     def _named(self, block: Block) -> Block:
-        """A call whose name and id go back as they came: here, for a mark in them fits no API."""
+        """The call with its own name and id: APIs accept no replacement text in them."""
         if not isinstance(block, ToolCall):
             return block
         name, id_ = self._redact(block.name), self._redact(block.id)
@@ -160,7 +160,7 @@ class GuardedModel:
 
     def _message(self, message: Message, agent: str) -> Message:
         if message.role == "assistant":
-            return message  # its own words: they came out of the journal, without our secrets
+            return message  # the model's own text, already redacted by the journal
         return Message("user", tuple(self._block(block, agent) for block in message.blocks))
 
     def _block(self, block: Block, agent: str) -> Block:

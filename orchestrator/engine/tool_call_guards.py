@@ -1,4 +1,4 @@
-"""Guards over tool calls: rate limits, repetition, sensitive operations."""
+"""Guards of tool calls: rate limits, repetition, sensitive operations."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,7 @@ class SensitiveGuard:
 
 
 class SofterGuard:
-    """A guard that warns, or has a person confirm, where the wrapped guard would block."""
+    """A guard that warns, or asks a person to confirm, if the wrapped guard would block."""
 
     def __init__(self, guard: Guard, action: Literal["warn", "confirm"]) -> None:
         self.name, self._guard = guard.name, guard
@@ -126,10 +126,10 @@ def apply_guards(
     """Ask every guard in order; a later guard sees what an earlier one modified.
 
     Args:
-        observe_only: a ruling becomes a warning, and changes nothing.
+        observe_only: every ruling becomes a warning and changes nothing.
 
     Returns:
-        The call as it may go ahead, and the warnings.
+        The call as modified by guards, and the warnings.
 
     Raises:
         GuardRefused: names the guard and its reason.

@@ -1,4 +1,4 @@
-"""Tool calls as the journal holds them: who asked for what, and what came of it."""
+"""Tool calls as the journal records them: agent, arguments and result."""
 
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
@@ -12,7 +12,7 @@ from orchestrator.engine.types import Json, Refusal
 
 
 class GuardWarning(Struct, frozen=True, omit_defaults=True):
-    """What a guard objected to in a call that went ahead.
+    """A guard's warning about a call that was performed.
 
     Attributes:
         observed: the call would have been refused, had the run not been observe-only.
@@ -32,12 +32,12 @@ class ToolCallRecord(Struct, frozen=True):
 
     Attributes:
         key: its journal key, which a report cites.
-        admitted: it passed every check and was begun.
-        code: why it is not ok, empty when it is.
+        admitted: it passed every check and was started.
+        code: why it is not ok; empty if it is.
         content: what the model saw; ``data``: the same for the application's code.
-        refusal: why it was not performed; None when it was.
+        refusal: why it was not performed; None if it was.
         completed: the tool was run, with or without success.
-        output: what an ``OutputStore`` said of its programs; None where there were none.
+        output: what an ``OutputStore`` recorded of its programs; None if there were none.
     """
 
     key: str
@@ -56,7 +56,7 @@ class ToolCallRecord(Struct, frozen=True):
 
     @classmethod
     def read(cls, key: str, record: Record) -> Self | None:
-        """The record of a tool call; None for that of any other effect."""
+        """The record of a tool call; None for any other effect."""
         request, value = record.body.get("asked"), record.body.get("value")
         if not (record.ended and isinstance(request, dict) and "tool" in request):
             return None
@@ -80,14 +80,14 @@ class ToolCallRecord(Struct, frozen=True):
 
 
 def ended_calls(journal: Journal) -> Iterator[ToolCallRecord]:
-    """All tool calls of a run that have ended, in the order in which they did."""
+    """All tool calls of a run that have ended, in that order."""
     for key, record in journal.ended:
         if call := ToolCallRecord.read(key, record):
             yield call
 
 
 def calls_under(journal: Journal, under: Key | str) -> list[ToolCallRecord]:
-    """The ended tool calls under a key, by task, attempt, turn and place in the turn."""
+    """The ended tool calls under a key, by task, attempt, turn and position in the turn."""
     found = [ToolCallRecord.read(key, record) for key, record in journal.records(under)]
     order = attrgetter("iteration", "part", "name", "attempt", "turn", "position")
     return sorted((call for call in found if call), key=lambda call: order(Key.parse(call.key)))

@@ -2,14 +2,14 @@
 
 ::
 
-    closed ── fails, so often in a row ───> open ── so many calls refused ──> half-open
+    closed ── fails N times in a row ─────> open ── M calls were refused ───> half-open
       ^                                      ^                                    │
       │                                      └───────────── fails ────────────────┤
       └──────────────────────────────── succeeds ─────────────────────────────────┘
 
-Half-open lets one call through, to see. The breaker counts calls and not seconds, and what it
-counts are rows of the journal in their order: a resumed run goes on where the one before it stood.
-An answer that what was asked for cannot be had is an answer.
+Half-open lets one call through as a trial. The breaker counts calls and not seconds, and what it
+counts are rows of the journal in their order, so a resumed run starts with the same state. A tool
+that answers that something does not exist has not failed.
 """
 
 from collections import defaultdict
@@ -41,9 +41,9 @@ class ToolBreaker:
     """The breakers of a run's tools.
 
     Args:
-        failures: tool → this many failures in a row open it; ``*`` is any other tool; a tool
-            without a number is never disabled.
-        pause: tool → so many calls are refused before one is let through; ``*`` as above.
+        failures: tool → this many failures in a row open its breaker; ``*`` is any other tool; a
+            tool without a number is never disabled.
+        pause: tool → this many calls are refused before one is let through; ``*`` as above.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class ToolBreaker:
             raise ToolDown(f"{failed}; it is disabled {until}")
 
     def begin(self, tool: str) -> None:
-        """Note that a call goes ahead."""
+        """Note that a call starts."""
         if self._is_open(tool):
             self._tools[tool].trying = True
             refused = self._tools[tool].refused
             self._note(tool, "half-open", f"{refused} calls were refused; one is let through")
 
     def abandon(self, tool: str) -> None:
-        """Note that a call which went ahead was cut off."""
+        """Note that a call was cut off before it ended."""
         self._tools[tool].trying = False
 
     def record(self, tool: str, code: str) -> None:

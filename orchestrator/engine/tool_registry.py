@@ -1,4 +1,4 @@
-"""The registry: which tools there are, and which of them an agent is shown."""
+"""The registry of tools, and the selection of those that an agent is shown."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ NAVIGATION = "navigation"
 
 
 class ToolAccess(Strict, frozen=True):
-    """Which of its own tools an agent, or an environment, keeps. It only ever narrows.
+    """Which of its tools an agent or an environment keeps; it can only remove some.
 
     Attributes:
         allow: the only tools that it keeps; None keeps all.
@@ -45,8 +45,8 @@ class ToolPolicy(Struct, frozen=True):
         max_level: nothing above it runs.
         everyone: the tools that are switched on in this environment.
         agents: agent → what it keeps of its own tools; absent: all.
-        failures, pause: when a tool is disabled, see ``ToolBreaker``.
-        sensitive: tags; of more tools than can be shown, those that carry one are left out first.
+        failures, pause: when a failing tool is disabled, see ``ToolBreaker``.
+        sensitive: tags; if not all tools can be shown, those with such a tag are left out first.
     """
 
     environment: str = "local"
@@ -84,21 +84,21 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
                 return []
             return [_describe(error, schema) for error in compiled.iter_errors(value)]
         except (ValueError, OverflowError, RecursionError) as error:
-            # Python's JSON has more than the standard's: half characters, numbers without end.
+            # Python's JSON allows more than the standard: lone surrogates, infinite numbers.
             return [f"the whole: it is not the JSON that schemas speak of: {error!s:.300}"]
 
     return errors
 
 
 def _describe(error: Any, schema: Json) -> str:
-    """Where a value does not fit, why, and for an unknown key the known ones."""
+    """Where and why a value does not fit; for an unknown key, also the known keys."""
     where = "/".join(map(str, error.instance_path)) or "the whole"
     if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return f"{where}: {error.message:.300}"
     try:
         for step in error.schema_path[:-1]:
             schema = schema[step]
-    except (KeyError, IndexError, TypeError):  # behind a reference
+    except (KeyError, IndexError, TypeError):  # reached through a reference
         return f"{where}: {error.message:.300}"
     known = ", ".join(schema.get("properties", {})) or "none"
     unknown = ", ".join(map(repr, error.kind.unexpected))
@@ -106,7 +106,7 @@ def _describe(error: Any, schema: Json) -> str:
 
 
 class Registry:
-    """Tools by name. Unknown names are refused; nothing is loaded by guessing."""
+    """Tools by name. Unknown names are refused; nothing is loaded on demand."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
@@ -120,7 +120,7 @@ class Registry:
         """Register a tool.
 
         Raises:
-            ValueError: its name is taken, or a schema of it is none.
+            ValueError: its name is taken, or one of its schemas is invalid.
         """
         name = tool.spec.name
         if name in self._tools:
@@ -138,7 +138,7 @@ class Registry:
         """Look a tool up.
 
         Raises:
-            NotRegistered: there is none of that name.
+            NotRegistered: there is no tool of that name.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -156,7 +156,7 @@ class Registry:
             raise InvalidArguments(f"{name}: " + "; ".join(errors[:5]))
 
     def output_errors(self, name: str, data: Json) -> list[str]:
-        """What is wrong with a tool's data under its output schema; nothing where it has none."""
+        """Errors of a tool's data under its output schema, if it has one."""
         check = self._output_validators.get(name)
         return check(data)[:5] if check else []
 
@@ -181,7 +181,7 @@ class Registry:
 
         Args:
             playbook: the tools that the open playbooks name.
-            called: tools that give way to those not called yet.
+            called: tools that come after those not called yet.
         """
         able = [
             self._specs[name]

@@ -1,7 +1,7 @@
-"""Trace context (W3C): which trace a run is, and which span an effect of it is.
+"""Trace context (W3C): the trace id of a run and the span ids of its effects.
 
-The ids follow from the run's id and the effect's key, so that a run is the same trace however often
-and from wherever it is exported, and so that others can be told of a span before it exists.
+The ids are derived from the run's id and the effect's key, so every export of a run is the same
+trace, and a span's id can be passed on before the span exists.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ class TraceContext(Struct, frozen=True):
     """The trace of a run; ids are in hexadecimal.
 
     Attributes:
-        parent: the span that the run is in, empty where it is in none.
+        parent: the span that the run is in; may be empty.
     """
 
     run_id: str
@@ -36,12 +36,12 @@ class TraceContext(Struct, frozen=True):
         return hashlib.sha256(f"span\0{self.run_id}\0{key}".encode()).hexdigest()[:16]
 
     def header(self, key: str = "") -> str:
-        """The value of the header ``traceparent`` for what an effect calls."""
+        """The value of the header ``traceparent`` for calls that an effect makes."""
         return f"00-{self.trace_id}-{self.span_id(key)}-01"
 
 
 def parse_traceparent(text: str) -> tuple[str, str] | None:
-    """Trace and span of a header ``traceparent``; None where it is not valid."""
+    """Trace and span of a header ``traceparent``; None if it is invalid."""
     found = _FORM.fullmatch(text.strip())
     if found is None or not (found[1].strip("0") and found[2].strip("0")):
         return None
@@ -66,10 +66,10 @@ _PERFORMED: ContextVar[tuple[Callable[[], TraceContext], str] | None] = ContextV
 
 @contextmanager
 def performing(trace: Callable[[], TraceContext], key: str) -> Iterator[None]:
-    """Let what is called within know of which effect of a run it is a part.
+    """Set the effect of a run that code within this context is part of.
 
     Args:
-        trace: gives the trace of the run, which few effects ask for.
+        trace: returns the trace of the run; called only when it is needed.
     """
     token = _PERFORMED.set((trace, key))
     try:
@@ -79,7 +79,7 @@ def performing(trace: Callable[[], TraceContext], key: str) -> Iterator[None]:
 
 
 def current_traceparent() -> str:
-    """The header ``traceparent`` of the effect that is being performed; empty outside of any."""
+    """The header ``traceparent`` of the effect that is being performed; empty outside of one."""
     performed = _PERFORMED.get()
     if performed is None:
         return ""

@@ -27,7 +27,7 @@ RubricId = Annotated[
 
 
 class Level(IntEnum):
-    """What a tool can do to the world; higher includes more harm."""
+    """What a tool can do to the world; a higher level can do more harm."""
 
     READ = 0
     WRITE = 1
@@ -42,7 +42,7 @@ class Text(Struct, frozen=True, tag="text"):
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call"):
-    """A model's request to call a tool. It is intent, not permission."""
+    """A model's request to call a tool; it implies no permission."""
 
     id: str
     name: str
@@ -73,8 +73,8 @@ class ToolResult(Struct, frozen=True, tag="tool_result"):
         content: what the model sees, already bounded, redacted and marked as untrusted.
         ref: the journal's key of the call; stable, and what a report cites.
         data: the same result for the application's code; a model never sees it.
-        code: why it is not ok (``guard_refused``, ``timeout``, ...), empty when it is.
-        refusal: why the tool was not run; None when it was.
+        code: why it is not ok (``guard_refused``, ``timeout``, ...); empty if it is.
+        refusal: why the tool was not run; None if it was.
     """
 
     call_id: str
@@ -87,14 +87,14 @@ class ToolResult(Struct, frozen=True, tag="tool_result"):
 
 
 class Opaque(Struct, frozen=True, tag="opaque"):
-    """A provider's block that we carry back unchanged and never interpret."""
+    """A provider's block that is sent back unchanged and never interpreted."""
 
     provider: str
     payload: Json
 
 
 class Aside(Struct, frozen=True, tag="aside"):
-    """Instructions of the harness for one turn, at the end of a user message."""
+    """Instructions of the harness for one turn only, at the end of a user message."""
 
     text: str
 
@@ -138,15 +138,15 @@ LogHook = Callable[[LoggedCall], None]
 
 
 class ToolSpec(Struct, frozen=True):
-    """What is known of a tool before it runs.
+    """The description of a tool.
 
     Attributes:
         schema: JSON Schema of the arguments, an object schema with ``additionalProperties: false``.
         output_schema: JSON Schema of the data that it returns; data that does not fit is a failure.
         before, after: called when the tool begins and when it has ended, to log the call; not for
-            a refused call, nor for one that comes out of the journal.
+            refused or replayed calls.
         timeout: seconds.
-        max_output: characters of content that reach a model; the rest is cut, and the cut is said.
+        max_output: characters of content that reach a model; the rest is replaced by a note.
         usd: the most that one call can cost.
     """
 
@@ -179,10 +179,11 @@ class Usage(Struct, frozen=True):
 
     Attributes:
         saved_usd: what the provider's cache saved, less what writing to it cost.
-        estimated: the server did not say what it used, so this is the worst case.
-        undercounted: the server reported less than was surely sent or received, so it is that.
+        estimated: the server reported no usage, so this is the worst case.
+        undercounted: the server reported less than was certainly sent or received, so this is
+            that minimum.
         above_limit: the server reported more output than the request allowed; it is booked.
-        lost: attempts before it whose reply never came, and which may have been billed besides.
+        lost: earlier attempts without a reply, which may have been billed as well.
     """
 
     input_tokens: int = 0
@@ -206,10 +207,10 @@ class Request(Struct, frozen=True):
     """One call of a model, vendor-neutral.
 
     Attributes:
-        agent: who asks; providers may ignore it, traces do not.
+        agent: which agent asks; for traces.
         output_schema: JSON Schema of the final report, None for free text.
-        max_tokens: the most it may answer; with the counted input, what is reserved for the call.
-        nonce: frames untrusted text in this run; quoted text cannot know it.
+        max_tokens: limit of the answer; the reservation is this and the counted input.
+        nonce: marks untrusted text in this run; its authors cannot know it.
     """
 
     agent: str
@@ -248,7 +249,7 @@ class Skill(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """Limits of a run or of one agent. ``inf`` where nothing bounds.
+    """Limits of a run or of one agent; ``inf`` without a limit.
 
     Attributes:
         iterations, turns: rounds of the whole flow, model calls of one agent.
@@ -273,9 +274,9 @@ class AgentSpec(Struct, frozen=True):
         model: an escalation stage (``fast``, ``strong``) or a model's name.
         contract: JSON Schema of its final report, None for free text.
         escalation: stages to try on failure, cheapest first; ``human`` may be the last.
-        tags: topics of its task; of more tools than can be shown, those with one come first.
-        concerns: kinds of things that its work concerns; empty: all.
-        role: the agent whose permissions it has, where several share one's work; empty: its own.
+        tags: topics of its task; if not all tools can be shown, those with such a tag come first.
+        concerns: kinds of subjects that its work is about; empty: all.
+        role: the agent whose permissions it has, if several agents share its work; empty: its own.
     """
 
     name: str
@@ -294,14 +295,14 @@ class AgentSpec(Struct, frozen=True):
 
 
 class ScoreLevel(Strict, frozen=True):
-    """One level of a criterion: a score and what earns it."""
+    """One level of a criterion: a score and its description."""
 
     score: UnitFloat
     description: NonEmptyStr
 
 
 class ScoredExample(Strict, frozen=True):
-    """A text with the score that it earns, which shows a judge how a criterion is meant."""
+    """An example text with its score, which shows a judge how a criterion is meant."""
 
     text: NonEmptyStr
     score: UnitFloat
@@ -317,7 +318,7 @@ class Criterion(Strict, frozen=True):
         parent: id of the group it belongs to (``group`` in a file), None at the root.
         na: how "does not apply" counts: left out, as 0, or as 1.
         abstain: how "not scored" counts: left out, or as 0.
-        blocker: a score of 0 here rejects the candidate whatever the total.
+        blocker: a score of 0 rejects the candidate, whatever the total.
         examples: shown to the judge.
     """
 
@@ -344,14 +345,14 @@ class Group(Strict, frozen=True):
 
 
 class Rubric(Strict, frozen=True):
-    """What a judge scores by.
+    """A tree of weighted criteria by which a judge scores.
 
     A node's score is the weighted mean of its children: sum of weight times score over the sum of
     the positive weights, clipped to 0..1. Only children that count enter (``na``, ``abstain``).
 
     Attributes:
         threshold: a total at or above it is accepted.
-        judge: what judged the criteria (``model``, ``prompt_digest``), empty when only measured.
+        judge: what judged the criteria (``model``, ``prompt_digest``); empty if all are measured.
         provenance: the labels and settings it was tuned with, empty for one written by hand.
     """
 

@@ -1,4 +1,4 @@
-"""Marks around text that we do not trust: whoever wrote it cannot know the run's nonce."""
+"""Marks around untrusted text, with the run's nonce, which its author cannot know."""
 
 import json
 import re
@@ -20,14 +20,14 @@ async def run_nonce(journal: Journal) -> str:
     async def draw() -> EffectResult:
         return EffectResult(secrets.token_hex(16))
 
-    # On disk with the first answer of a model; before that nobody has seen it.
+    # Durable with the first answer of a model; before that nothing has used it.
     return str(await journal.effect(NONCE, {}, draw, durable=False))
 
 
 def escape_markers(text: str) -> str:
-    r"""Text in which nothing looks like a mark of ours, whatever nonce it claims.
+    r"""Text in which nothing looks like one of our marks, with any nonce.
 
-    The angle becomes ``\u003c``, which in JSON is the same character still.
+    The angle bracket becomes ``\u003c``, which in JSON is the same character.
     """
     return _LOOKS_LIKE_A_MARK.sub(r"\\u003c", text)
 
@@ -46,22 +46,22 @@ def map_strings(value: Json, change: Callable[[str], str]) -> Json:
 def frame(text: str, nonce: str) -> str:
     """Put text between marks that it cannot contain.
 
-    A model has seen the nonce and may have a tool repeat it, so it is taken out of the text.
+    A model has seen the nonce and could have a tool repeat it, so it is removed from the text.
     """
-    if nonce and nonce.lower() in text.lower():  # to look like this first is ten times as fast
+    if nonce and nonce.lower() in text.lower():  # this check first is ten times as fast
         text = re.sub(re.escape(nonce), "[mark]", text, flags=re.IGNORECASE)
     return f"<untrusted {nonce}>\n{escape_markers(text)}\n</untrusted {nonce}>"
 
 
 def unframe(content: str, nonce: str) -> str:
-    """The text between the marks; all of it where there are none."""
+    """The text between the marks; all of it if there are none."""
     opening, closing = f"<untrusted {nonce}>\n", f"\n</untrusted {nonce}>"
     start, end = content.find(opening), content.rfind(closing)
     return content[start + len(opening) : end] if 0 <= start < end else content
 
 
 def parse_framed(content: str, nonce: str) -> Json:
-    """The framed JSON, or None where it is not whole JSON (cut, or prose)."""
+    """The framed JSON, or None if it is not complete JSON (cut, or prose)."""
     try:
         return json.loads(unframe(content, nonce))
     except (ValueError, RecursionError):

@@ -275,7 +275,7 @@ class Harness(RunQueries):
     async def run_team(
         self, tasks: Sequence[tuple[Agent, str]], *, concurrency: int = 4, call: str = "team"
     ) -> list[AgentResult]:
-        """Run several agents side by side.
+        """Run several agents concurrently.
 
         Args:
             tasks: agents and their prompts.
@@ -283,7 +283,7 @@ class Harness(RunQueries):
             call: names this team in the run.
 
         Returns:
-            Results in the order of the tasks; one that failed says so, the others go on.
+            Results in the order of the tasks; one that failed says so, the others continue.
 
         Raises:
             ApprovalPending: one of them waits for a person; the others were let finish.

@@ -97,7 +97,7 @@ class CommandForge(Protocol):
 
 
 class Handled(Struct, frozen=True):
-    """What became of a comment.
+    """What happened to a comment.
 
     Attributes:
         command: what is left to do, or was done; ``nothing`` for everything that is refused.

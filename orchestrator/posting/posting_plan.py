@@ -88,7 +88,7 @@ def plan_posting(
 
 
 def _is_settled(verdict: Verdict, identity: str) -> bool:
-    """Whether the review says what became of a finding that is not open any more."""
+    """Whether the review says what happened to a finding that is not open any more."""
     if verdict.status == "complete":
         return True
     gone = [*verdict.findings, *(entry.finding for entry in verdict.rejected)]

@@ -42,7 +42,7 @@ def propose(reviews: Sequence[DatedVerdict], outcomes: Iterable[ReviewedFinding]
     """The entries that reviews suggest, the newest reviews first.
 
     Args:
-        outcomes: what became of their findings.
+        outcomes: what happened to their findings.
     """
     found = Proposals({}, {}, [])
     for review in reviews:

@@ -1,4 +1,4 @@
-"""What became of findings after their reviews: people fixed them, or merged them unchanged.
+"""What happened to findings after their reviews: people fixed them, or merged them unchanged.
 
 Later pushes tell it by their verdicts, and the base branch by its files.
 """
@@ -54,7 +54,7 @@ def name_of_finding(rule: str, title: str) -> str:
 async def find_outcomes(
     repo: Path, reviews: Sequence[DatedVerdict]
 ) -> tuple[list[ReviewedFinding], str]:
-    """What became of the open findings of reviews, each once, and why base tells nothing.
+    """What happened to the open findings of reviews, each once, and why base tells nothing.
 
     A fix in a later push counts before what base says.
     """

@@ -114,7 +114,7 @@ def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
     """Reword a criterion.
 
     Args:
-        agree: is shown what it will take, and says whether to go on.
+        agree: is shown what it will take, and says whether to continue.
         observe: called with what is scored and how far that is.
 
     Returns:

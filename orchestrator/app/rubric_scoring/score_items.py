@@ -69,7 +69,7 @@ def score_items(
     """Have a model score items.
 
     Args:
-        agree: is shown what it will take, and says whether to go on.
+        agree: is shown what it will take, and says whether to continue.
 
     Returns:
         None where ``agree`` says no.

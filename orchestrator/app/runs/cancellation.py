@@ -33,7 +33,7 @@ Outcome = Literal["cancelled", "ended", "running"]
 
 
 class Cancelled(Struct, frozen=True):
-    """What became of a request to cancel a run.
+    """What happened to a request to cancel a run.
 
     Attributes:
         request: the request that stands, which may be an earlier one of somebody else.
@@ -52,7 +52,7 @@ class Cancellation:
     """The request to cancel a run, as the process that works on it sees it.
 
     Attributes:
-        detail: who cancelled the run, and why; empty while it goes on.
+        detail: who cancelled the run, and why; empty while it runs.
     """
 
     def __init__(self) -> None:

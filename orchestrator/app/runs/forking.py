@@ -49,8 +49,8 @@ class Fork(Struct, frozen=True):
 
     Attributes:
         source: a run's name, or the directory that it was exported to.
-        at: the state to go on from: its name, for the last time the run was in it, or its number.
-        plan: a file with the plan to go on with; None: as it was.
+        at: the state to continue from: its number, or its name for the last time it was entered.
+        plan: a file with the plan to continue with; None: as it was.
         dropped: ids or fingerprints of findings that do not count.
         answers: an answer follows, so a question must wait there.
     """

@@ -86,7 +86,7 @@ class Passage(Struct, frozen=True):
 
 
 class CallDetails(Struct, frozen=True, kw_only=True):
-    """One call: what was sent, and what came of it; our own secrets are left out."""
+    """One call: what was sent, and its result; our own secrets are left out."""
 
     span: Span
     sent: Sequence[Passage]
@@ -136,7 +136,7 @@ def verify_rows(found: RunDetails) -> VerificationResult:
 
 
 def describe_call(found: RunDetails, row: int) -> CallDetails:
-    """What a call was sent and what came of it.
+    """What a call was sent and its result.
 
     Args:
         row: the number of the row with which it began.
@@ -169,7 +169,7 @@ class _CallReader:
             self._conversations.read(row)
 
     def describe(self, span: Span) -> CallDetails:
-        """What a call was sent and what came of it."""
+        """What a call was sent and its result."""
         ended = self._body(span.ended_row)
         value = ended.get("value")
         return CallDetails(

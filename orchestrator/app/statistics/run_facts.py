@@ -81,7 +81,7 @@ class RunFacts(Struct, kw_only=True):
         outcome, status, stop: of the verdict, empty without one.
         resumes: later sessions that did anything; those of approvals and overrides do not count.
         resumes_ended: of them, those that came to a verdict or to a question.
-        usd: the most that it cost: calls whose end nobody saw count at their worst case.
+        usd: the most that it cost: calls whose outcome is unknown count at their worst case.
         usd_by_agent: the part of it that agents' calls cost.
         person_asked: a person was asked how to go on, or a question of the plan.
         escalations: agent and the stage it escalated to.
@@ -328,7 +328,7 @@ class _Reader:
             by_agent[agent] = by_agent.get(agent, 0.0) + usd
 
     def _lose(self, key: str) -> None:
-        """Count an attempt whose end nobody saw at its worst case: it may have been billed."""
+        """Count an attempt whose outcome is unknown at its worst case: it may have been billed."""
         lost = self._open.pop(key, None)
         if lost is not None:
             self._spend(lost.asked.agent, lost.usd)

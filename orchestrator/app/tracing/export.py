@@ -1,4 +1,4 @@
-"""Export the trace of a run: afterwards, or beside it while it goes on.
+"""Export the trace of a run: afterwards, or beside it while it runs.
 
 Whoever exports only reads the store, over a connection of its own. So a collector that is slow or
 down can neither hold up a review nor change it, and what did not arrive is exported again later.
@@ -22,7 +22,7 @@ from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 
 LIVE = "DIFFCOURT_OTEL"
-"""Environment variable: ``1`` exports each run while it goes on, ``content`` with content."""
+"""Environment variable: ``1`` exports each run while it runs, ``content`` with content."""
 
 POLL_SECONDS = 2.0
 LAST_SECONDS = 5.0
@@ -71,7 +71,7 @@ def _builder(run_id: str, *, content: bool) -> SpanBuilder:
 
 
 class LiveTrace:
-    """Exports a run while it goes on, from a thread that reads the store.
+    """Exports a run while it runs, from a thread that reads the store.
 
     Args:
         to: the address of a collector; empty for OpenTelemetry's variables.

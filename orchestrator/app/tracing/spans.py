@@ -1,7 +1,7 @@
 """Spans from the rows of a journal: a run is one trace.
 
 Rows are fed one by one, and each span comes out when the row that ends it is there; so a run can be
-followed while it goes on. Nothing is asked of the run itself.
+followed while it runs. Nothing is asked of the run itself.
 """
 
 import json

@@ -109,7 +109,7 @@ def _heading(finding: Finding) -> str:
 
 
 def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
-    """Prove the patches again and say what came of it."""
+    """Prove the patches again and say its result."""
     from orchestrator.app.apply_fixes import prove_again
 
     proven = prove_again(args.repo, fixes)

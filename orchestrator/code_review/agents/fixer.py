@@ -95,7 +95,7 @@ async def _ask(
 
 
 async def _shown(state: ReviewState, finding: Finding) -> Mapping[str, object]:
-    """A finding, the lines around it, and what became of a patch for it."""
+    """A finding, the lines around it, and what happened to a patch for it."""
     lines = await read_lines(state.workspace, "head", finding.path)
     first = max(1, finding.start_line - LINES_AROUND)
     shown = {

@@ -287,7 +287,7 @@ async def _place_in(
     workspace: ReviewWorkspace, finding: LocatedFinding, path: str
 ) -> LocatedFinding | None:
     lines = await read_lines(workspace, finding.side, path)
-    if not lines:  # it cannot be read, so nobody knows that it was mended
+    if not lines:  # it cannot be read, so nobody knows that it was fixed
         return finding if path == finding.path else None
     changed = changed_lines(workspace, finding.side, path)
     places = find_quote(lines, finding.quote)

@@ -53,7 +53,7 @@ class Work(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """What a further iteration might mend: an agent that failed, or one of its tools.
+    """What a further iteration might fix: an agent that failed, or one of its tools.
 
     Attributes:
         tool: empty where the agent itself failed.
@@ -168,7 +168,7 @@ def tool_notes(entries: Iterable[Call]) -> list[str]:
 
 
 def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:
-    """What a further iteration might mend, in the order of agents and tools."""
+    """What a further iteration might fix, in the order of agents and tools."""
     last = {(call.agent, call.tool): call.why for call in entries if call.agent != BY_CODE}
     for name, entry in latest(team).items():
         if entry.result.status != "ok":

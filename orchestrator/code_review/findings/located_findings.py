@@ -30,8 +30,8 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         cause_quote: the text of that line.
         guideline: the line of the repository's guidance that it rests on.
         steps: the way of a value from its source, as the tracer followed it.
-        edits: what would mend it, in its file, as an analyzer proposes it.
-        patch: a unified diff against head that would mend it, as an agent proposes it.
+        edits: what would fix it, in its file, as an analyzer proposes it.
+        patch: a unified diff against head that would fix it, as an agent proposes it.
     """
 
     fingerprint: str

@@ -63,7 +63,7 @@ class Synthesis(Struct, frozen=True):
         shown: id → fingerprint of the finding.
         targets: fingerprint → what a response to the finding must know of it.
         notes: (iteration, agent) → what in its report does not count, and why.
-        waivers: what became of those in base.
+        waivers: what happened to those in base.
         memory: what the entries of the repository's memory did.
         proposals: fingerprint of the finding → the fixes that its reporters propose.
     """

@@ -85,7 +85,7 @@ def has_expired(waiver: Waiver, day: str) -> bool:
 def describe_waivers(
     findings: Iterable[Finding], policy: VerdictPolicy, paths: Iterable[str], day: str
 ) -> tuple[WaiverUse, ...]:
-    """What became of the waivers: used, expired, or without any file that they could apply to.
+    """What happened to the waivers: used, expired, or without any file that they could apply to.
 
     The rest is not listed: a finding that is not of this change may still be there. What the
     repository remembers is listed apart.

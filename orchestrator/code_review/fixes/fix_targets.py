@@ -1,4 +1,4 @@
-"""What a proof compares with: the findings to mend, and what each analyzer said of head."""
+"""What a proof compares with: the findings to fix, and what each analyzer said of head."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -8,7 +8,7 @@ from orchestrator.code_review.findings.located_findings import LocatedFinding
 
 
 class FixTarget(Struct, frozen=True):
-    """A finding that a patch is to mend.
+    """A finding that a patch is to fix.
 
     Attributes:
         fingerprints: of all reports of it.
@@ -38,7 +38,7 @@ class FixFocus(Struct):
     """What the tool of proofs must know of the review. The flow sets it.
 
     Attributes:
-        targets: a finding's id or fingerprint → what is to be mended.
+        targets: a finding's id or fingerprint → what is to be fixed.
         reported: tool → what it said of head.
         programs: the tools that run tests or type checks of base, and are content with head.
     """

@@ -39,7 +39,7 @@ CODE = AgentSpec("fixes", "proves patches", "", (PROVE_FIXES,), bounds=Bounds())
 
 
 async def prove_fixes(state: ReviewState) -> None:
-    """Prove what is proposed for open findings, and put what came of it into the synthesis.
+    """Prove what is proposed for open findings, and put its result into the synthesis.
 
     The journal keeps each proof under its contents, so what was proven before is only looked up.
     """

@@ -28,7 +28,7 @@ FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines"})
 
 
 class Proof(Struct, frozen=True):
-    """What came of it.
+    """Its result.
 
     Attributes:
         tools: those that looked at the patched files.
@@ -147,7 +147,7 @@ def _new_finding(
     """A finding that head as it is does not have.
 
     Another finding in a patched line has another fingerprint then. So of one rule in one file as
-    many may come as others go, beside those that are to be mended.
+    many may come as others go, beside those that are to be fixed.
     """
     known = {finding.fingerprint for finding in before}
     still = {finding.fingerprint for finding in found}

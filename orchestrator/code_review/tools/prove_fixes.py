@@ -63,7 +63,7 @@ SCHEMA: Mapping[str, Json] = {
 
 
 class ProposedPatch(Struct, frozen=True):
-    """A patch, and the finding that it is to mend."""
+    """A patch, and the finding that it is to fix."""
 
     finding: str
     patch: str

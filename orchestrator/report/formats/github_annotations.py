@@ -1,7 +1,7 @@
 """Annotations of a GitHub Actions step: workflow commands, which the runner reads in its log.
 
 A step shows at most ten errors, ten warnings and ten notices; the rest would be dropped silently,
-so the gravest are kept and a notice says how many are left out.
+so the most severe are kept and a notice says how many are left out.
 
 Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 """

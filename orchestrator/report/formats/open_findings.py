@@ -35,7 +35,7 @@ def place_in_head(finding: Finding) -> Place:
 
 
 def counted_findings(verdict: Verdict) -> list[Finding]:
-    """The open findings, gravest first."""
+    """The open findings, most severe first."""
     return sort_open_findings(verdict)
 
 

@@ -117,7 +117,7 @@ def _notify(name: str, text: str, gap: Skipped | None = None) -> dict[str, Any]:
 
 
 def _describe_rules(findings: Iterable[Finding], known: Mapping[str, Rule]) -> list[dict[str, Any]]:
-    """The rules of the findings by id, each with the gravest severity that it has here."""
+    """The rules of the findings by id, each with the most severe severity that it has here."""
     found: dict[str, Finding] = {}
     for finding in findings:
         gravest = found.setdefault(finding.rule, finding)

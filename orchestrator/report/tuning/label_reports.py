@@ -155,7 +155,7 @@ def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
 def render_lint(
     found: LintReport, width: int = 80, color: bool = False, everything: bool = False
 ) -> str:
-    """What to mend in a rubric, ending in a newline.
+    """What to fix in a rubric, ending in a newline.
 
     Args:
         everything: all findings, not only some of each kind.

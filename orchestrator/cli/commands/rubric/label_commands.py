@@ -94,7 +94,7 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def lint(args: argparse.Namespace, out: TextIO) -> int:
-    """Print what to mend in a rubric; exit code 1 when there is something."""
+    """Print what to fix in a rubric; exit code 1 when there is something."""
     target = OutputTarget(args.json) if args.json else None
     read = _load_some(args)
     from orchestrator.report.tuning.label_reports import render_lint

@@ -1,4 +1,4 @@
-"""Each call of a run in a shared copy: what was sent and what came of it."""
+"""Each call of a run in a shared copy: what was sent and its result."""
 
 from collections.abc import Iterable
 

@@ -35,7 +35,7 @@ def render_findings(
     excerpts: Mapping[str, Sequence[ExcerptLine]],
     actions: Callable[[Finding], str] = no_actions,
 ) -> str:
-    """All open findings, gravest first, then waived and rejected ones folded away.
+    """All open findings, most severe first, then waived and rejected ones folded away.
 
     Args:
         actions: HTML that stands at the end of a finding.
