@@ -19,6 +19,7 @@ from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.code_review.change.path_limits import limit_to_paths, normalize_path
 from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
 from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import INTAKE
 from orchestrator.errors import ChangeTimeout
 
 BASE_SECONDS = 300.0
@@ -57,7 +58,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
         "title": options.title,
         "description": options.description,
     }
-    return change_from_json(await journal.effect("intake", request, perform))
+    return change_from_json(await journal.effect(INTAKE, request, perform))
 
 
 class _TimeLimit:

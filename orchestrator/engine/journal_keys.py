@@ -31,6 +31,12 @@ A program's works: numbered ones are ``agents``, those that it names ``works``, 
 none has another's key, whatever name the program gives.
 """
 
+GUARDS = "guards"
+"""Topic of the notes of what text guards ruled."""
+
+INTAKE = "intake"
+"""Key of the effect that finds the change; topic of the run's other inputs."""
+
 GRANT = "grant"
 """Topic of effects by which a person raises limits of the run."""
 
@@ -48,7 +54,7 @@ NOTIFY = "notify"
 
 TOPICS = (
     "approval", "asked", "breaker", "calls", "cancelled", "execute", FEEDBACK, FORKED, GRANT,
-    "guards", "imported", "intake", "model_call", NOTIFY, "rollback", "session", "signed_head",
+    GUARDS, "imported", INTAKE, "model_call", NOTIFY, "rollback", "session", "signed_head",
     "state", "traceparent", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""

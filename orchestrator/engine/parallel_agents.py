@@ -124,9 +124,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
                 result = AgentResult(spec.name, "ok", report=sent_back["report"])
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
-        except (
-            Exception
-        ) as error:  # an agent's error is a gap in the result, not the run's end
+        except Exception as error:  # a gap in the result, not the end of the run
             result = AgentResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
         return EffectResult(to_builtins(result))
 

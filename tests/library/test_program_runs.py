@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator import ApprovalPending, Harness, tool
+from orchestrator import ApprovalPending, Harness, ModelCall, tool
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo
 
@@ -87,6 +87,37 @@ def test_a_program_is_resumed_by_starting_it(
     assert "ship-1 is a run of a program, not a review; start the program again" in (
         capsys.readouterr().err
     )
+
+
+def test_calls_that_a_program_makes_itself_are_in_the_statistics_and_the_trace(
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @tool()
+    async def read() -> str:
+        return "text"
+
+    async def ask(call: ModelCall) -> list[str]:
+        call.record(input_tokens=100, output_tokens=50, usd=0.25)
+        return ["an answer of any form"]
+
+    async def run() -> None:
+        journal = repo.path / ".diffcourt/state/journal.db"
+        async with Harness.open(journal, "own", tools=[read], root=repo.path) as it:
+            await it.execute("read", {})
+            await it.model_call(ask, model="house-model", input_tokens=100, max_tokens=50, usd=1)
+
+    anyio.run(run)
+    assert command(repo, "stats", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["name"], one["calls"]) for one in found["tools"]] == [("read", 1)]
+    (model,) = found["models"]
+    assert (model["name"], model["calls"], model["usd"]) == ("house-model", 1, 0.25)
+    assert (
+        command(repo, "trace", "own", "--to", str(tmp_path / "trace.json"), "--with-content") == 0
+    )
+    spans = json.loads((tmp_path / "trace.json").read_text())["resourceSpans"][0]["scopeSpans"]
+    names = {span["name"] for scope in spans for span in scope["spans"]}
+    assert {"execute_tool read", "chat house-model"} <= names
 
 
 def test_a_programs_run_is_exported_and_imported(repo: Repo, tmp_path: Path) -> None:

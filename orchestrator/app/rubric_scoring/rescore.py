@@ -40,7 +40,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_keys import INTAKE, Key
 from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -136,7 +136,7 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     fence = await copy.acquire(run.run_id, this_process(), 3600.0)
     log = JournalLog(run.run_id, copy, clock, fence, rows)
     journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], replay_only=True)
-    known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
+    known, taken_in = journal.noted(VERDICT), journal.outcomes(INTAKE).get(INTAKE)
     if known is None or taken_in is None:
         raise StoreError("no verdict yet; finish the run: diffcourt resume")
     verdict, change = convert(known, Verdict), change_from_json(taken_in)

@@ -8,11 +8,9 @@ from orchestrator.app.human_decisions.limit_grants import GRANTED
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.change.types import change_from_json
-from orchestrator.engine.journal_keys import GRANT, Key
+from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.ports import Row
 from orchestrator.errors import DiffcourtError
-
-INTAKE = "intake"
 
 _known: dict[str, Mapping[str, float]] = {}
 """Run → limits without what was granted: base does not change under a run."""

@@ -14,13 +14,12 @@ from orchestrator.app.human_decisions.feedback_notes import (
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.approvals import ASKED, approval_id
 from orchestrator.engine.budget import NO_COST, Cost
+from orchestrator.engine.effect_kinds import EffectKind, read_request
 from orchestrator.engine.journal import APPROVAL, error_from_json
-from orchestrator.engine.journal_keys import FEEDBACK, GRANT, Key
+from orchestrator.engine.journal_keys import FEEDBACK, GRANT, GUARDS, Key
 from orchestrator.engine.ports import Row
 
-SpanKind = Literal["task", "model", "tool", "question", "other"]
 SpanStatus = Literal["ok", "failed", "refused", "open"]
-GUARDS = "guards"
 
 
 class Span(Struct, kw_only=True):
@@ -39,7 +38,7 @@ class Span(Struct, kw_only=True):
 
     row: int
     key: str
-    kind: SpanKind
+    kind: EffectKind
     task: str
     agent: str
     name: str
@@ -189,6 +188,7 @@ class _Reader:
     def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
         asked = body.get("asked")
         asked = asked if isinstance(asked, dict) else {}
+        request = read_request(asked)
         self._requests[row.key] = asked
         if (known := self._open.get(row.key)) is not None:
             known.repeated += 1
@@ -197,10 +197,10 @@ class _Reader:
         span = Span(
             row=row.seq,
             key=row.key,
-            kind=_kind_of(key, asked),
+            kind=request.kind,
             task=str(key.task) if key.iteration or key.name else "",
-            agent=str(asked.get("agent") or key.name),
-            name=str(asked.get("tool") or (asked.get("model") if key.is_model_call else row.key)),
+            agent=request.agent or key.name,
+            name=request.name or row.key,
             at=row.at - self.record.started,
         )
         self._open[row.key] = span
@@ -273,16 +273,6 @@ def read_record(run_id: str, rows: Iterable[Row]) -> RunRecord:
     for row in rows:
         reader.read(row)
     return reader.finish()
-
-
-def _kind_of(key: Key, asked: Mapping[str, Any]) -> SpanKind:
-    if key.is_model_call:
-        return "model"
-    if key.position or "tool" in asked:
-        return "tool"
-    if key.step == "answer":
-        return "question"
-    return "task" if "brief" in asked else "other"
 
 
 def _outcome_of(kind: str, body: Mapping[str, Any]) -> tuple[SpanStatus, str]:

@@ -10,15 +10,12 @@ from orchestrator.app.human_decisions.feedback_notes import newest_feedback, rea
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
 from orchestrator.app.types import is_program_run
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.engine.effect_kinds import NO_REQUEST, RecordedRequest, decode_request
 from orchestrator.engine.journal_hash_chain import verify_chain
-from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, Key
+from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, GUARDS, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
-
-GUARDS = "guards"
-"""Topic of the notes of what guards of texts ruled."""
-
 
 RunState = Literal["finished", "waiting", "interrupted", "running"]
 
@@ -142,13 +139,6 @@ class _Cost(Struct):
     usd: float = 0.0
 
 
-class _Asked(Struct):
-    agent: str = ""
-    tool: str = ""
-    model: str = ""
-    brief: str = ""
-
-
 class _Begun(Struct):
     """An intent, or a refusal."""
 
@@ -247,7 +237,6 @@ class _Verdict(Struct):
 
 _BEGUN = msgspec.json.Decoder(_Begun)
 _ENDED = msgspec.json.Decoder(_Ended)
-_ASKED = msgspec.json.Decoder(_Asked)
 _REPLY = msgspec.json.Decoder(_Reply)
 _RESULT = msgspec.json.Decoder(_Result)
 _TASK_END = msgspec.json.Decoder(_TaskEnd)
@@ -256,13 +245,11 @@ _RULING = msgspec.json.Decoder(_Ruling)
 _FORK = msgspec.json.Decoder(_Fork)
 _VERDICT = msgspec.json.Decoder(_Verdict)
 
-_NOBODY = _Asked()
-
 
 class _Open(Struct):
     """An effect that has begun and not ended."""
 
-    asked: _Asked
+    request: RecordedRequest
     at: float
     usd: float
 
@@ -304,7 +291,7 @@ class _Reader:
         facts = self._facts
         facts.seconds = seconds_worked(list(rows[self._copied :]))
         for effect in self._open.values():
-            self._spend(effect.asked.agent, effect.usd)
+            self._spend(effect.request.agent, effect.usd)
         if self._final:
             facts.state = "finished"
         elif running:
@@ -331,49 +318,49 @@ class _Reader:
         """Count an attempt whose outcome is unknown at its worst case: it may have been billed."""
         lost = self._open.pop(key, None)
         if lost is not None:
-            self._spend(lost.asked.agent, lost.usd)
+            self._spend(lost.request.agent, lost.usd)
 
     def _begin(self, row: Row) -> None:
         body = _BEGUN.decode(row.body)
         self._lose(row.key)
-        self._open[row.key] = _Open(_read_asked(body.asked), row.at, body.worst.usd)
+        self._open[row.key] = _Open(decode_request(body.asked), row.at, body.worst.usd)
         self._session_worked, self._waiting = True, False
-        if Key.parse(row.key).step == "answer":
+        if self._open[row.key].request.kind == "question":
             self._facts.person_asked = True
 
     def _end(self, row: Row) -> None:
         body, begun = _ENDED.decode(row.body), self._open.pop(row.key, None)
-        asked = begun.asked if begun else _NOBODY
+        request = begun.request if begun else NO_REQUEST
         seconds = row.at - begun.at if begun else None
-        self._spend(asked.agent, body.cost.usd)
+        self._spend(request.agent, body.cost.usd)
         self._session_worked, self._waiting = True, False
-        facts, key, value = self._facts, Key.parse(row.key), bytes(body.value)
-        if key.is_model_call:
-            reply = _REPLY.decode(value) if value else _Reply()
+        facts, value = self._facts, bytes(body.value)
+        if request.kind == "model":
+            reply = _read_reply(request, value)
             used = reply.usage
             facts.model_calls.append(
                 ModelCallFact(
-                    asked.agent, reply.model or asked.model, bool(value), seconds,
+                    request.agent, reply.model or request.model, bool(value), seconds,
                     used.input_tokens, used.output_tokens, used.cached_tokens, body.cost.usd,
                 )
             )  # fmt: skip
-        elif key.position:
+        elif request.kind == "tool":
             result = _RESULT.decode(value).code if value else body.code or "failed"
             facts.tool_calls.append(
-                ToolCallFact(asked.agent, asked.tool or key.tool, result or "ok", True, seconds)
+                ToolCallFact(request.agent, request.name, result or "ok", True, seconds)
             )
-        elif asked.brief:
-            ended = _TASK_END.decode(value) if value else _TaskEnd(asked.agent, "failed")
+        elif request.kind == "task":
+            ended = _TASK_END.decode(value) if value else _TaskEnd(request.agent, "failed")
             facts.tasks.append(TaskFact(ended.agent, ended.status))
 
     def _refuse(self, row: Row) -> None:
         body = _BEGUN.decode(row.body)
         self._lose(row.key)
         self._session_worked, self._waiting = True, False
-        key, asked = Key.parse(row.key), _read_asked(body.asked)
-        if key.position:
-            tool = asked.tool or key.tool
-            self._facts.tool_calls.append(ToolCallFact(asked.agent, tool, body.code, False))
+        request = decode_request(body.asked)
+        if request.kind == "tool":
+            call = ToolCallFact(request.agent, request.name, body.code, False)
+            self._facts.tool_calls.append(call)
             if body.guard:
                 self._facts.guard_blocks.append(body.guard)
 
@@ -419,12 +406,9 @@ class _Reader:
         facts.rejected = len(verdict.rejected)
 
 
-def _read_asked(raw: Raw) -> _Asked:
-    """Who asked for what; effects that no agent asked for have other requests."""
-    try:
-        return _ASKED.decode(raw)
-    except msgspec.ValidationError:
-        return _NOBODY
+def _read_reply(request: RecordedRequest, value: bytes) -> _Reply:
+    """A model's reply; of a call that a program made itself, what it returned says nothing."""
+    return _REPLY.decode(value) if value and request.agent else _Reply()
 
 
 def _finding(one: _Found, state: str) -> FindingFact:

@@ -22,17 +22,19 @@ from orchestrator.app.tracing.messages import (
     text_part,
 )
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.engine.journal_keys import GRANT, Key
+from orchestrator.engine.budget import Cost
+from orchestrator.engine.effect_kinds import read_request
+from orchestrator.engine.journal_keys import GRANT, GUARDS, INTAKE, Key
 from orchestrator.engine.ports import Row
 from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, trace_of
 from orchestrator.engine.types import Response
 
 Value = str | int | float | bool | tuple[str, ...]
-PROVIDER_NOTE = "intake/provider"
+PROVIDER_NOTE = f"{INTAKE}/provider"
 NOTES = {
     "state": "checkpoint",
-    "guards": "guard",
+    GUARDS: "guard",
     "asked": "approval.requested",
     "approval": "approval.decided",
     "breaker": "breaker",
@@ -194,28 +196,28 @@ class SpanBuilder:
 
     def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
         asked, key = body.get("asked"), Key.parse(row.key)
+        request = read_request(asked)
         before = self._open.pop(row.key, None)  # it was cut off, and is done again
-        if key.step == "answer":
-            assert self._root is not None
-            self._event(self._root, "question", row, asked or {})
-            return
-        if not isinstance(asked, dict) or "agent" not in asked:
-            return
         attributes: dict[str, Value] = {
             names.CONVERSATION: self._run_id,
-            names.AGENT: asked["agent"],
             "diffcourt.journal.key": row.key,
         }
+        if request.agent:
+            attributes[names.AGENT] = request.agent
         if key.iteration:
             attributes["diffcourt.iteration"] = key.iteration
         if before is not None:
             attributes["diffcourt.repeated"] = True
-        if "tool" in asked:
-            self._open[row.key] = self._tool(row, asked, attributes)
-        elif key.is_model_call:
-            self._open[row.key] = self._chat(row, key, asked, attributes)
-        elif "brief" in asked:
-            self._open[row.key] = self._agent(row, key, asked, attributes)
+        match request.kind:
+            case "question":
+                assert self._root is not None
+                self._event(self._root, "question", row, asked)
+            case "tool":
+                self._open[row.key] = self._tool(row, asked, attributes)
+            case "model":
+                self._open[row.key] = self._chat(row, key, asked, attributes)
+            case "task":
+                self._open[row.key] = self._agent(row, key, asked, attributes)
 
     def _span(self, row: Row, operation: str, of: str, attributes: dict[str, Value]) -> Span:
         above = self._open.get(str(Key.parse(row.key).task))
@@ -239,7 +241,7 @@ class SpanBuilder:
             names.REQUEST_MODEL: asked.get("model", ""),
             "diffcourt.turn": key.turn,
         }
-        if self._content:
+        if self._content and names.AGENT in attributes:
             system = self._conversations.data(asked.get("system")) or ()
             chat[names.SYSTEM] = self._messages.write_parts([text_part(s["text"]) for s in system])
             sent = self._conversations.sent(key).messages
@@ -268,7 +270,9 @@ class SpanBuilder:
             return
         span.end = row.at
         span.error = str(body.get("code") or body.get("error") or "")
-        if isinstance(value, dict):
+        if names.AGENT not in span.attributes:  # a program's own model call: only its cost is known
+            span.attributes["diffcourt.cost.usd"] = Cost.from_json(body.get("cost", {})).usd
+        elif isinstance(value, dict):
             self._ended(span, row, value)
         if body.get("guard"):
             self._event(span, "guard", row, {**body, "action": "block", "layer": "tool"})

@@ -20,7 +20,7 @@ from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.agent_loop import report_unchanged
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_keys import GUARDS, Key
 from orchestrator.engine.ports import Guard, Model
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
@@ -34,8 +34,6 @@ from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
-
-TOPIC = "guards"
 
 PROSE = frozenset(
     {"summary", "title", "detail", "fix_suggestion", "why", "reason", "question", "missing"}
@@ -139,7 +137,7 @@ class Guards(Struct, frozen=True):
 
     def _record(self, ruled: GuardDecision) -> None:
         body = {**to_builtins(ruled), "decision": f"{ruled.guard} {ruled.action}: {ruled.reason}"}
-        self.journal.note(Key(TOPIC, subject=f"{ruled.layer}/{digest(body)[:16]}"), body)
+        self.journal.note(Key(GUARDS, subject=f"{ruled.layer}/{digest(body)[:16]}"), body)
 
 
 def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
@@ -151,7 +149,7 @@ def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
 
 def _noted(journal: Journal) -> Iterator[GuardRuling]:
     names = ("layer", "guard", "action", "agent", "reason")
-    for body in journal.notes(TOPIC).values():
+    for body in journal.notes(GUARDS).values():
         yield GuardRuling(**{name: body[name] for name in names})
 
 
