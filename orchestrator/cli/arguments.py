@@ -189,8 +189,19 @@ def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> N
 
 
 def add_json_flag(parser: argparse._ActionsContainer) -> None:
-    """Add --json, for a command that prints a result."""
+    """Add --json, which prints JSON in place of text."""
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_json_file(parser: argparse._ActionsContainer, what: str = "full result") -> None:
+    """Add --json, which writes a document beside the text; without a file, to standard output."""
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help=f"write the {what} as JSON; without a file, or with -, to standard output",
+    )
 
 
 def add_backend(parser: argparse._ActionsContainer) -> None:

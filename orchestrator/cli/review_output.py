@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
+from orchestrator.cli.arguments import add_json_file
 from orchestrator.cli.output import emit, use_color, width_of
 from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_all, write_job_files
 from orchestrator.report.terminal_escaping import escape_unprintable
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 def add_result_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the result and the exit code."""
     group = parser.add_argument_group("result")
-    group.add_argument(
-        "--json", metavar="FILE", help="write the verdict as JSON; - is standard output"
-    )
+    add_json_file(group, "verdict")
     add_format_option(
         group, "--format", purpose="write the verdict in another format, beside the report"
     )

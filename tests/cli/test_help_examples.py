@@ -63,6 +63,17 @@ def test_every_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
 
 
+def test_json_needs_no_file_in_any_command() -> None:
+    options = {
+        name: parser._option_string_actions["--json"]
+        for name, parser in every_parser().items()
+        if "--json" in parser._option_string_actions
+    }
+    assert {"diffcourt review", "diffcourt show", "diffcourt rubric gate"} <= options.keys()
+    wants_file = [name for name, option in options.items() if option.const not in {True, "-"}]
+    assert wants_file == []
+
+
 def test_the_help_ends_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "prune", "--help"]) == 0
     assert capsys.readouterr().out.splitlines()[-3:] == [

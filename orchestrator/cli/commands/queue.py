@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.arguments import add_part, count, name_of
+from orchestrator.cli.arguments import add_json_flag, add_part, count, name_of
 from orchestrator.cli.commands.work import add_config, require_service
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
@@ -40,11 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
     )
     listing = add_part(parts, "list", "list the jobs that wait, run or are parked")
-    listing.add_argument("--all", action="store_true", help="and those that ended")
+    listing.add_argument("--all", action="store_true", help="also list those that ended")
     listing.add_argument(
-        "--limit", type=count, default=20, metavar="N", help="the newest so many; default: 20"
+        "--limit", type=count, default=20, metavar="N", help="list the newest N; default: 20"
     )
-    listing.add_argument("--json", action="store_true", help="as JSON")
+    add_json_flag(listing)
     add_config(listing)
     for name, summary in _ON_CHANGES.items():
         part = add_part(parts, name, summary)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.cli.arguments import add_part, add_repo, amount, count
+from orchestrator.cli.arguments import add_json_file, add_part, add_repo, amount, count
 from orchestrator.cli.commands.rubric import (
     comparing,
     feedback_command,
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_items(p)
     add_labels(p)
     add_report(p)
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
     p.set_defaults(do=tuning.evaluate)
     add_label_commands(part)
     add_exchange_commands(part)
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="pass only if kappa has surely dropped by less than X, such as 0.05",
     )
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
     p.set_defaults(do=tuning.gate)
 
 
@@ -182,7 +182,7 @@ def _add_tune_options(p: argparse.ArgumentParser) -> None:
         help="rubric file to write; default: NAME-vN.yaml next to RUBRIC",
     )
     add_report(p)
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
     p.add_argument("--seed", type=int, help="random seed, recorded in the rubric")
     p.add_argument(
         "--refits",

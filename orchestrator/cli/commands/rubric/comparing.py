@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import add_repo, amount
+from orchestrator.cli.arguments import add_json_file, add_repo, amount
 from orchestrator.cli.commands.rubric.model_scoring import (
     INTERRUPTED,
     add_judging_options,
@@ -83,7 +83,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_provider(p, "have this provider's model score --items for a side that is a rubric")
     add_judging_options(p, sides=True)
     add_report(p)
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
     p.set_defaults(do=compare)
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.cli.arguments import add_repo, count, name_of
+from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
 from orchestrator.cli.commands.post import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, to_json_data, write_text
 from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
@@ -38,7 +38,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the labeled findings are a random sample, although the labels do not say so",
     )
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
     add_repo(p)
     p.add_argument("--from", dest="forge", choices=FORGES, help="read comments of a request there")
     p.add_argument("--project", type=name_of("a project"), metavar="OWNER/NAME")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from orchestrator.cli.arguments import add_json_file
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
     add_items,
@@ -78,7 +79,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
 
 
 def _add_json(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
 
 
 def disagree(args: argparse.Namespace, out: TextIO) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import add_repo, count
+from orchestrator.cli.arguments import add_json_file, add_repo, count
 from orchestrator.cli.commands.rubric.model_scoring import (
     INTERRUPTED,
     add_judging_options,
@@ -66,7 +66,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="FILE",
         help="rubric file to write; default: NAME-vN.yaml next to RUBRIC",
     )  # fmt: skip
-    p.add_argument("--json", metavar="FILE", help="write the full result as JSON; - for stdout")
+    add_json_file(p)
     p.set_defaults(do=rewrite)
 
 
