@@ -1,6 +1,6 @@
-"""The forms of the agents' final reports; an agent file names one as its ``contract``.
+"""The schemas of the agents' final reports; an agent file names one as its ``contract``.
 
-What a report says is a claim. Code holds it against the change before it counts.
+A report makes claims, which code checks against the change before they count.
 """
 
 from collections.abc import Mapping

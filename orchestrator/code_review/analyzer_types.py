@@ -1,7 +1,7 @@
-"""What an analyzer reports, as data, and the two kinds of analyzer.
+"""The report of an analyzer, and the two kinds of analyzer.
 
-An analyzer is behind one of the agents' tools. It reports what it found, which files it examined,
-and which it could not; whether the change is good is for others to decide.
+An analyzer is called through a tool of agents. It reports findings, which files it examined and
+which it could not; it does not decide about the change.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ SECONDS_PER_FILE = 0.2
 
 
 def time_limit(least: float, files: int) -> float:
-    """Seconds that looking at so many files may take, on a busy machine with two cores."""
+    """The time limit in seconds for this many files, on a busy machine with two cores."""
     return least + SECONDS_PER_FILE * files
 
 
 class AnalyzerReport(Struct, frozen=True):
-    """What one run of an analyzer gave.
+    """The result of one run of an analyzer.
 
     Attributes:
         tool: the analyzer's name in the rule table, such as ``ruff``.
         version: of the external program, or of this package for its own checks.
-        examined: paths of the files that were looked at.
-        gaps: path → why the file could not be looked at (a parse error, too large, ...).
-        error: set when the analyzer itself failed; then nothing counts as examined.
-        facts: what it learned that is no finding, as JSON.
+        examined: paths of the examined files.
+        gaps: path → why the file could not be examined (a parse error, too large, ...).
+        error: set if the analyzer itself failed; then no file counts as examined.
+        facts: further results as JSON.
     """
 
     tool: str
@@ -68,9 +68,9 @@ class SideAnalyzer(Protocol):
 
     @property
     def identity(self) -> str | None:
-        """What its report on a file depends on besides the file's path and content.
+        """A key of all that its report on a file depends on besides the file's path and content.
 
-        None: on more than can be named, such as other files; then no result is cached.
+        None if it also depends on other files; then no result is cached.
         """
 
     def wants(self, path: str) -> bool:

@@ -2,9 +2,9 @@
 
     Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
 
-Each handler does one thing and says where to go. What a handler learns from outside goes through
-the journal, so that running the flow again over a journal takes the same way. Where only a person
-can go on, it stops in StopHuman; with the answer recorded, the next run goes on from there.
+Each handler does one thing and returns the next state. All input from outside goes through the
+journal, so running the flow again over a journal visits the same states. If only a person can
+answer, the flow stops in StopHuman; once the answer is recorded, a resumed run continues.
 """
 
 from collections import Counter
@@ -71,23 +71,23 @@ NO_IDS: Mapping[str, str] = {}
 Handler = Callable[[ReviewState], Awaitable[str]]
 
 
-def may_ask(handler: Handler) -> Handler:
-    """Have a handler stop the run where it finds that a person must answer first."""
+def stops_for_person(handler: Handler) -> Handler:
+    """Make a handler stop the run if it needs an answer or an approval of a person."""
 
     @wraps(handler)
     async def handled(state: ReviewState) -> str:
         try:
             return await handler(state)
         except (AnswerPending, ApprovalPending):
-            return await _wait(state)
+            return await _stop_for_person(state)
 
     return handled
 
 
 async def intake(state: ReviewState) -> str:
-    """Look at what the change is, and what was left open of it; for models, run the analyzers.
+    """Place the previous review's open findings in the change; for models, run the analyzers.
 
-    An empty one needs no review.
+    An empty change needs no review.
     """
     if state.workspace.change.files:
         state.carried = await place_claims(state.workspace, state.handed_over.claims)
@@ -102,9 +102,9 @@ async def intake(state: ReviewState) -> str:
     return "Done"
 
 
-@may_ask
+@stops_for_person
 async def plan(state: ReviewState) -> str:
-    """Have the lead plan, and hold its plan against the change: no file may be left out unsaid."""
+    """Have the lead plan; code adds each file that the plan neither assigns nor skips."""
     state.focus.number += 1
     state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
     state.round.verified = frozenset(state.focus.verify)
@@ -119,14 +119,14 @@ async def plan(state: ReviewState) -> str:
 
 
 async def triage(state: ReviewState) -> str:
-    """Bound the work: at most one task per specialist, over files that can be looked at."""
+    """Turn the plan into at most one bounded task per specialist."""
     state.round.tasks = planning.build_tasks(state)
     return "Act"
 
 
-@may_ask
+@stops_for_person
 async def act(state: ReviewState) -> str:
-    """Send the specialists out, side by side; for those without a report, code calls analyzers."""
+    """Run the specialists concurrently; call the analyzers of those that end without a report."""
     await run_team(
         state.round.tasks,
         state.runtime,
@@ -139,14 +139,14 @@ async def act(state: ReviewState) -> str:
 
 
 async def synthesize(state: ReviewState) -> str:
-    """Bring together what all iterations so far have shown, and prove patches for it."""
+    """Build the findings of all iterations so far, and prove patches for them."""
     await _synthesize(state)
     await prove_fixes(state)
     return "Evaluate"
 
 
 async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> None:
-    """Make the findings of all reports and marks so far.
+    """Build the findings from all reports and marks so far.
 
     Args:
         ids: fingerprint → the id that a finding keeps.
@@ -184,14 +184,14 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     state.focus.targets = {**state.focus.targets, **found.targets}
 
 
-@may_ask
+@stops_for_person
 async def evaluate(state: ReviewState) -> str:
-    """Score the review, and decide whether another round would gain anything."""
+    """Score the review, and decide whether to iterate or how to stop."""
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
     marks = _measured(state)
     if judging.needs_judge(state.settings, state.rubric):
         marks |= await judging.run_judge(state)
-    if state.round.marks:  # the judge has spoken of ids, so they stay
+    if state.round.marks:  # the judge referred to findings by id, so ids stay
         await _synthesize(
             state, {finding.fingerprint: finding.id for finding in state.synthesis.findings}
         )
@@ -224,7 +224,7 @@ async def evaluate(state: ReviewState) -> str:
 
 
 async def iterate(state: ReviewState) -> str:
-    """Go round again, for what is missing only; ``focus`` says what that is."""
+    """Start another iteration, for what is missing only (``focus``)."""
     return "Plan"
 
 
@@ -244,7 +244,7 @@ FLOW: Flow[ReviewState] = Flow.of(
 
 
 async def end_cancelled(state: ReviewState, detail: str) -> None:
-    """End a review that a person cancelled, with what there is so far; nothing more is called."""
+    """End a review that a person cancelled with the results so far; nothing more is called."""
     state.stop = Stop("cancelled", detail)
     if not state.rounds:
         state.rounds.append(Round(1))
@@ -262,8 +262,8 @@ async def end_cancelled(state: ReviewState, detail: str) -> None:
     state.round.decision = f"cancelled: {detail}"
 
 
-async def _wait(state: ReviewState) -> str:
-    """Say what there is so far, without those who wait for a person."""
+async def _stop_for_person(state: ReviewState) -> str:
+    """Conclude with the results so far, without the agents that wait for a person."""
     questions = [question for question in recorded_questions(state.journal) if not question.answer]
     state.approvals = escalation_stages.pending_approvals(state.journal)
     waiting = {call.agent: f"{call.tool} needs approval" for call in state.approvals}
@@ -284,7 +284,7 @@ async def _wait(state: ReviewState) -> str:
 
 
 def _measured(state: ReviewState) -> dict[str, Mark]:
-    """The marks of the measured criteria, and the required checks, by what there is so far."""
+    """Set the required checks and tool notes; return the marks of the measured criteria."""
     calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)
     state.tool_notes = tool_notes(calls)
@@ -297,7 +297,7 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
 
 
 def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure]) -> Iteration:
-    """This round as the facts that the stop rules speak of."""
+    """The facts of this round for the stop rules."""
     synthesis = state.synthesis
     signatures = tuple(map(str, failed))
     results = sorted(state.round.results, key=lambda result: result.agent)
@@ -310,18 +310,16 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure])
     )
     agent_requests = follow_up.find_requests(state, rejected=False)
     requests = [text for texts in agent_requests.values() for text in texts]
-    unheard = tuple(
-        f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
-    )
+    unused = tuple(f"nobody has looked into this answer: {a}" for a in state.round.answers.values())
     escalated = tuple(f"{agent}: {step.why}" for agent, step in state.round.stage_changes.items())
     return Iteration(
         score=scored.total,
         accepted=scored.accepted,
         judged=scored.is_judged,
-        gates=(*signatures, *unheard, *unverified),
+        gates=(*signatures, *unused, *unverified),
         missing=(
             *signatures,
-            *unheard,
+            *unused,
             *unverified,
             *scored.missing_of("judged"),
             *escalated,
@@ -354,7 +352,7 @@ def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
 
 
 def _budget_met(state: ReviewState) -> str:
-    """The limit that this round ran into, or empty."""
+    """The limit that this round reached, or empty."""
     for result in sorted(state.round.results, key=lambda result: result.agent):
         if result.status == "budget":
             return result.detail
@@ -365,7 +363,7 @@ def _budget_met(state: ReviewState) -> str:
 
 
 def _human_needed(state: ReviewState) -> str:
-    """What only a person can settle, and no answer alone, or empty."""
+    """What only a person can decide, beyond answering a question; or empty."""
     needed = {tool for rule in state.catalog.verdict_policy.required_checks for tool in rule.tools}
     for done in state.rounds:
         for call in calls_under(state.journal, iteration_root(done.number)):

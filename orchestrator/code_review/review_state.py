@@ -1,4 +1,4 @@
-"""One review in progress: what the handlers of the flow share and fill in."""
+"""The state of a review in progress, which the handlers of the flow read and fill in."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,11 +48,11 @@ class Round:
     """One iteration.
 
     Attributes:
-        results: of the tasks, as they came.
-        planned, judged: the results of the lead and of the judge; None where there is none.
+        results: of the tasks, in the order of arrival.
+        planned, judged: the results of the lead and of the judge; may be None.
         fixers: the results of the agent that writes patches, the correction last.
-        answers: what a person said to the plan's questions: the question's key → the answer.
-        stage_changes: agents whose work the judge scored too low for their stage → the next one.
+        answers: a person's answers to the plan's questions, by the question's key.
+        stage_changes: agent → the next stage, if the judge scored its work too low for its stage.
         shown: id → fingerprint of the findings that its agents were shown.
         marks: fingerprint → the judge's mark of the finding.
         mark_errors: which of the judge's marks do not count, and why.
@@ -75,13 +75,13 @@ class Round:
     verified: frozenset[str] = frozenset()
 
     def key(self, part: str, agent: str = "") -> Key:
-        """Where in the journal a part of this iteration stands, or an agent's task in it."""
+        """The journal key of a part of this iteration, or of an agent's task in it."""
         return Key(part, self.number, agent)
 
 
 @dataclass
 class ReviewState:
-    """Everything of one review.
+    """All of one review.
 
     Attributes:
         budget: the whole run's account.
@@ -91,14 +91,14 @@ class ReviewState:
         notes: what a person should know of the models and the sandbox.
         tool_notes: what analyzers tell a person besides findings and gaps.
         handed_over: what the previous review of the same change left open.
-        approvals: calls that wait for a person's approval, and stopped the run.
-        waiting_agents: agents that wait for a person, whose work has no end yet.
-        lead_summary: what the lead says at the end, empty where it says nothing.
-        assignment: who reviews what; None offline.
+        approvals: calls that wait for a person's approval and stopped the run.
+        waiting_agents: agents that wait for a person and so have no result yet.
+        lead_summary: the lead's summary at the end; may be empty.
+        assignment: which agent reviews which files; None offline.
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
-        carried: what of ``handed_over`` still holds of this change.
-        settled: what an earlier review has read and passed; None: nothing.
-        settles_nothing: why that is nothing; empty where no model takes part.
+        carried: the claims in ``handed_over`` that still apply to this change.
+        settled: the lines that a previous review has settled; None: none.
+        settles_nothing: why none are settled; empty if no model takes part.
         fixes: fingerprint of a finding → the best patch for it so far.
         written: fingerprint of a finding → patches that the fixer wrote for it.
     """
@@ -158,7 +158,7 @@ class ReviewState:
 
     @property
     def pattern(self) -> str:
-        """``team`` or ``single``; ``auto`` while code has not decided. Offline auto is a team."""
+        """``team`` or ``single``; ``auto`` until code has decided. Offline, auto means a team."""
         if self.assignment is not None:
             return self.assignment.pattern
         chosen = self.settings.pattern
@@ -166,17 +166,17 @@ class ReviewState:
 
     @property
     def shares(self) -> Sequence[Share]:
-        """The files that code has given to each agent; empty where the lead shares them out."""
+        """The files that code assigned to each agent; empty if the lead assigns them."""
         return self.assignment.shares if self.assignment is not None else ()
 
     def agent(self, name: str) -> AgentSpec:
-        """An agent of the catalog, or one of several that share its work."""
+        """An agent of the catalog, or one of several that share its role."""
         role = next((share.role for share in self.shares if share.agent == name), name)
         spec = self.catalog.agents[role]
         return spec if role == name else replace(spec, name=name, role=role)
 
     def calls(self) -> list[Call]:
-        """What the analyzers showed, over all iterations so far."""
+        """The analyzers' calls in all iterations so far."""
         return [
             call
             for done in self.rounds
@@ -195,7 +195,7 @@ class ReviewState:
         """What a tool answered the specialists so far, by its name.
 
         Args:
-            judge: what it answered the judge, too.
+            judge: include its answers to the judge.
         """
         tasks = [task.key for done in self.rounds for task in done.tasks]
         tasks += [CODE_TASK]
@@ -204,7 +204,7 @@ class ReviewState:
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
 
     def references(self, ids: Mapping[str, str]) -> References:
-        """What the ids in the reports so far mean, and the judge's marks.
+        """What the ids in the reports so far refer to, and the judge's marks.
 
         Args:
             ids: fingerprint → the id that a finding keeps.
@@ -225,8 +225,8 @@ class ReviewState:
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.
 
-        What the tool policy denies is its will, and no gap. A tool that no playbook names, beyond
-        those that can be shown, is.
+        A tool that the tool policy denies is no gap. A tool that no playbook names and that exceeds
+        the number that can be shown is one.
         """
         runtime, executor = self.runtime, self.runtime.executor
         registry, policy = executor.registry, executor.policy
@@ -253,7 +253,7 @@ class ReviewState:
         return found
 
     def team(self) -> list[Work]:
-        """What the specialists came to, over all iterations so far, by iteration and name."""
+        """The specialists' results in all iterations so far, by iteration and name."""
         ended = [
             Work(done.number, result)
             for done in self.rounds

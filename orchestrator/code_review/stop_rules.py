@@ -1,12 +1,9 @@
-"""Iterate, or stop and why. Four layers, asked in order; all of it is plain code over plain facts.
+"""The stop rules: iterate, or stop and why. Plain code over plain facts, applied in this order:
 
-1. budget: a hard limit was met.
-2. gates: all planned checks ran, and the score is accepted: done.
-3. stagnation: going on would not help.
-4. human: only a person can go on.
-
-Where a person is needed, that is said before anything is claimed done or stagnant: a run that waits
-for someone is neither.
+1. budget: a hard limit was reached.
+2. human: only a person can decide.
+3. done: all planned checks ran, and the score is accepted.
+4. stagnation: another iteration would not help.
 """
 
 from collections.abc import Sequence
@@ -22,21 +19,21 @@ Reason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
 
 class Iteration(Struct, frozen=True):
-    """What one iteration came to.
+    """The facts of one iteration.
 
     Attributes:
         score: the judge's total, None when nothing could be scored.
         accepted: the score meets the threshold, and no criterion blocks.
         judged: a judge took part in the score.
         gates: deterministic gates that do not hold, in words.
-        missing: what another iteration could get, in words.
+        missing: what another iteration could collect, in words.
         failures: signatures of what failed, equal for the same failure.
-        evidence: ids of all evidence there is by now.
+        evidence: ids of all evidence so far.
         uncertain: open questions and gaps, in words.
-        gaps: how many things could not be looked at.
-        output: the agents' reports as text, to see whether they only repeat themselves.
-        budget: the limit that was met, in words, or empty.
-        human: what only a person can settle, in words, or empty.
+        gaps: number of parts that could not be examined.
+        output: the agents' reports as text, compared to detect repetition.
+        budget: the limit that was reached, in words, or empty.
+        human: what only a person can decide, in words, or empty.
     """
 
     score: float | None
@@ -116,7 +113,7 @@ def _gain(before: Iteration, after: Iteration) -> float:
 
 
 def _alike(a: str, b: str) -> float:
-    """0 to 1; by lines, which is what reports are made of, and bounded for huge ones."""
+    """Similarity of two texts by lines, 0 to 1; only the first 2,000 lines count."""
     if not a:
         return 0.0
     return SequenceMatcher(None, a.splitlines()[:2000], b.splitlines()[:2000], False).ratio()

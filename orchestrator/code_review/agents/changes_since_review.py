@@ -1,4 +1,4 @@
-"""What agents are told of an earlier review: what changed since, and what that reaches."""
+"""What agents are told of an earlier review: what changed since, and what depends on that."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ SETTLED = """\
 
 
 def rules_for_known_lines(state: ReviewState) -> str:
-    """What a reviewer must know of an earlier review; empty without one."""
+    """The rules for lines that an earlier review has settled; empty without one."""
     own = any(not report.refers_to for report in state.carried)
     parts = [CARRIED if own else "", SETTLED if state.settled else ""]
     if not any(parts):
@@ -37,7 +37,7 @@ def rules_for_known_lines(state: ReviewState) -> str:
 def newest_first(
     diffs: Mapping[str, FileDiff], settled: SettledPlaces | None
 ) -> dict[str, FileDiff]:
-    """The diffs with those of files that changed since an earlier review before the others."""
+    """The diffs, with files that changed since an earlier review first."""
     changed = settled.changed if settled else {}
     return dict(sorted(diffs.items(), key=lambda entry: entry[0] not in changed))
 

@@ -1,4 +1,4 @@
-"""Escalation in a review: the stage of an agent's next task, and what was escalated or asked."""
+"""Escalation in a review: the stage of each agent's next task, and what was escalated or asked."""
 
 import json
 from datetime import UTC, datetime
@@ -22,8 +22,8 @@ from orchestrator.engine.types import AgentSpec
 def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageChange]:
     """Agents of this round whose work the judge scored below their stage's minimum.
 
-    A criterion whose tags name agents speaks of their work. Any other speaks of the work of those
-    whose findings are doubted, rejected or named as lacking; of everybody's where none are.
+    A criterion whose tags name agents is about their work. Any other is about the agents whose
+    findings are doubted, rejected or named as missing, or about all agents if there are none.
     """
     found: dict[str, StageChange] = {}
     blamed = concerned_agents(state, scored.missing_of("judged"))
@@ -40,14 +40,14 @@ def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageCha
 
 
 def _role(state: ReviewState, agent: str) -> str:
-    """What criteria call an agent: of several that share one's work, that one's name."""
+    """The name by which criteria refer to an agent: its role if several agents share one."""
     return state.agent(agent).role or agent
 
 
 def _judged(
     state: ReviewState, scored: Scorecard, agent: str, *, tagged_only: bool
 ) -> float | None:
-    """What the judge's marks of an agent's work come to under the rubric, 0 to 1.
+    """The rubric's score of an agent's work by the judge's marks, 0 to 1.
 
     Args:
         tagged_only: only criteria whose tags name the agent count.
@@ -101,7 +101,7 @@ def escalations(journal: Journal) -> tuple[Escalation, ...]:
 
 
 def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
-    """What a person was asked in a run, and the answers."""
+    """The questions to a person in a run, with the answers."""
     return tuple(
         HumanQuestion(
             name=question.name,
@@ -116,7 +116,7 @@ def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
 
 
 def pending_approvals(journal: Journal) -> tuple[PendingApproval, ...]:
-    """The calls that wait for a person, of agents whose work has not ended without them."""
+    """The calls that wait for a person, of agents that have no result without them."""
     return tuple(
         PendingApproval(
             approval=approvals.approval_id(journal.run_id, call, str(request["request"])),

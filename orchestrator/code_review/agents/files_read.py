@@ -45,16 +45,15 @@ class _Hunk(Struct):
     removed: set[int] = field(default_factory=set)
 
     def within(self, seen: _Lines) -> bool:
-        """Whether all that it adds was seen, or all that it takes away where it adds nothing."""
+        """Whether all added lines were seen, or all removed ones if it adds none."""
         return self.added <= seen.head if self.added else self.removed <= seen.base
 
 
 def files_read(state: ReviewState) -> dict[str, set[str]]:
     """Path → the agents that read it; offline there are none.
 
-    An agent has read a file of its task when its diff was shown in the opening or in the task, or
-    when the agent called ``read_file`` or ``git_diff`` for it. Only one that ended with a report
-    counts.
+    An agent has read a file of its task if the opening or the task showed its diff, or if the agent
+    called ``read_file`` or ``git_diff`` for it. Only agents that ended with a report count.
     """
     found: dict[str, set[str]] = {}
     for done, agent in _reports(state):
@@ -66,7 +65,7 @@ def files_read(state: ReviewState) -> dict[str, set[str]]:
 
 
 async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
-    """Path → the hunks of the files that somebody must look at, and who read each; offline none."""
+    """Path → the hunks of the reviewable files, with the agents that read each; offline none."""
     if not has_model(state.settings):
         return {}
     diffs = await reviewer_assignment.diffs_by_path(state)
@@ -107,7 +106,7 @@ def _reports(state: ReviewState) -> Iterator[tuple[Round, str]]:
 
 
 def _shown(state: ReviewState, done: Round, agent: str) -> tuple[set[str], set[str]]:
-    """The files whose whole diff an agent was shown, and all that it was given."""
+    """The files whose whole diff an agent was shown, and all files of its task."""
     given = {path: None for task in done.plan.tasks if task.agent == agent for path in task.paths}
     in_task, _ = reviewer_assignment.fit_rest(state, given)
     return {path for path in given if path not in state.not_in_opening} | set(in_task), set(given)

@@ -1,4 +1,4 @@
-"""How findings are described to agents, in whatever brief they stand."""
+"""How findings are described to agents in briefs."""
 
 from typing import Any
 
@@ -48,5 +48,5 @@ def describe_rejected(
 
 
 def shorten(text: str, longest: int = MAX_TEXT) -> str:
-    """A text of at most so many characters, and dots where more was left out."""
+    """A text cut to a number of characters, with dots if it was longer."""
     return text if len(text) <= longest else f"{text[:longest]}..."

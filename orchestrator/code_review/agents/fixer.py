@@ -1,7 +1,7 @@
-"""Patches by an agent, for open findings that have none, when the review is otherwise over.
+"""The fixer: an agent that writes patches for open findings without one, after the last iteration.
 
-One attempt, and one correction, in which the agent is shown why code refused its patches. Code
-alone decides what a patch is worth.
+It has one attempt and one correction, in which it is shown why code refused its patches. Code
+alone decides the state of a patch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ for the reason beside each. Write them anew, or leave them out.
 
 
 async def write_fixes(state: ReviewState) -> None:
-    """Ask the fixer for patches of what is open and has none, and prove them."""
+    """Ask the fixer for patches of open findings without one, and prove them."""
     if not has_fixer(state.settings):
         return
     name = str(state.settings.fixes.agent)
@@ -52,7 +52,7 @@ async def write_fixes(state: ReviewState) -> None:
 
 
 def findings_to_fix(state: ReviewState) -> list[Finding]:
-    """What is open, weighs at least medium, stands in head, and has no patch that holds."""
+    """Open findings in head, of at least medium severity, without a patch that applies."""
     weighty = SEVERITIES[: SEVERITIES.index(LEAST_SEVERITY) + 1]
     return [
         finding
@@ -68,8 +68,8 @@ def findings_to_fix(state: ReviewState) -> list[Finding]:
 async def _ask(
     state: ReviewState, name: str, asked: str, part: str, findings: Sequence[Finding]
 ) -> None:
-    """One task of the fixer, and the proof of what it writes."""
-    # It has one attempt: no stronger model, and no person, is asked for what nobody must have.
+    """Run one task of the fixer, and prove the patches."""
+    # Patches are optional, so neither a stronger model nor a person is asked after a failure.
     task = Task(
         replace(state.agent(name), escalation=()),
         build_brief(

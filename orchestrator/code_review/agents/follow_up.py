@@ -1,4 +1,4 @@
-"""What a further round wants of whom, and what it is shown of the rounds before it."""
+"""What the next round asks of each agent, and what it is shown of earlier rounds."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ _ID = re.compile(r"\b[FR]\d+\b")
 
 
 def unverified(state: ReviewState) -> list[Finding]:
-    """What would block if anybody but its author confirmed it, and nobody was asked yet.
+    """Findings that would block if another agent confirmed them, and that none was asked about.
 
-    Empty in the last round, and where there is nobody else to ask. About what is carried over, the
-    earlier review has asked.
+    Empty in the last round and if there is no other agent. About carried-over findings the earlier
+    review has asked.
     """
     if state.round.number >= state.budget.bounds.iterations:
         return []
@@ -41,7 +41,7 @@ def unverified(state: ReviewState) -> list[Finding]:
 
 
 def _verifier(state: ReviewState, finding: Finding) -> str:
-    """The agent that is to look at a finding of others; empty where there is none."""
+    """The agent that verifies a finding of another; empty if there is none."""
     others = [name for name in state.examiners if name not in finding.reported_by]
     knows = [
         task.agent
@@ -56,7 +56,7 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
     """What the next round asks of each agent about single findings.
 
     Args:
-        rejected: also about rejected ones, which went back to their agents once before.
+        rejected: include rejected findings, which were sent back to their agents before.
     """
     requests: dict[str, list[str]] = {}
 
@@ -85,12 +85,12 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
 
 
 def _raised_now(finding: Finding) -> list[Objection]:
-    """The objections of this review; an earlier one has asked about its own."""
+    """The objections of this review; the earlier review asked about its own."""
     return [objection for objection in finding.objections if not objection.earlier]
 
 
 def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
-    """The agents whose findings are doubted, rejected, or named in what the judge misses."""
+    """Agents whose findings are doubted, rejected, or named in evidence that the judge misses."""
     named = set(_ID.findall(" ".join(missing)))
     findings = [*state.synthesis.findings, *(entry.finding for entry in state.synthesis.rejected)]
     reporters = [
@@ -126,10 +126,10 @@ def paths_of_requests(state: ReviewState, agent: str) -> list[str]:
 
 
 def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
-    """What a brief of a later round says of those before it; nothing in the first.
+    """What a brief says about earlier rounds; nothing in the first round.
 
     Args:
-        agent: whose brief it is; empty: the lead's, with what is asked of everybody.
+        agent: whose brief it is; empty: the lead's, with the requests to all agents.
     """
     if state.focus.retry is None:
         return {}

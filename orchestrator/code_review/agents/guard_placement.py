@@ -1,7 +1,7 @@
-"""Which guards stand where in a review, and what they ruled.
+"""The guard layers of a review, and the decisions of guards.
 
-Four layers: what a model is shown (input), its calls (tool), what it reports (output), and budgets,
-which are ``engine.budget`` and always block. Rulings are journal notes of the topic ``guards``.
+Four layers: texts that a model is sent (input), its calls (tool), its reports (output), and budgets
+(``engine.budget``), which always block. Decisions are journal notes of the topic ``guards``.
 """
 
 import time
@@ -38,14 +38,14 @@ from orchestrator.optional_dependencies import install_command
 PROSE = frozenset(
     {"summary", "title", "detail", "fix_suggestion", "why", "reason", "question", "missing"}
 )
-"""The keys of a report under which an agent speaks; quotes, paths and names are not its words."""
+"""The keys of a report with an agent's own prose; quotes, paths and names are none."""
 
 
 class Guards(Struct, frozen=True):
     """The guards of one run.
 
     Attributes:
-        tier: who the change's author counts as; empty: the first of the config.
+        tier: the trust tier of the change's author; empty: the first of the config.
     """
 
     file: GuardsFile
@@ -54,10 +54,10 @@ class Guards(Struct, frozen=True):
     journal: Journal
 
     def model(self, model: Model) -> Model:
-        """A model behind the input guards; the offline one is none that could be misled.
+        """The model behind the input guards; the offline one needs none.
 
         Raises:
-            InputError: there is no such tier, or a guard is on whose libraries are missing.
+            InputError: there is no such tier, or the libraries of an enabled guard are missing.
         """
         if model.name == OFFLINE:
             return model
@@ -83,7 +83,7 @@ class Guards(Struct, frozen=True):
         ]
 
     def outgoing(self, model: Model) -> Callable[[str, Json], Json]:
-        """What becomes of a report: an agent's words as the output guards let them pass."""
+        """A report with the agent's texts as the output guards changed them."""
         if model.name == OFFLINE:
             return report_unchanged
         layer = self._texts("output")
@@ -103,7 +103,7 @@ class Guards(Struct, frozen=True):
         return self.file.resolve_tier(self.tier)
 
     def _texts(self, layer: Literal["input", "output"]) -> TextGuards:
-        # Only where a model answers: they are a tenth of the start of an offline review.
+        # Imported only if a model answers: it takes a tenth of the start of an offline review.
         from orchestrator.guards.passed_check_claims import ClaimRule  # noqa: PLC0415
         from orchestrator.guards.registry import GuardSettings, make_guards  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ class Guards(Struct, frozen=True):
             ) from None
 
     def _ran(self) -> frozenset[str]:
-        """The tools that have run in this review, went well, and looked at something."""
+        """The tools that ran successfully in this review and examined something."""
         return frozenset(
             call.tool
             for call in ended_calls(self.journal)
@@ -141,7 +141,7 @@ class Guards(Struct, frozen=True):
 
 
 def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
-    """What all guards ruled in a run, equal rulings counted."""
+    """The decisions of all guards in a run, with the number of equal ones."""
     counted = Counter([*_noted(journal), *_of_calls(journal)])
     ordered = sorted(counted, key=lambda ruling: (ruling.layer, ruling.guard, ruling.agent))
     return tuple(replace(ruling, count=counted[ruling]) for ruling in ordered)
@@ -154,7 +154,7 @@ def _noted(journal: Journal) -> Iterator[GuardRuling]:
 
 
 def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
-    """Calls that were refused, or went ahead with a warning; a model's texts are notes already."""
+    """Decisions on calls, which are in the calls' records; those on texts are notes."""
     for call in ended_calls(journal):
         changes: list[tuple[Action, str, str]] = [
             ("warn", warning.guard, warning.reason) for warning in call.warnings
@@ -168,9 +168,9 @@ def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
 
 
 def without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:
-    """A verdict with none of our secrets in it.
+    """A verdict without our own secrets.
 
-    All that agents and tools wrote is clean already; names, and parts side by side, are not.
+    Texts of agents and tools are redacted already; names and adjacent parts are not.
     """
     if not redact:
         return verdict

@@ -1,4 +1,4 @@
-"""Files that belong together by their imports, packed into shards that one agent reads at once."""
+"""Packs files that import each other into shards that one agent can read at once."""
 
 import posixpath
 import re
@@ -25,7 +25,7 @@ _ENDINGS = (
 
 
 def find_neighbors(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Path → the files among the same ones that it imports or that import it.
+    """Path → the files among these that it imports or that import it.
 
     Args:
         texts: path → the file's text. Imports are found by pattern; nothing is parsed.
@@ -57,7 +57,7 @@ def _relative_targets(path: str, text: str, known: Mapping[str, str]) -> Iterato
 def pack(
     sizes: Mapping[str, int], neighbors: Mapping[str, Sequence[str]], room: int
 ) -> list[list[str]]:
-    """Shards of files: neighbors together, each within the room unless one file exceeds it.
+    """Shards of files, neighbors together, each within the limit unless one file exceeds it.
 
     Args:
         sizes: path → tokens, of the files to pack.
@@ -79,7 +79,7 @@ def pack(
 def _pieces(
     sizes: Mapping[str, int], neighbors: Mapping[str, Sequence[str]], room: int
 ) -> Iterator[list[str]]:
-    """Connected files; of more than fit the room, consecutive parts of a walk along imports."""
+    """Connected files; if they exceed the limit, consecutive parts of a walk along imports."""
     for component in _components(sizes, neighbors):
         piece: list[str] = []
         used = 0

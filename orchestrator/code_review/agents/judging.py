@@ -37,7 +37,7 @@ from orchestrator.engine.types import AgentSpec, Criterion, Rubric
 
 
 def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
-    """Every agent that may be called, in the order in which they begin."""
+    """Every agent that may be called, in the order of their first call."""
     names = {
         "team": [settings.lead, *settings.specialists],
         "single": [settings.single],
@@ -51,7 +51,7 @@ def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
 
 
 def has_model(settings: Settings) -> bool:
-    """Whether models think in the review."""
+    """Whether models take part in the review."""
     return settings.provider != OFFLINE
 
 
@@ -61,7 +61,7 @@ def has_fixer(settings: Settings) -> bool:
 
 
 def has_model_lead(state: ReviewState) -> bool:
-    """Whether a model leads the review, and so can write its summary."""
+    """Whether a model leads the review and can write its summary."""
     return state.pattern == "team" and has_model(state.settings)
 
 
@@ -72,12 +72,12 @@ LINES_AROUND, MAX_LINES, MAX_WIDTH = 3, 20, 200
 
 
 def needs_judge(settings: Settings, rubric: Rubric) -> bool:
-    """Whether a model judges: offline there is none that could."""
+    """Whether a model judges; offline there is none."""
     return settings.judge and settings.provider != OFFLINE and bool(judged_criteria(rubric))
 
 
 async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
-    """Marks of the judged criteria; one that the judge did not score stays unscored."""
+    """Run the judge; returns the marks of the judged criteria, unscored if it gave no score."""
     criteria = judged_criteria(state.rubric)
     evidence = await judge_evidence(state)
     task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
@@ -88,7 +88,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
 
 
 async def _take_finding_marks(state: ReviewState, known: Sources) -> None:
-    """The judge's marks of findings as the round's, by fingerprint, and those that fail."""
+    """Store the judge's marks of findings in the round, by fingerprint, and those that fail."""
     result, names = state.round.judged, state.focus.shown
     if result is None or result.status != "ok":
         return
@@ -126,7 +126,7 @@ def build_judge_task(
 
 
 def show_criterion(criterion: Criterion) -> dict[str, object]:
-    """What a judge is told of a criterion."""
+    """The description of a criterion for a judge."""
     shown: dict[str, object] = {
         "id": criterion.id,
         "description": criterion.description,
@@ -149,8 +149,8 @@ async def read_marks(
 ) -> dict[str, Mark]:
     """The judge's report as marks; all unscored where there is none.
 
-    The criteria are asked for in an order, and only what keeps to it counts: a score that comes
-    after a later one was not reached one by one.
+    The criteria must be scored in order: a score that comes after one of a later criterion does not
+    count.
     """
     if result.status != "ok":
         why = f"not scored: the judge {result.status}: {result.detail}"
@@ -186,7 +186,7 @@ async def _mark(criterion: Criterion, judged: JudgedCriterion, known: Sources) -
 
 
 def _abstention(error: str, judged: JudgedCriterion) -> Mark:
-    """A score that cannot be relied on; what it found missing still counts."""
+    """A score that does not count; the evidence that it named as missing does."""
     return Mark(None, f"counts as abstained: {error}", tuple(judged.missing))
 
 
@@ -224,7 +224,7 @@ _SHOWN = {
 
 
 def _shown(finding: Finding) -> dict[str, Any]:
-    """A finding for the judge without empty fields and words that its reports repeat."""
+    """A finding for the judge, without empty fields and text that its reports repeat."""
     known = {finding.title, finding.detail}
     fields: dict[str, Any] = to_builtins(finding)
     for report in fields["reports"]:
@@ -239,7 +239,7 @@ def _shown(finding: Finding) -> dict[str, Any]:
 
 
 async def _cited_lines(state: ReviewState, finding: Finding) -> str:
-    """The cited lines and those around them, those that the change adds or removes marked."""
+    """The cited lines with context; lines that the change adds or removes are marked."""
     side, workspace = finding.evidence.side, state.workspace
     lines = await read_lines(workspace, side, finding.path)
     changed = changed_lines(workspace, side, finding.path)

@@ -1,4 +1,4 @@
-"""From the lead's plan to bounded tasks. It is a proposal; nothing is left out unseen by it."""
+"""From the lead's plan to bounded tasks. Code adds what the plan leaves out without a reason."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ contract.
 
 
 def build_brief(task: str, nonce: str, **facts: object) -> str:
-    """A first message: the task in words, the facts as framed JSON."""
+    """The first message of a task: its text, and the facts as framed JSON."""
     return f"{task}\n{frame(json.dumps(facts), nonce)}"
 
 
@@ -58,17 +58,17 @@ def lead_brief(state: ReviewState) -> str:
 
 
 def _present(**facts: object) -> dict[str, object]:
-    """The facts of a brief that say something."""
+    """The facts of a brief that are not empty."""
     return {name: fact for name, fact in facts.items() if fact}
 
 
 def reviewable_paths(state: ReviewState) -> list[str]:
-    """The files that somebody must look at."""
+    """The files that agents must review."""
     return [f.path for f in state.workspace.change.files if state.workspace.reviewable(f)]
 
 
 def _open_paths(state: ReviewState) -> list[str]:
-    """The files that every tool may look into, which lock files are not."""
+    """The files that every tool may read; lock files are excluded."""
     return [f.path for f in state.workspace.change.files if not state.workspace.left_out(f)]
 
 
@@ -81,9 +81,9 @@ def plan_for_one_agent(state: ReviewState, agent: str) -> Plan:
 def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     """The lead's plan, corrected so that policy and every changed file are covered.
 
-    A file that it neither gives to anyone nor leaves out with a reason goes to every specialist;
-    what a required check must look at and code has not run goes to whoever has its tools. A lead
-    that failed has planned nothing, so all specialists get everything.
+    A file that it neither assigns nor skips with a reason goes to every specialist. The files of a
+    required check that code has not run go to the agents with its tools. If the lead failed, all
+    specialists get all files.
     """
     known = set(reviewable_paths(state))
     proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
@@ -105,11 +105,11 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
                 PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
                 for agent in state.settings.specialists
             ]
-        if not state.runtime.opening:  # else code has run them on every file
+        if not state.runtime.opening:  # otherwise code has run them on every file
             kept += _tasks_for_required_checks(state, kept)
     else:
         given = {task.agent for task in kept}
-        # What code shares out, it shares out again; a lead that plans may leave a retry out.
+        # Code assigns the same files again; a lead that plans may leave a retry out.
         requests = {n: follow_up.paths_of_requests(state, n) for n in state.focus.requests}
         due = state.focus.retry if state.shares else requests
         kept += [
@@ -123,7 +123,7 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
 def _tasks_for_required_checks(
     state: ReviewState, planned: Iterable[PlannedTask]
 ) -> list[PlannedTask]:
-    """What required checks must look at and no agent with their tools was given."""
+    """Tasks for files of required checks that no agent with the check's tools was given."""
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
     for rule in state.catalog.verdict_policy.required_checks:
@@ -140,9 +140,9 @@ def _tasks_for_required_checks(
 
 
 def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
-    """What the tools of a check must have looked at, by tool; None where it does not apply.
+    """The files that each tool of a check must examine; None if the check does not apply.
 
-    The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
+    The policy says where it applies. A lead can add checks of the policy but not remove any.
     """
     paths = concerned(rule, _open_paths(state))
     required = any(rule.name in done.plan.required_checks for done in state.rounds)
@@ -158,7 +158,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
 
 
 def open_questions(state: ReviewState) -> tuple[str, ...]:
-    """What the lead leaves open: questions to a person, and checks that no policy knows."""
+    """What the lead leaves open: questions to a person, and checks that are not in the policy."""
     plans = [done.plan for done in state.rounds]
     known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
@@ -177,7 +177,7 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
 
 
 def skipped_by_lead(state: ReviewState) -> dict[str, str]:
-    """The files that the lead has left out and not taken up again: path → its reason."""
+    """The files that the lead skipped and did not assign later: path → its reason."""
     taken_up = {p for done in state.rounds[1:] for task in done.plan.tasks for p in task.paths}
     return {
         skip.path: skip.why
@@ -188,7 +188,7 @@ def skipped_by_lead(state: ReviewState) -> dict[str, str]:
 
 
 def build_tasks(state: ReviewState) -> list[Task]:
-    """One bounded task per specialist that has anything to look at, in the order of the plan."""
+    """One bounded task per specialist with files to review, in the order of the plan."""
     scopes: dict[str, dict[str, None]] = {}
     whys: dict[str, list[str]] = {}
     for planned in state.round.plan.tasks:
@@ -228,7 +228,7 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
     """What a specialist is to do.
 
     Args:
-        asked: its facts have questions.
+        asked: whether its facts contain questions.
     """
     if state.focus.retry is not None:
         return (
@@ -241,10 +241,10 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
 
 
 def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
-    """An agent with those of its analyzers, and with a model playbooks, that are for its files.
+    """The agent with only those analyzers, and with a model playbooks, that apply to its files.
 
-    A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
-    agent keeps them all: that they looked for nothing is then on record.
+    A model is shown few tools, and one without files distracts. If none applies, the agent keeps
+    all of them, so that the journal shows that they had nothing to examine.
     """
     registry, spec = state.runtime.executor.registry, state.agent(agent)
     files = [state.workspace.files[path] for path in paths]
@@ -263,12 +263,12 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
 
 
 def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:
-    """What the next iteration looks at: agent → files, of those agents whom it concerns.
+    """What the next iteration examines: agent → files.
 
-    Concerned is who failed, or had a tool that failed, or is asked about a finding. Where nobody
-    is, and the judge misses evidence, every agent may have it.
+    It has the agents that failed, had a failing tool, or are asked about a finding. If there are
+    none and the judge misses evidence, it has every agent.
     """
-    # A round whose lead had no budget to plan with has no tasks; the one before it still counts.
+    # A round without budget for the lead has no tasks, so the round before it counts.
     rounds = [done for done in state.rounds if done.tasks]
     last = [task.spec.name for task in rounds[-1].tasks] if rounds else []
     repeated = [agent for agent in dict.fromkeys(failed) if agent in last]

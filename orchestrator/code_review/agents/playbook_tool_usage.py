@@ -1,4 +1,4 @@
-"""Which tools that opened playbooks name were run, and which were left out."""
+"""Which of the tools that opened playbooks name were run."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from orchestrator.engine.types import AgentSpec
 def playbook_tools(state: ReviewState) -> Mapping[str, bool]:
     """``playbook: tool`` → whether the tool ran, for all that opened playbooks name.
 
-    Left out are tools that look into no changed file, and those that the agent may not call.
+    Excluded are tools that apply to no changed file, and those that the agent may not call.
     """
     ran = {call.tool for call in calls_under(state.journal, "") if call.completed}
     return {
@@ -30,7 +30,7 @@ def _applies(state: ReviewState, spec: AgentSpec, name: str) -> bool:
     if name not in executor.registry.specs():
         return False
     tool = executor.registry.get(name)
-    # A model reads further where the opening leaves a question; that it need not is no omission.
+    # A model reads further only if the opening leaves questions; not to do so is no omission.
     if NAVIGATION in tool.spec.tags and has_model(state.settings):
         return False
     return executor.policy.refusal(spec, tool.spec) is None and (

@@ -1,4 +1,4 @@
-"""Who reviews what: one agent for what it reads at once, specialists with shares of files beyond.
+"""Assigns files to agents: all to one agent if it can read them at once, else to specialists.
 
 The pattern ``auto`` is decided by code after the analyzers have run, from the size of what agents
 read first. The decision is in the journal and in the verdict.
@@ -40,12 +40,12 @@ _PUBLIC = re.compile(
 
 
 def count_tokens(characters: int) -> int:
-    """Of so many characters of numbered diff."""
+    """The tokens of a numbered diff of this many characters."""
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
 async def diffs_by_path(state: ReviewState) -> dict[str, FileDiff]:
-    """Path → the numbered diff of each changed file; files that are reviewed first, by risk."""
+    """Path → the numbered diff of each changed file; reviewable files first, by risk."""
     workspace = state.workspace
     parts = _with_paths(workspace.change, await history.diff(workspace.change))
     files = sorted(
@@ -56,7 +56,7 @@ async def diffs_by_path(state: ReviewState) -> dict[str, FileDiff]:
 
 
 def _with_paths(change: Change, parts: Iterable[FileDiff]) -> dict[str, FileDiff]:
-    """The parts by the path of their file; git quotes odd names, which blobs identify then."""
+    """The parts by path; files whose names git quotes are identified by their blobs."""
     by_header = {
         f"diff --git a/{file.old_path or file.path} b/{file.path}": file.path
         for file in change.files
@@ -85,15 +85,15 @@ def size_of(part: FileDiff) -> int:
 
 
 async def assign(state: ReviewState, diffs: Mapping[str, FileDiff], findings: str) -> None:
-    """Decide who reviews what, or take what was decided when the run began.
+    """Assign files to agents, or return the assignment that the run began with.
 
     Args:
         diffs: of the changed files, see ``diffs_by_path``.
-        findings: what analyzers found, as agents are shown it.
+        findings: the analyzers' findings, as agents are shown them.
     """
     noted = state.journal.noted(NOTE)
     decided = convert(noted, Assignment) if noted is not None else None
-    # A path that the journal redacts is none of the change; then the decision is worked out again.
+    # A path that the journal redacted matches no file; the assignment is then computed again.
     if decided is None or not all(
         path in state.workspace.files for share in decided.shares for path in share.paths
     ):
@@ -125,7 +125,7 @@ async def _decide(state: ReviewState, diffs: Mapping[str, FileDiff], findings: s
 
 
 def _reviewed(state: ReviewState) -> list[str]:
-    """The files that somebody must look at, riskiest first."""
+    """The files that agents must review, riskiest first."""
     workspace = state.workspace
     files = [file for file in workspace.change.files if not workspace.left_out(file)]
     return [file.path for file in sorted(files, key=lambda file: (-risk(file), file.path))]
@@ -134,7 +134,7 @@ def _reviewed(state: ReviewState) -> list[str]:
 async def _share_out(
     state: ReviewState, diffs: Mapping[str, FileDiff], sizes: Mapping[str, int]
 ) -> tuple[Share, ...]:
-    """Each specialist's files, in shards where one agent could not read them at once."""
+    """Each specialist's files, in shards if one agent cannot read them at once."""
     auto, neighbors = state.settings.auto, await find_neighbors_of(state, sizes)
     shards: dict[str, list[list[str]]] = {}
     for role, paths in _concerns(state, diffs, sizes).items():
@@ -160,7 +160,7 @@ async def _share_out(
 def _concerns(
     state: ReviewState, diffs: Mapping[str, FileDiff], paths: Iterable[str]
 ) -> dict[str, list[str]]:
-    """Specialist → the files that concern it; what concerns nobody goes to all."""
+    """Specialist → its files; a file that concerns no specialist goes to all."""
     specialists = {name: state.catalog.agents[name].concerns for name in state.settings.specialists}
     found: dict[str, list[str]] = {name: [] for name in specialists}
     for path in paths:
@@ -197,7 +197,7 @@ async def find_neighbors_of(
 def apply_shares(plan: Plan, shares: Sequence[Share]) -> Plan:
     """The lead's plan with the shares as its tasks, and the lead's questions to each agent.
 
-    The lead may leave files out with a reason, which is a gap; it gives none to another agent.
+    The lead may skip files with a reason, which is a gap, but not reassign them.
     """
     assigned = {path for share in shares for path in share.paths}
     planned = {path for task in plan.tasks for path in task.paths}
@@ -216,9 +216,9 @@ def apply_shares(plan: Plan, shares: Sequence[Share]) -> Plan:
 
 
 def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
-    """The diffs of an agent's files that the opening has no room for, behind its task.
+    """The diffs of an agent's files that the opening has no room for, to append to its task.
 
-    What one agent reads at once is shown whole; the other files are named, to be read by page.
+    As many as one agent reads at once are shown whole; the others are named, to be read by page.
     """
     fitting, others = fit_rest(state, paths)
     shown = [line for part in fitting.values() for line in part.lines]
@@ -232,7 +232,7 @@ def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
 def fit_rest(
     state: ReviewState, paths: Iterable[str]
 ) -> tuple[dict[str, FileDiff], dict[str, FileDiff]]:
-    """Of an agent's diffs that the opening does not show, those that its task shows, and not."""
+    """Split an agent's diffs outside the opening into those that its task shows, and the rest."""
     fitting, others = dict[str, FileDiff](), dict[str, FileDiff]()
     if state.assignment is None or not state.shares:
         return fitting, others

@@ -1,7 +1,7 @@
-"""What code does before any model thinks: run every analyzer, and write the agents' opening.
+"""Runs every analyzer before any model is called, and writes the agents' common opening.
 
-The opening is one text for the whole team, the same bytes in front of what differs between agents,
-so that a provider's cache serves it to all: the change, what analyzers found, and the diff.
+The opening holds the change, the analyzers' findings and the diff. It is the same bytes for all
+agents, before anything that differs between them, so that a provider's cache serves it to all.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -106,7 +106,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         analyze: False for an estimate, where only the size of the opening matters.
     """
     if analyze:
-        # Before anything is recorded or sent; a replay, too, compares what is without secrets.
+        # Redacted before it is recorded or sent; a replay compares the redacted text, too.
         state.journal.redact.add_filter(await make_filter(state.workspace, state.pool))
         await _run_analyzers(state)
     calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
@@ -123,13 +123,13 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         opening=text,
         common_tools=_common_tools(state),
         contracts=_contracts(state),
-        # All playbooks stand in each agent's role: to open them one by one takes a turn for each.
+        # Each agent's role has all playbooks: opening them one by one would take a turn for each.
         choose_model=lambda spec: replace(choose(spec), progressive=False),
     )
 
 
 async def _run_analyzers(state: ReviewState) -> None:
-    """Call, through the executor, what looks into a changed file and some agent may call."""
+    """Call every analyzer that reads a changed file and that an agent may call."""
     executor = state.runtime.executor
     spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
     examiners = [state.agent(name) for name in state.examiners]
@@ -152,9 +152,9 @@ async def _run_analyzers(state: ReviewState) -> None:
 
 
 def _common_tools(state: ReviewState) -> tuple[str, ...]:
-    """The tools that all agents are shown: all that the team has but analyzers, which have run.
+    """The tools that all agents are shown: all of the team's except analyzers, which have run.
 
-    A provider's cache holds for equal tools. Who may call what is the executor's to say.
+    A provider's cache depends on equal tools; the executor decides which agent may call which.
     """
     lead = [state.settings.lead] if state.pattern == "team" else []
     agents = [state.agent(name) for name in (*lead, *state.examiners)]
@@ -163,7 +163,7 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
 
 def _contracts(state: ReviewState) -> dict[str, Json]:
-    """The contracts of all agents, by name: a provider's cache holds for an equal output schema."""
+    """The contracts of all agents, by name; a provider's cache depends on equal schemas."""
     decided = replace(state.settings, pattern=state.pattern)
     wanted = [spec.contract for spec in participants(state.catalog, decided)]
     return {name: contract for name, contract in contracts().items() if contract in wanted}
@@ -237,7 +237,7 @@ def _list_checks(state: ReviewState) -> list[str]:
 
 
 def _list_findings(calls: Sequence[Call]) -> list[str]:
-    """What analyzers found, each once, and what they could not do."""
+    """The analyzers' findings without duplicates, and their gaps."""
     found = {finding.fingerprint: finding for call in calls for finding in call.result.findings}
     ordered = sorted(found.values(), key=report_order)
     lines = ["", f"Findings of analyzers ({len(ordered)}):"]
@@ -250,7 +250,7 @@ def _list_findings(calls: Sequence[Call]) -> list[str]:
 
 
 def _list_carried(carried: Sequence[FindingReport]) -> list[str]:
-    """What agents found in the previous review and stays open; not what they say of analyzers'."""
+    """Carried-over findings of agents; not their responses to findings of analyzers."""
     own = sorted((one.finding for one in carried if not one.refers_to), key=report_order)
     if not own:
         return []
@@ -261,7 +261,7 @@ def _list_carried(carried: Sequence[FindingReport]) -> list[str]:
 
 
 def _list_leads(calls: Sequence[Call]) -> list[str]:
-    """Hits that the rule table leaves out; a model may make a finding of one."""
+    """Hits of analyzers under no rule; a model may report one as a finding."""
     leads = sorted({lead for call in calls for lead in call.result.leads})
     if not leads:
         return []
@@ -283,7 +283,7 @@ def _finding_lines(finding: LocatedFinding) -> list[str]:
 
 
 def _show_diff(state: ReviewState, diffs: Mapping[str, FileDiff]) -> list[str]:
-    """The diffs of the riskiest files, whole, as long as there is room; then the others' names."""
+    """The whole diffs of the riskiest files as space allows, then the names of the others."""
     assert state.assignment is not None
     lines, left = ["", "Diff:"], dict[str, FileDiff]()
     room = state.assignment.bound * reviewer_assignment.CHARACTERS_PER_TOKEN
@@ -304,7 +304,7 @@ def _show_diff(state: ReviewState, diffs: Mapping[str, FileDiff]) -> list[str]:
 
 
 async def _author_says(state: ReviewState) -> list[str]:
-    """Title, description and commits, with a margin: no line of it passes for one of ours."""
+    """Title, description and commits, each line marked so that it cannot imitate our text."""
     change = state.workspace.change
     parts = {"Title": change.title, "Description": change.description}
     if change.has_tree:

@@ -1,8 +1,8 @@
-"""The lead's last word: what the review came to, for a person, when all else is decided.
+"""The lead's summary of a review for a person, written after everything is decided.
 
-The lead is asked once, when the last round is over, and shown what code has made of the review.
-What it writes stands on top of the report and moves nothing. Where there is no such text that can
-be shown, the counted summary stands alone, and a note says why.
+The lead is asked once, after the last round, and shown the computed result. Its text is placed on
+top of the report and changes nothing. If there is no usable text, only the computed summary is
+shown, and a note says why.
 """
 
 import re
@@ -70,7 +70,7 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
     """The lead's task.
 
     Args:
-        verdict: None where it is not known yet, and only the size of the question matters.
+        verdict: None before it is known, when only the size of the request matters.
     """
     lead = state.catalog.agents[state.settings.lead]
     bounds = replace(lead.bounds, turns=1, tokens=min(lead.bounds.tokens, MOST_TOKENS))
@@ -85,10 +85,10 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
-    """The lead's summary of a review, and a note where it is missing or names unknown findings.
+    """The lead's summary of a review, and a note if it is missing or names unknown findings.
 
-    The id of a merged finding becomes the id of the finding that it was merged into.
-    A review without findings and gaps has its plan's sentence on the change, which costs no call.
+    The id of a merged finding is replaced by that of the finding into which it was merged. Without
+    findings and gaps, the summary is the plan's sentence on the change, which needs no call.
     """
     planned = state.rounds[0].plan.summary.strip()
     if planned and len(planned) <= LONGEST and _is_clean(verdict):
@@ -104,7 +104,7 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
         return "", f"{MISSING}it has {len(form.summary):,} characters, of at most {LONGEST:,}"
     findings = (*verdict.findings, *(entry.finding for entry in verdict.rejected))
     known = {finding.id for finding in findings}
-    # What looks like an id in its words may be a linter's code that a finding speaks of.
+    # What looks like an id may be a linter's code (F401) that a finding mentions.
     words = set(_ID.findall(form.summary)) - set(_ID.findall(task.brief))
     others = (set(form.findings) | words) - known
     merged = {name: kept for name in others if (kept := _current_id(state, name)) in known}
@@ -115,7 +115,7 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
 
 
 def _current_id(state: ReviewState, name: str) -> str:
-    """The id that a finding has now which was shown under this one."""
+    """The present id of a finding that was shown under this id."""
     return state.synthesis.ids.get(state.focus.shown.get(name, ""), "")
 
 
@@ -125,7 +125,7 @@ def _is_clean(verdict: Verdict) -> bool:
 
 
 def _qualify_check_claims(text: str, verdict: Verdict) -> str:
-    """The words, with that said behind a claim that the checks passed when not all did."""
+    """The text, with a note after a claim that the checks passed if not all of them did."""
     if all(
         check.is_satisfied and check.status != "passed_by_own_tests"
         for check in verdict.required_checks
@@ -137,7 +137,7 @@ def _qualify_check_claims(text: str, verdict: Verdict) -> str:
 
 
 def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
-    """What the lead is shown: nothing of it differs between a run and its resumption."""
+    """The facts that the lead is shown; they are the same in a resumed run."""
     gaps = [skip for skip in verdict.skipped if skip.gap]
     findings = _group_alike(verdict.findings)
     return {
@@ -163,7 +163,7 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
 
 
 def _group_alike(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Findings that differ in their place alone, together; a contested one stands alone."""
+    """Groups of findings that differ only in their place; contested findings are not grouped."""
     groups: dict[Hashable, list[Finding]] = {}
     for one in findings:
         same = (one.title, one.rule, one.severity, one.state, one.standing, one.reported_by)
@@ -172,7 +172,7 @@ def _group_alike(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _brief(alike: Sequence[Finding], *, detailed: bool) -> Mapping[str, object]:
-    """A finding without what is empty, and the ids and places of those like it."""
+    """A finding without empty fields, with the ids and places of the rest of its group."""
     first, *others = alike
     shown = describe(first, longest=SHOWN_TEXT, quoted=False)
     shown["detail"] = shown["detail"] if detailed else ""

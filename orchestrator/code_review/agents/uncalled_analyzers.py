@@ -1,4 +1,4 @@
-"""The analyzers of agents that ended early or wait, called by code: they need no model."""
+"""Code calls the analyzers of agents that ended early or wait: no model is needed for that."""
 
 from collections.abc import Collection
 
@@ -11,10 +11,10 @@ from orchestrator.engine.types import AgentSpec, ToolCall
 
 
 async def run_uncalled_analyzers(state: ReviewState) -> None:
-    """Call what the agents that ended early or wait in this iteration have left uncalled.
+    """Call the analyzers that agents which ended early or wait in this iteration did not call.
 
-    Their end stays a gap. The calls pass the executor like any other and count against the run's
-    budget, not the agent's.
+    The missing report stays a gap. The calls pass the executor like any others and count against
+    the budget of the run, not of the agent.
     """
     called = {call.tool for call in state.calls() if not call.why}
     async with task_group() as group:
@@ -27,7 +27,7 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
 
 
 def _agents_without_result(state: ReviewState) -> Collection[str]:
-    """Of the agents that examine the change, those without a report; all when the lead waits."""
+    """The examining agents without a report; all of them if the lead waits."""
     if not state.round.tasks:
         return state.examiners if state.waiting_agents else ()
     ended = [*state.round.results, *(work.result for work in state.waiting_agents)]
@@ -36,7 +36,7 @@ def _agents_without_result(state: ReviewState) -> Collection[str]:
 
 
 def is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
-    """Whether it is an analyzer that looks into a changed file, and that the agent may call."""
+    """Whether it is an analyzer that reads a changed file and that the agent may call."""
     executor = state.runtime.executor
     if name not in ANALYZERS or name not in executor.registry.specs():
         return False
