@@ -54,7 +54,7 @@ async def conclude_review(state: ReviewState) -> Verdict:
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
     if not has_model_lead(state) or not state.rounds or waiting:
         return verdict
-    # The offline start-up need not pay for it.
+    # Imported here to keep the start of an offline review fast.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415
 
     state.lead_summary, note = await summary.write_summary(state, verdict)
@@ -64,7 +64,7 @@ async def conclude_review(state: ReviewState) -> Verdict:
 
 
 def assemble_verdict(state: ReviewState) -> Verdict:
-    """The verdict of a review that has stopped, as code has it."""
+    """The computed verdict of a review that has stopped, without the lead's summary."""
     stop, synthesis, policy = state.stop, state.synthesis, state.catalog.verdict_policy
     assert stop is not None
     gaps = [skip for skip in synthesis.skipped if skip.gap]
@@ -125,10 +125,10 @@ def assemble_verdict(state: ReviewState) -> Verdict:
 
 
 def _confidence(state: ReviewState, gaps: int) -> float | None:
-    """How far the verdict can be relied on: the review's score, less what was not looked at.
+    """How reliable the verdict is: the review's score, reduced by what was not examined.
 
-    At most the share of the changed lines that an analyzer or an agent read as code.
-    None where nobody judged it: analyzers find what they look for, and say nothing of the rest.
+    At most the share of the changed lines that an analyzer or an agent read as code. None if
+    nothing was judged: analyzers say nothing about defects that they do not look for.
     """
     card = state.scorecard
     if card is None or card.total is None or not card.is_judged:
@@ -140,7 +140,7 @@ def _confidence(state: ReviewState, gaps: int) -> float | None:
 
 
 def _number_calls(verdict: Verdict) -> Verdict:
-    """The verdict with short ids for tool calls; a key is as long as a line and stands in many."""
+    """The verdict with short ids for tool calls, instead of long and often repeated keys."""
     rejected = [entry.finding for entry in verdict.rejected]
     cited = [finding.evidence.tool_calls for finding in (*verdict.findings, *rejected)]
     cited += [entry.tool_calls for entry in verdict.checked]
@@ -163,17 +163,17 @@ def _number_calls(verdict: Verdict) -> Verdict:
 
 
 def digest_of(verdict: Verdict) -> str:
-    """SHA-256 of the document without what differs between equal reviews."""
+    """SHA-256 of the document without fields that differ between equal reviews."""
     plain = to_builtins(verdict)
     for name in VOLATILE:
         del plain[name]
     for finding in (*plain["findings"], *(entry["finding"] for entry in plain["rejected"])):
         del finding["since_previous"], finding["first_fingerprint"]
-    # Notes speak of the checkout as well as of the change (files that are not committed).
+    # Notes are also about the checkout (files that are not committed).
     del plain["change"]["notes"]
     for name in VOLATILE_PROVENANCE:
         del plain["provenance"][name]
-    # It follows from the rest, and may name the run.
+    # It is derived from the rest, and may contain the run's id.
     del plain["stop"]["next_human_action"]
     for question in plain["questions"]:
         del question["answered_by"], question["answered_at"]
@@ -271,7 +271,7 @@ def _usage(state: ReviewState) -> Usage:
     spent: Cost = journal.spent()
     calls = [record for key, record in journal.ended if Key.parse(key).is_model_call]
     tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
-    # A call that failed may have been billed: what is recorded as its cost is its worst case.
+    # A failed call may have been billed, so its recorded cost is the worst case.
     failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
     bounds: Bounds = state.budget.bounds
     limits = {
@@ -297,7 +297,7 @@ def _usage(state: ReviewState) -> Usage:
 
 
 def _artifacts(state: ReviewState) -> tuple[Artifact, ...]:
-    """The files of what programs printed, by the call that ran them."""
+    """The files with programs' output, by the call that ran them."""
     found = [
         Artifact(
             name=call.tool,
@@ -355,14 +355,14 @@ def _provenance(state: ReviewState) -> Provenance:
 
 
 def _carried_over(state: ReviewState) -> str:
-    """The digest of what the review took from the one before; empty where that was nothing."""
+    """The digest of what the review took over from the previous one; empty without any."""
     if not (state.carried or state.settled):
         return ""
     return digest(to_builtins([state.carried, state.settled and state.handed_over.changed]))
 
 
 def _sorted(table: dict[str, str]) -> dict[str, str]:
-    """By key, as the journal keeps it: a verdict read back has the same bytes."""
+    """Sorted by key like JSON in the journal, so that a verdict read back has the same bytes."""
     return dict(sorted(table.items()))
 
 
@@ -390,7 +390,7 @@ def next_human_action(
 
 
 def _waiting_action(state: ReviewState) -> str:
-    """What a person is asked first; empty where nothing waits."""
+    """The first question to a person; empty if none waits."""
     waiting = [
         question for question in escalation_stages.questions(state.journal) if not question.answer
     ]
@@ -410,7 +410,7 @@ def _waiting_action(state: ReviewState) -> str:
 def _stopped_action(
     state: ReviewState, stop: StopRuling, outcome: Outcome, *, complete: bool
 ) -> str:
-    """What to do next with a review that waits for nobody."""
+    """What to do next with a review that does not wait for a person."""
     if stop.reason == "human":
         return f"Resolve this, then review again: {stop.detail}"
     if stop.reason == "budget":
@@ -434,7 +434,7 @@ def _stopped_action(
 
 
 def next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    """How to fix what is open, the most severe first."""
+    """How to fix the open findings, the most severe first."""
     open_ones = [finding for finding in findings if finding.state == "open"]
     return tuple(
         f"{finding.id} {finding.path}:{finding.start_line}: {finding.fix_suggestion}"

@@ -1,4 +1,4 @@
-"""JSON Schemas of our data classes, in the words that providers and other readers expect."""
+"""JSON Schemas of our data classes, in the subset that providers and other readers support."""
 
 import inspect
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 def schema_of(model: type[Struct]) -> dict[str, Any]:
-    """A class's JSON Schema (draft 2020-12); the classes that it holds stand in ``$defs``."""
+    """A class's JSON Schema (draft 2020-12), with nested classes in ``$defs``."""
     parts: dict[str, Any] = msgspec.json.schema(model)["$defs"]
     for part in parts.values():
         _completed(part)
@@ -16,7 +16,7 @@ def schema_of(model: type[Struct]) -> dict[str, Any]:
 
 
 def inlined(model: type[Struct]) -> dict[str, Any]:
-    """A class's JSON Schema without ``$ref``, as every provider takes it."""
+    """A class's JSON Schema without ``$ref``, as all providers accept it."""
     return inline_references(schema_of(model))
 
 
@@ -47,7 +47,7 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _completed(node: Any) -> None:
-    """Say the type of listed words, which some providers ask for, and trim docstrings."""
+    """Add the type of enumerations, which some providers require, and trim descriptions."""
     if isinstance(node, list):
         for item in node:
             _completed(item)

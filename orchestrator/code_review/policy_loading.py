@@ -1,7 +1,7 @@
 """The policy of a review: which agents, rules, checks and bounds apply, read from data files.
 
-The files come in layers, lowest first: what is shipped, and the repository's own ``.diffcourt/`` as
-it is in the base commit. The change under review has no say in them.
+The files come in layers, lowest first: the shipped ones, and those of ``.diffcourt/`` in the base
+commit. The change under review cannot affect them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,12 +35,12 @@ class Policy(Struct, frozen=True):
         environment: ``ci`` or ``local``: which column of the tool policy and of the guards applies.
         author_tier: the trust tier of the change's author in ``config/guards.yaml``; empty: the
             tier that the file names as its default.
-        run_tests: whoever runs the review allows the test command of the settings, and snippets.
-        run_analyzers: whoever runs the review allows the analyzers of the settings.
+        run_tests: the user who runs the review allows the settings' test command, and snippets.
+        run_analyzers: the user who runs the review allows the settings' analyzers.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.
-        checkout: the repository's directory; None: there is none.
-        notes: what a person should know of how the settings were restricted.
+        checkout: the repository's directory; may be None.
+        notes: for a person, how the settings were restricted.
     """
 
     layers: Sequence[Layer]
@@ -57,7 +57,7 @@ class Policy(Struct, frozen=True):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """SHA-256 digests of the files, by name: a resumed run must find the same ones."""
+        """SHA-256 digests of the files by name; a resumed run must find the same ones."""
         data = check_data_files.digests(self.layers)
         return {**self.catalog.digests, "config/rules": self.rules.digest, **data}
 
@@ -65,7 +65,7 @@ class Policy(Struct, frozen=True):
 def read_policy(
     layers: Sequence[Layer], *, environment: Environment = "local", author_tier: str = ""
 ) -> Policy:
-    """Read and validate the policy that the layers hold."""
+    """Read and validate the policy from its layers."""
     catalog, rules = read_catalog(layers), load_rules(layers)
     check_references(catalog, rules, layers)
     bounds = catalog.settings.bounds.for_tier(catalog.guards.resolve_tier(author_tier))

@@ -1,8 +1,8 @@
-"""The repository's own guidance for changes, read from base: AGENTS.md, CONTRIBUTING and so on.
+"""The repository's guidance for changes, read from base: AGENTS.md, CONTRIBUTING and so on.
 
 The texts of its memory (``.diffcourt/memory/``) are guidance as well. Agents are shown it as data.
-It is read where the policy is read, never from the change, and can decide nothing: not a check, a
-tool, a severity or the outcome.
+Like the policy it is never read from the change, and it cannot affect checks, tools, severities or
+the outcome.
 """
 
 import hashlib
@@ -56,15 +56,15 @@ _COMMA = re.compile(r",(?![^{}]*\})")
 
 
 class Guidance(Struct, frozen=True):
-    """A text of base that says what its maintainers expect of changes.
+    """A text of base in which maintainers state what they expect of changes.
 
     Attributes:
         path: its file.
         first_line: the 1-based line of the file at which ``lines`` begin.
         applies_to: globs or a directory; empty: the whole change.
         sha256: of the file, or of the instruction.
-        shown: how many of the lines agents are shown.
-        why_not: why agents are not shown all of it.
+        shown: number of lines that agents are shown.
+        why_not: why agents are not shown all lines.
     """
 
     path: str
@@ -95,7 +95,7 @@ class Guidance(Struct, frozen=True):
 async def read_guidance(
     change: Change, settings: Settings, layers: Sequence[Layer]
 ) -> tuple[Guidance, ...]:
-    """What base says of changes like this one, by weight and within the bounds.
+    """Base's guidance for this change, by weight and within the bounds.
 
     Raises:
         InputError: base's tree cannot be read.
@@ -173,7 +173,7 @@ def _is_copilot(path: str) -> bool:
 
 
 def _interpret(path: str, data: bytes, changed: Collection[str]) -> Iterator[Guidance]:
-    """The guidance that a file holds, if it applies to a changed file."""
+    """The guidance in a file, if it applies to a changed file."""
     guidance = Guidance(path, _lines_of(decode(data)), _sha256(data))
     if path in _MEMORY:
         if (text := _below_front_matter(path, data, guidance)).lines:
@@ -194,7 +194,7 @@ def _interpret(path: str, data: bytes, changed: Collection[str]) -> Iterator[Gui
 
 
 def _below_front_matter(path: str, data: bytes, guidance: Guidance) -> Guidance:
-    """A text of the memory without its front matter, which is for code."""
+    """A text of the memory without its front matter."""
     if not data.startswith(b"---"):
         return guidance
     try:
@@ -206,7 +206,7 @@ def _below_front_matter(path: str, data: bytes, guidance: Guidance) -> Guidance:
 
 
 def _globs_of(path: str, data: bytes) -> list[str]:
-    """The globs of ``applyTo``; none where the file is not meant for reviews."""
+    """The globs of ``applyTo``; none if the file is not meant for reviews."""
     head = split_front_matter(data, path).head.value
     if not isinstance(head, dict) or head.get("excludeAgent") == "code-review":
         return []
@@ -216,7 +216,7 @@ def _globs_of(path: str, data: bytes) -> list[str]:
 
 
 def _fit(found: Iterable[Guidance]) -> Iterator[Guidance]:
-    """Each text with the lines that there is room for."""
+    """Each text with as many lines as fit."""
     left = ALL_CHARACTERS
     for one in found:
         if one.why_not:
@@ -241,7 +241,7 @@ def _why_cut(one: Guidance, shown: int) -> str:
 
 
 def _lines_of(text: str) -> tuple[str, ...]:
-    """The lines as git and editors count them; control characters are shown as such."""
+    """The lines as git and editors count them; control characters are escaped."""
     return tuple(storable(line.removesuffix("\r")) for line in text.rstrip("\n").split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Set up a review: from a policy, a change and a journal to the state that the flow runs on."""
+"""Sets up a review: from a policy, a change and a journal to the state of the flow."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -48,11 +48,11 @@ SANDBOX_OFF = (
 
 
 class OpenModel(Struct, frozen=True):
-    """A model that is ready to be called.
+    """A model that is ready for calls.
 
     Attributes:
         choose_model: the model and effort that an agent gets.
-        notes: what a person should know of the models, such as a missing price.
+        notes: for a person, about the models, such as a missing price.
     """
 
     model: Model
@@ -83,10 +83,10 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     Args:
         pool: open worker processes for checks; the caller closes them.
         tools: those of MCP servers, beside the review's own.
-        approver: asked before an irreversible call; None: such a call is refused.
-        rollback: restores files that a failed tool changed; None: no tool may write.
-        cache: analyzer results of earlier reviews; None: every file is analyzed.
-        run_directory: where what programs print is kept; None: nothing is kept.
+        approver: asked before an irreversible call; None refuses such calls.
+        rollback: restores files that a failed tool changed; None refuses tools that write.
+        cache: analyzer results of earlier reviews; None analyzes every file.
+        run_directory: where the output of programs is kept; None keeps nothing.
 
     Raises:
         ReplayMismatch: the run began with another policy.
@@ -130,7 +130,7 @@ def _write_fix_templates(policy: Policy, workspace: ReviewWorkspace) -> Sequence
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
-    """The repository's guidance, where a model reads it; a resumed run must find the same."""
+    """The repository's guidance, if a model takes part; a resumed run must find the same."""
     if policy.settings.provider == OFFLINE:
         return ()
     found = await read_guidance(change, policy.settings, policy.layers)
@@ -147,7 +147,7 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
     observer: Observer,
     check_report: ReportCheck,
 ) -> AgentRuntime:
-    """What all agents of the review share."""
+    """The runtime that all agents of the review share."""
     return AgentRuntime(
         model=guards.model(model.model),
         executor=executor,
@@ -164,7 +164,7 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
 def _announce(
     given: Sequence[str], settings: Settings, journal: Journal, observer: Observer
 ) -> tuple[str, ...]:
-    """Record and show the notes of a run, and return them; a resumed run shows them again."""
+    """Record, show and return the notes of a run; a resumed run shows them again."""
     if settings.provider != OFFLINE:
         journal.note("intake/provider", {"provider": settings.provider})
     notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))

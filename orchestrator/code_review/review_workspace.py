@@ -1,6 +1,6 @@
-"""What the tools of one review share: the change, its files on disk, the rule table, the focus.
+"""What the tools of a review share: the change, its files on disk, the rule table, the focus.
 
-Everything here can be made again from the change alone, so nothing of it is journaled.
+All of it can be recreated from the change, so nothing is journaled.
 """
 
 import shutil
@@ -38,11 +38,11 @@ class ReviewWorkspace:
     """What the tools of a review share.
 
     Attributes:
-        root: a directory outside any repository, gone when the review ends.
-        excluded: path → why, for files that the policy leaves out.
-        max_bytes: a larger file is not looked at, which is a gap.
-        slots: how many programs may run at once.
-        guidance: what base says of changes, for agents; none without a model.
+        root: a directory outside any repository, removed when the review ends.
+        excluded: path → why, for files that the policy excludes.
+        max_bytes: a larger file is not examined, which is a gap.
+        slots: limits the number of programs at a time.
+        guidance: base's guidance for changes, for agents; none without a model.
     """
 
     change: Change
@@ -55,12 +55,12 @@ class ReviewWorkspace:
     guidance: Sequence[Guidance] = ()
 
     def __post_init__(self) -> None:
-        self._lock = anyio.Lock()  # one: what both sides share is written for the first alone
+        self._lock = anyio.Lock()  # one for both sides, which share files
         self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
 
     @cached_property
     def packing(self) -> FilePacking:
-        """Gives whole trees to checks; programs need them on disk, as ``side`` writes them."""
+        """Packs whole trees for checks; programs need them on disk, which ``side`` does."""
         return FilePacking(self.contents, self.root)
 
     @cached_property
@@ -75,29 +75,29 @@ class ReviewWorkspace:
         return lambda path: lines.get(path, frozenset())
 
     def left_out(self, file: ChangedFile) -> str | None:
-        """Why no tool looks into a file, None when they do."""
+        """Why no tool reads a file; None if tools do."""
         why = file.skip or self.excluded.get(file.path)
         if why is None and file.size > self.max_bytes:
             why = describe_size_limit(file.size, self.max_bytes)
         return why
 
     def reviewable(self, file: ChangedFile) -> bool:
-        """Whether some tool looks into a file; agents do not into lock files, their check does."""
+        """Whether a tool reads a file; of lock files only their check does, not agents."""
         if file.skip == LOCK_FILE and matches(file.path, LOCK_FILES):
             return file.path not in self.excluded  # its check bounds the size
         return self.left_out(file) is None
 
     def unread(self, file: ChangedFile) -> bool:
-        """Whether a file is left out though nobody decided that it need not be looked at."""
+        """Whether a file is left out without a decision that it need not be examined."""
         if file.path in self.excluded:
             return False
         return file.gap or (file.skip is None and file.size > self.max_bytes)
 
     async def side(self, name: SideName, paths: Sequence[str]) -> tuple[Side, dict[str, str]]:
-        """A side with the given paths of it on disk.
+        """A side with the given paths on disk.
 
         Returns:
-            The side, and path → why for what could not be written.
+            The side, and path → why a file could not be written.
         """
         async with self._lock:
             written = self._written[name]
@@ -111,10 +111,10 @@ class ReviewWorkspace:
             return Side(name, self.root / name), {p: why for p in paths if (why := written[p])}
 
     async def _link_shared(self, name: SideName, blobs: Mapping[str, str]) -> set[str]:
-        """Link files that the other side has on disk and shares; returns which.
+        """Link files that the other side has on disk with equal contents; returns their paths.
 
-        To link a file takes a fraction of the time of reading and writing it, and in a check over
-        the whole tree most are the same on both sides.
+        Linking takes a fraction of the time of reading and writing, and in a check over the whole
+        tree most files are equal on both sides.
         """
         other: SideName = "base" if name == "head" else "head"
         written = self._written[other]
@@ -143,15 +143,16 @@ class ReviewWorkspace:
         return {path: tree[path][1] for path in paths if path in tree}
 
     async def read_head(self, path: str) -> list[str]:
-        """The lines of a file of head; empty where it is not there or cannot be written out."""
+        """The lines of a file of head; empty if it does not exist or cannot be written to disk."""
         side, _ = await self.side("head", [path])
         return self.read(side, path)
 
     def copy_report(self, path: str) -> str:
-        """Copy a file that the review was given to where a worker, which is confined, may read it.
+        """Copy a file that the review was given to a place that a confined worker may read.
 
         Returns:
-            The path of the copy. A file that cannot be read keeps its path, and its check says so.
+            The path of the copy; of a file that cannot be read its own path, so that the check
+            reports it.
         """
         copy = self.root / Path(path).name
         with suppress(OSError):
@@ -160,7 +161,7 @@ class ReviewWorkspace:
         return path
 
     def read(self, side: Side, path: str) -> list[str]:
-        """The lines of an exported file; empty when it does not stand there."""
+        """The lines of an exported file; empty if it does not exist."""
         try:
             data = read_safely(side.root, path)
         except OSError:
@@ -179,10 +180,10 @@ async def open_review_workspace(
     guidance: Sequence[Guidance] = (),
     contents: Contents | None = None,
 ) -> AsyncIterator[ReviewWorkspace]:
-    """Open a change to the tools of a review; what is written is removed at the end.
+    """Open a change for the tools of a review; files that are written are removed at the end.
 
     Args:
-        contents: what its sides hold, where they are not to be read from git.
+        contents: of its sides, if not read from git.
     """
     with tempfile.TemporaryDirectory(
         dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
@@ -208,25 +209,25 @@ async def open_review_workspace(
 
 
 async def _remove(side: Path) -> None:
-    """Remove a side's files in a thread: waiting for the disk, two take half the time of one."""
+    """Remove a side's files in a thread: two in parallel take half the time."""
     await anyio.to_thread.run_sync(partial(shutil.rmtree, side, ignore_errors=True))
 
 
 class Focus(Struct):
-    """What the present iteration works on. The flow sets it; the lead's tools read it.
+    """The focus of the present iteration. The flow sets it; the lead's tools read it.
 
     Attributes:
         number: 1 for the first iteration, 0 before it.
-        retry: agent → paths to look at again; None in the first iteration: everything.
+        retry: agent → paths to review again; None in the first iteration: all.
         missing_evidence: evidence that the judge found missing.
         answers: a person's answers to the lead's questions, by question.
-        stage_changes: agent → its next stage, where the judge scored its work too low.
-        requests: agent → what is asked of it about single findings.
-        verify: fingerprints of what somebody else is asked to confirm or dispute.
+        stage_changes: agent → its next stage, if the judge scored its work too low.
+        requests: agent → requests to it about single findings.
+        verify: fingerprints of findings that another agent is asked to confirm or dispute.
         shown: id → fingerprint of the findings that agents have been shown.
-        targets: fingerprint → what is known of the finding.
-        shares: agent → the files that code gives it; empty: the lead shares them out.
-        fixes: what proofs of patches compare with.
+        targets: fingerprint → the finding as a target of responses.
+        shares: agent → the files that code assigns to it; empty: the lead assigns them.
+        fixes: the data that proofs of patches compare with.
     """
 
     number: int = 0

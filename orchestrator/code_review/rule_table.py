@@ -1,6 +1,6 @@
-"""The rule table: which codes of which tools are on, and the severity and texts of each.
+"""The rule table: which codes of which tools are enabled, with severity and texts.
 
-It is read from ``config/rules/*.yaml``, a file per category. A code that no rule names is off.
+It is read from ``config/rules/*.yaml``, a file per category. A code without a rule is disabled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ DIRECTORY = "config/rules"
 
 
 class Example(Strict, frozen=True):
-    """Code that breaks the rule and code that keeps it, which differ by one thing."""
+    """Code that violates the rule and code that follows it, with one difference."""
 
     bad: str
     good: str
@@ -33,7 +33,7 @@ class Rule(Strict, frozen=True, kw_only=True):
     Attributes:
         codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*-code`` is one
             code in any language, ``tool:*`` all codes of the tool that no other rule names.
-        severity_from_request: where the check says that a value of a request gets there.
+        severity_from_request: the severity if the check says that request data reaches the place.
         fixes: language -> what ``fix`` is in its files, by the start of a pattern's code
             (``go`` for ``patterns:go-sql``).
         not_constant: a class of sinks (``config/taint/classes.yaml``): a finding is rejected where
@@ -66,7 +66,7 @@ class Rule(Strict, frozen=True, kw_only=True):
         return (raw.from_request and self.severity_from_request) or self.severity
 
     def advice(self, code: str) -> str:
-        """How to fix what a code reports, in the language that the code is of."""
+        """How to fix the findings of a code, in the code's language."""
         return self.fixes.get(code.partition("-")[0], self.fix)
 
 
@@ -98,7 +98,7 @@ class ImportedRule(Rule, frozen=True, kw_only=True):
 
 
 def imported_rule(reported: ReportedRule) -> ImportedRule:
-    """The rule that an imported report describes; another analyzer's word can be argued about."""
+    """The rule that an imported report describes; agents may dispute its findings."""
     return ImportedRule(
         id=f"{IMPORTED}{reported.tool}.{reported.rule}",
         title=reported.title,
@@ -126,15 +126,15 @@ class RuleTable:
         self._by_code = {code: rule for rule in self.rules.values() for code in rule.codes}
 
     def find(self, tool: str, code: str) -> Rule | None:
-        """The rule for a tool's code, None when the code is off."""
+        """The rule for a tool's code; None if the code is disabled."""
         in_any = f"*-{code.partition('-')[2]}"
         found = (self._by_code.get(f"{tool}:{name}") for name in (code, in_any, "*"))
         return next(filter(None, found), None)
 
     def find_for(self, tool: str, raw: RawFinding) -> Rule | None:
-        """The rule for a finding, None when its code is off, or off in files of its kind.
+        """The rule for a finding; None if its code is disabled, or disabled in files of its kind.
 
-        A result of an imported report is under our own rule where the table has one for it.
+        A result of an imported report gets our own rule if the table has one for it.
         """
         kinds = path_kinds(raw.path)
         names = raw.reported.own if raw.reported else ((tool, raw.code),)
@@ -143,12 +143,12 @@ class RuleTable:
         return rule or (imported_rule(raw.reported) if raw.reported else None)
 
     def is_arguable(self, rule: str) -> bool:
-        """Whether agents may argue about what an analyzer reports under a rule."""
+        """Whether agents may dispute an analyzer's findings under a rule."""
         known = self.rules.get(rule)
         return known.arguable if known else rule.startswith(IMPORTED)
 
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
-        """The codes of a tool that are on, of all categories or of one."""
+        """The enabled codes of a tool, of all categories or of one."""
         return frozenset(
             name.split(":", 1)[1]
             for name, rule in self._by_code.items()

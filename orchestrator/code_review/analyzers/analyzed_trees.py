@@ -1,7 +1,7 @@
 """The trees that configured analyzers run on: a side of the change, with base's configuration.
 
-A change could switch an analyzer off with a configuration file of its own. So such files are as in
-base, also where they do not exist there.
+A change could switch an analyzer off with its own configuration file. So these files are as in
+base: a file that base does not have is left out.
 """
 
 import os
@@ -38,11 +38,11 @@ class AnalyzedTree(Struct, frozen=True):
     """A tree on disk.
 
     Attributes:
-        root: holds the regular files of a side and the links that were asked for, and nothing else;
-            no link is on the way to it.
+        root: holds only the regular files of a side and the requested links; no component of its
+            path is a link.
         paths: of these files.
-        from_base: of these, those that are as in base, and not as in the side.
-        links: directories outside of it that stand in it.
+        from_base: those of the paths whose content is taken from base.
+        links: directories outside of the tree that it contains as links.
     """
 
     root: Path
@@ -62,8 +62,8 @@ async def analyzed_tree(
     """A side, with its configuration files as in base.
 
     Args:
-        links: path in the tree → the directory outside of it that stands there.
-        name: of a directory that is made for it, where one is needed.
+        links: path in the tree → the directory outside of it to which it links.
+        name: of a directory that is created for the tree if one is needed.
 
     Raises:
         OSError: it cannot be written.
@@ -82,7 +82,7 @@ async def analyzed_tree(
     if not differ and not links:
         return AnalyzedTree(exported.root.resolve(), paths)
     before, _ = await workspace.side("base", sorted(from_base))
-    # To link files takes a fraction of the time of writing them, and most are the same in base.
+    # Linking takes a fraction of the time of writing, and most files are the same in base.
     sources = {path: before.root if path in from_base else exported.root for path in paths}
     target = workspace.root / name
     await anyio.to_thread.run_sync(_link, sources, links, target)

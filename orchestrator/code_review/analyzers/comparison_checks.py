@@ -1,4 +1,4 @@
-"""Our own checks that compare both sides; like all of ours they run in a worker process."""
+"""Built-in checks that compare both sides; like all of these they run in a worker process."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class ComparisonCheck:
         name: the analyzer's name in the rule table.
         module: the check's module below ``orchestrator.checks``.
         patterns: file names that it examines.
-        reads: those of them that it reads as code, in their language.
+        reads: file names that it reads as code, in their language.
         whole_tree: it reads every file of those names, not only the changed ones.
         reads_lock_files: it examines lock files, which are left out of a review otherwise.
     """
@@ -54,7 +54,7 @@ class ComparisonCheck:
         return matches(path, self._patterns)
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it examined, where it reads such files as code."""
+        """The examined files, if it reads such files as code."""
         return frozenset(path for path in report.examined if matches(path, self._reads))
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:

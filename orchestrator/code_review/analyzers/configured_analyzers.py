@@ -1,7 +1,7 @@
-"""Analyzers of a team's own, run as base's configuration says, on both sides of the change.
+"""Analyzers that base's configuration names, run on both sides of the change.
 
-Each runs confined in a tree that it cannot write, with base's version of its configuration. What it
-reports is read as an imported report is; what base has too is not the change's.
+Each runs confined in a read-only tree, with base's version of its configuration. Its report is read
+like an imported report; findings that base has too are not reported.
 """
 
 import tempfile
@@ -43,8 +43,8 @@ class ConfiguredAnalyzer:
 
     Args:
         program_name: its name in the configuration.
-        imports: which results count for how much, as for imported reports.
-        allowed: whoever runs the review allows it.
+        imports: which results count and how much, as for imported reports.
+        allowed: the user who runs the review allows it.
         private: absolute paths that it may not read, besides those of the system.
         checkout: the repository's directory, where dependencies are installed.
     """
@@ -116,7 +116,7 @@ class ConfiguredAnalyzer:
         return AnalyzerReport(self.name, "", tuple(findings), examined, gaps)
 
     def _parts(self, given: Sequence[str]) -> list[list[str]]:
-        """The files of each run: all in one, unless a command line cannot hold them."""
+        """The files of each run: all of them, unless they exceed a command line."""
         if FILES not in self._program.command:
             return [list(given)] if given else []
         # A name must not look like an option, or like a file of options.
@@ -143,7 +143,7 @@ class ConfiguredAnalyzer:
         return reply
 
     async def _read_report(self, data: bytes, tree: AnalyzedTree, side: SideName) -> CheckReply:
-        """What a report says of the changed files, in a worker: in base, of all of their lines."""
+        """A report's results for the changed files, read in a worker; in base, for all lines."""
         place = self._workspace.root / f"report-of-{self._name}-{side}"
         await anyio.to_thread.run_sync(place.write_bytes, data)
         form = "" if self._program.format == "auto" else self._program.format

@@ -47,7 +47,7 @@ NO_SANDBOX = (
 
 
 class PreparedRun(Struct, frozen=True):
-    """A program, and the side of the change that it runs over."""
+    """A program, and the side of the change that it runs on."""
 
     installed: InstalledProgram
     tree: AnalyzedTree
@@ -58,7 +58,7 @@ class ConfinedProgram:
 
     Args:
         key: where the configuration names it, such as ``analyzers.mypy``.
-        allowed: whoever runs the review allows it.
+        allowed: the user who runs the review allows it.
         private: absolute paths that it may not read, besides those of the system.
         checkout: the repository's directory, where dependencies are installed.
     """
@@ -88,7 +88,7 @@ class ConfinedProgram:
         """Find it, and write a side out for it.
 
         Raises:
-            SandboxError: it may not or cannot run; says why, and what to do.
+            SandboxError: it may not or cannot run; says why and what to do.
             OSError: the side cannot be written.
         """
         if not self._allowed:
@@ -121,7 +121,7 @@ class ConfinedProgram:
             return self._trees[side]
 
     def _dependencies(self, tracked: Collection[str]) -> dict[str, Path]:
-        """Path in the tree → the directory of the checkout that stands there."""
+        """Path in the tree → the directory of the checkout to which it links."""
         links = {}
         for path in self._program.dependencies:
             named = f"not run: {path}, which {self._key}.dependencies names,"
@@ -136,7 +136,7 @@ class ConfinedProgram:
         return links
 
     def _is_config(self, path: str) -> bool:
-        """Whether a file configures it: by its name, or since the command names it."""
+        """Whether a file configures it, by its name or because the command names it."""
         if any(matches(path) for matches in self._config):
             return True
         named = (argument.rpartition("=")[2] for argument in self._program.command[1:])
@@ -154,8 +154,8 @@ class ConfinedProgram:
         """Run it.
 
         Args:
-            directory: the only one that it may write.
-            part: what stands for ``{files}``.
+            directory: the only writable one.
+            part: the value of ``{files}``.
             env: further variables of its environment.
 
         Raises:
@@ -192,7 +192,7 @@ class ConfinedProgram:
 
 
 def error_of(done: CompletedProgram) -> str:
-    """The last line of what a program printed that names an error, else the last of all."""
+    """The last printed line that names an error, or the last line."""
     printed = done.stderr.strip() or done.stdout.strip()
     lines = printed[-_ERROR_BYTES:].decode(errors="replace").splitlines()
     named = [line for line in lines if _NAMED_ERROR.search(line)]
@@ -203,7 +203,7 @@ def check_programs(programs: Mapping[str, ConfiguredProgram], layers: Sequence[L
     """Check the policy's globs and paths for programs, by their keys.
 
     Raises:
-        ConfigError: a glob that can match nothing, or a path that may not be named.
+        ConfigError: a glob that can match nothing, or a path that is not allowed.
     """
     for name, program in programs.items():
         for path in program.dependencies:

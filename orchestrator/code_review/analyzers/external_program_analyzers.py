@@ -1,7 +1,7 @@
 """Analyzers that run an external program, such as a linter, over the files under review.
 
 The program sees copies under neutral names in an otherwise empty directory. So it finds no
-configuration of the change there, no file name is taken for an option or breaks its output, and
+configuration of the change, no file name can pass for an option or break its output, and
 suppression comments can be removed from the copy. Its findings are mapped back to the real paths.
 """
 
@@ -38,8 +38,8 @@ class FileCopies(Struct, frozen=True):
         directory: holds the copies and nothing else.
         paths: name of a copy below ``directory`` → path in the side.
         gaps: path → why there is no copy of it.
-        line_ends: name of a copy → what ends its lines, where each of its positions is the same in
-            the file.
+        line_ends: name of a copy → its line end, if all positions in the copy are those in the
+            file.
         lines: name of a copy → its lines, read once: a large one may have thousands of findings.
     """
 
@@ -70,13 +70,13 @@ class FileCopies(Struct, frozen=True):
     def edits(
         self, name: str, replacements: Iterable[tuple[Position, Position, str]]
     ) -> tuple[Edit, ...]:
-        """What a program would replace in a copy, as edits of the file that hold what differs.
+        """Replacements that a program proposes in a copy, as minimal edits of the file.
 
         Args:
             replacements: first position, the one after the last, and the new text.
 
         Returns:
-            None of them where the copy is not the whole file as it is, or where two overlap.
+            No edits if the copy is not identical to the file, or if two replacements overlap.
         """
         end_of_line = self.line_ends.get(name)
         if end_of_line is None:
@@ -93,7 +93,7 @@ class FileCopies(Struct, frozen=True):
 
 
 def _line_end(data: bytes) -> str | None:
-    """What ends the lines of a file; None where lines or columns are a matter of opinion."""
+    """The line end of a file; None if tools could count its lines or columns differently."""
     returns = data.count(b"\r")
     try:
         data.decode()
@@ -118,7 +118,7 @@ class ProgramAnalyzer(ABC):
 
     Args:
         codes: the program's codes that the rule table turns on; no other is reported.
-        program: the program, where it is not to be found in the usual directories.
+        program: the program, if not from the usual directories.
 
     Attributes:
         package: the package of the extra ``analyzers`` that contains the program.

@@ -1,4 +1,4 @@
-"""Results of analyzers that a team runs itself, from the reports that the review was given."""
+"""Results of analyzers that a team runs itself, from reports given with ``--import``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,15 +18,15 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 class ImportedReport(Struct, frozen=True):
-    """A report, copied for the run, since a resumed run reads it again.
+    """A report, copied because a resumed run reads it again.
 
     Attributes:
-        name: what messages call it.
+        name: its name in messages.
         path: where the copy is.
-        format: as given with ``--import``; empty: told from the content.
+        format: as given with ``--import``; empty: detected from the content.
         error: why there is no copy; empty: there is one.
-        tool: who made it, where its format does not tell; empty: not known.
-        made_in: the directory that its absolute paths begin with; empty: not known.
+        tool: which tool wrote it, if its format does not say; empty: unknown.
+        made_in: the directory prefix of its absolute paths; empty: unknown.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ImportedResults(ComparisonCheck):
         self._reports, self._settings = tuple(reports), settings
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
-        """The reports, the commit under review, and which results count for how much."""
+        """The reports, the commit under review, and which results count and how much."""
         reports = await anyio.to_thread.run_sync(self._copy_reports)
         return {
             "reports": [to_builtins(report) for report in reports],

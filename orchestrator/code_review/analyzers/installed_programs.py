@@ -1,4 +1,4 @@
-"""Programs that base's configuration names: where they are installed, and what they need there."""
+"""Finds the programs that base's configuration names, and the directories that they need."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -30,8 +30,8 @@ class InstalledProgram(Struct, frozen=True):
     """A program, and what it needs besides the system's programs and libraries.
 
     Attributes:
-        path: absolute; a link where it is no script, as is the interpreter of a virtualenv.
-        needs: directories and files to read, and to start programs from.
+        path: absolute; may be a link if it is not a script, such as a virtualenv's interpreter.
+        needs: directories and files that it reads and starts programs from.
         search: directories for ``PATH``.
     """
 
@@ -47,11 +47,11 @@ def find_installed(
 
     Args:
         in_change: whether a path of the repository is a file of the change's tree; such a program
-            is passed over, since the change could have written it.
-        section: of base's configuration, which names it.
+            is ignored, since the change could have written it.
+        section: the section of base's configuration that names it.
 
     Raises:
-        SandboxError: there is none; says what to do.
+        SandboxError: it is not installed; says what to do.
     """
     path = os.environ.get("PATH", os.defpath)
     entries = [os.path.dirname(name)] if os.path.isabs(name) else path.split(os.pathsep)
@@ -73,7 +73,7 @@ def find_installed(
 
 
 def _places_in_checkouts(program: str) -> Iterator[str]:
-    """A program's path, and that of the file behind it, below each checkout that holds them."""
+    """A program's path and the target of its link, relative to each checkout that has them."""
     for path in {Path(program), Path(os.path.realpath(program))}:
         for directory in path.parents:
             if os.path.lexists(directory / ".git"):
@@ -96,7 +96,7 @@ def _installed(program: str) -> InstalledProgram:
 
 
 def _interpreter(program: str) -> str | None:
-    """The program that runs a script, by its first line; None where it is no script."""
+    """The interpreter of a script, by its first line; None if it is no script."""
     try:
         with open(program, "rb") as file:
             line = file.readline(_FIRST_LINE)
@@ -110,7 +110,7 @@ def _interpreter(program: str) -> str | None:
 
 
 def _needs(program: str) -> Iterator[str]:
-    """The places of a program, of the environment that holds it, and of its libraries."""
+    """The directories of a program, of its environment, and of its libraries."""
     real = os.path.realpath(program)
     yield program
     yield from program_files(program)

@@ -17,7 +17,7 @@ from orchestrator.sandbox.run_program import find_program, run
 
 MAX_ARGV_BYTES = 100_000  # of file names in one run
 MAX_FILES = 10_000  # in one run
-MAX_FILES_IF_SLOW = 25  # of programs that may take a second per file, so that a run ends in time
+MAX_FILES_IF_SLOW = 25  # of a program that may take a second per file, so that a run ends in time
 LIMITS = Limits(seconds=60)
 # Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
 NO_MEMORY_LIMIT = Limits(seconds=60, memory=0)
@@ -56,7 +56,7 @@ def batches(
 def _package_versions() -> Mapping[str, str]:
     """Installed packages and their versions, by their ``.dist-info`` directories.
 
-    ``importlib.metadata`` gives the same; importing it takes a twentieth of a review's start.
+    ``importlib.metadata`` returns the same, but its import takes 5% of a review's start.
     """
     suffix = ".dist-info"
     directories = (name for name in os.listdir(_LIBRARY) if name.endswith(suffix))
@@ -112,7 +112,7 @@ class Program:
         return found
 
     def _package_version(self, executable: str) -> str:
-        """The version of the package that brought it; empty where it comes from elsewhere."""
+        """The version of the package that contains it; empty if it is from elsewhere."""
         return (
             _package_versions().get(self.package, "")
             if os.path.dirname(executable) in OWN_DIRECTORIES
@@ -120,7 +120,7 @@ class Program:
         )
 
     def identity(self) -> str:
-        """What tells its builds apart, found without running it."""
+        """An identifier of its build, found without running it."""
         executable = self.find()
         status = os.stat(executable)
         if version := self._package_version(executable):
@@ -156,7 +156,7 @@ class Program:
         Args:
             options: everything before ``--``.
             names: of files below ``directory``; none begins with a dash.
-            directory: the working directory, the only one that it may read.
+            directory: the working directory; the only readable one.
             ok: exit codes that mean success.
         """
         parsed = []

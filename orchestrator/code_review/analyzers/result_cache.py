@@ -1,8 +1,7 @@
 """Analyzer results for single files, cached from one review to the next.
 
-Only an analyzer whose result depends on a file's path and content alone takes part. A gap is not
-cached, because it may come from a lack of time or memory; neither is a finding that holds a
-secret's text.
+Only results that depend on a file's path and content alone are cached. A gap is not, because it
+may be due to a lack of time or memory; neither is a finding that contains a secret.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ _OWN_CODE = ("code_review/analyzers", "checks")
 
 
 class ResultCache(Protocol):
-    """Bytes by key. It may drop entries; what it returns is what was put in."""
+    """Bytes by key. It may drop entries, but never alters one."""
 
     def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """The cached entries of these keys; keys without one are left out."""
@@ -41,7 +40,7 @@ class ResultCache(Protocol):
 def build_digest() -> str:
     """Digest of the version, the analyzers' own code and data, and Python's version.
 
-    It is part of every key. The code is read because a checkout changes without its version.
+    It is part of every key. The code is hashed because a checkout can change without its version.
     """
     package = Path(__file__).parents[2]
     files = [path for name in _OWN_CODE for path in sorted((package / name).rglob("*.py"))]

@@ -35,7 +35,7 @@ _SUPPRESSION = re.compile(rb"(#\s*ruff\s*):")
 # For these codes a `noqa` says that something is intended: a re-export, a name kept alive.
 _NOQA_HONORED = frozenset({"E722", "F401", "F811", "F841", "RUF006"})
 _INTENDED = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORECASE)
-_MIN_REEXPORTS = 5  # so many unused imports in one module are there for its users
+_MIN_REEXPORTS = 5  # this many unused imports in one module are re-exports
 _SECRET_WORDS = re.compile(
     r"passw|passphrase|pwd|secret|token|credential|signature|sign\(|hmac|auth", re.IGNORECASE
 )
@@ -74,7 +74,7 @@ _HARMLESS = MappingProxyType(
         "S602": re.compile(r"seems safe"),  # a constant command
         "S604": re.compile(r"seems safe"),
         "S605": re.compile(r"seems safe"),
-        "T100": re.compile(r"^Import for"),  # a debugger's own front end imports one too
+        "T100": re.compile(r"^Import for"),  # a debugger's front end imports it too
     }
 )
 
@@ -172,7 +172,7 @@ class Ruff(ProgramAnalyzer):
 
 
 def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:
-    """Ruff's own fix, where it is sound."""
+    """Ruff's own fix, if it is sound."""
     fix = result["fix"]
     if not fix or (fix["applicability"] != "safe" and result["code"] not in _SOUND_FIXES):
         return ()
@@ -197,27 +197,27 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """Whether an unused import has no comment that tells another tool that it is intended."""
+    """Whether no comment marks an unused import as intended for another tool."""
     row = result["location"]["row"]
     return not _INTENDED.search(copies.text(name, row, row))
 
 
 def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """Whether it is no quoted type in a test, where an unknown name is often intended."""
+    """False for a quoted type in a test, where an unknown name is often intended."""
     row, column = result["location"]["row"], result["location"]["column"]
     before = copies.text(name, row, row)[: column - 1]
     return not before.endswith(("'", '"')) or not is_test(copies.paths[name])
 
 
 def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """Whether it is no argument of a test, which requests an imported fixture by its name."""
+    """False for an argument of a test, which requests an imported fixture by name."""
     row, column = result["location"]["row"], result["location"]["column"]
     before = copies.text(name, row, row)[: column - 1]
     return bool(_DEFINITION.fullmatch(before)) or not is_test(copies.paths[name])
 
 
 def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """Whether a weak hash is near words of secrecy, and not, say, the key of a cache."""
+    """Whether words of secrecy are near a weak hash; else it may be a cache key."""
     row = result["location"]["row"]
     return bool(_SECRET_WORDS.search(copies.text(name, row - _CONTEXT_LINES, row + _CONTEXT_LINES)))
 

@@ -39,7 +39,7 @@ MOST_RUNS = 4
 
 
 class _Part(Struct, frozen=True):
-    """Files of one side that a run is given: where they are, and which of them are executable."""
+    """Files of one side for a run: their directory, and which of them are executable."""
 
     root: Path
     paths: Sequence[str]
@@ -52,7 +52,7 @@ class RunTests(ComparisonCheck):
     Args:
         patterns: names of files that tests may depend on.
         tests: the command; None: nothing is run.
-        allowed: whoever runs the review allows it.
+        allowed: the user who runs the review allows it.
         private: absolute paths that it may not read, besides those of the system.
     """
 
@@ -109,7 +109,7 @@ class RunTests(ComparisonCheck):
         """Run base's tests over head's code and, where they fail, over base's.
 
         Args:
-            own: the files that decide what the tests say, on either side.
+            own: the files that influence the tests' outcome, on either side.
         """
         runs: list[dict[str, Any]] = []
         mixed = [
@@ -130,7 +130,7 @@ class RunTests(ComparisonCheck):
         unwritten: dict[str, str],
         files: Callable[[str], bool] = lambda path: True,
     ) -> _Part:
-        """The regular files of a side that are files; what head lacks goes to ``unwritten``."""
+        """The regular files of a side among these; files that head lacks go to ``unwritten``."""
         listed = await self._workspace.contents.paths(side)
         regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
         regular = [path for path in regular if files(path)]

@@ -31,7 +31,7 @@ class TypeChecks(ComparisonCheck):
 
     Args:
         settings: None: nothing is run.
-        allowed: whoever runs the review allows it.
+        allowed: the user who runs the review allows it.
         private: absolute paths that it may not read, besides those of the system.
         checkout: the repository's directory, where dependencies are installed.
     """
@@ -70,7 +70,7 @@ class TypeChecks(ComparisonCheck):
         return frozenset(filter(self.wants, report.examined))
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
-        """What the runs printed; it runs once for each side, however often the check is called."""
+        """The output of the runs; it runs once per side, however often the check is called."""
         if self._job is None and self._settings and self._confined:
             self._job = await self._run_both(self._settings, self._confined)
         return self._job or {}
@@ -90,7 +90,7 @@ class TypeChecks(ComparisonCheck):
         return job
 
     async def _run(self, confined: ConfinedProgram, side: SideName) -> Mapping[str, Any]:
-        """Run it over a side: its exit code, and where its output is kept for the check."""
+        """Run it on a side; returns its exit code and the file with its output."""
         prepared = await confined.prepare(side)
         with scratch_directory.temporary_directory() as directory:
             done = await confined.execute(prepared, directory, env=_NO_CACHE)

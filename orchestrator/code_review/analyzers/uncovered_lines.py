@@ -16,12 +16,12 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 class CoverageReport(Struct, frozen=True):
-    """A coverage report, copied for the run, since a resumed run reads it again.
+    """A coverage report, copied because a resumed run reads it again.
 
     Attributes:
-        name: what messages call it.
+        name: its name in messages.
         path: where the copy is.
-        made: when the file was written, in seconds since 1970.
+        made: modification time, in seconds since the epoch.
     """
 
     name: str

@@ -125,7 +125,7 @@ class Zizmor(ProgramAnalyzer):
             end_line=end_line,
             column=span["start_point"]["column"] + 1,
             message=one_line(f"{result['desc']}: {place['symbolic']['annotation']}"),
-            # The file shows what the audit itself only presumes.
+            # The file proves what the audit only assumes.
             confidence=1.0
             if code in _IN_FILE
             else _CONFIDENCE[result["determinations"]["confidence"]],

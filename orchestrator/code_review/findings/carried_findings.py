@@ -1,8 +1,8 @@
-"""What agents reported in the previous review of the same change, carried over into this one.
+"""Findings that agents reported in the previous review of the same change, carried over.
 
-A finding that a model made stays open until what it quotes is gone or somebody refutes it with
-evidence: that the model does not repeat it says nothing. It is held to the same change as any claim
-of this review, and merged with these by the same code. See docs/decisions/0016.
+An agent's finding stays open until the text that it quotes is gone or an agent refutes it with
+evidence: a model that does not repeat it refutes nothing. It is checked against the change and
+merged like any claim of this review. See docs/decisions/0016.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,13 +55,13 @@ NOT_REFUTED = "it did not set the finding aside in an earlier review"
 
 
 class HandedOver(Struct, frozen=True):
-    """What the previous review hands to this one.
+    """What this review takes over from the previous one.
 
     Attributes:
-        claims: its open findings that rest on what agents say.
+        claims: its open findings that agents reported.
         passed: the newest complete review; None without one.
-        changed: what changed since that.
-        settles_nothing: why what that review read is not settled; empty where it is.
+        changed: what changed since ``passed``.
+        settles_nothing: why lines that it read are not settled; empty if they are.
     """
 
     claims: tuple[Finding, ...] = ()
@@ -74,9 +74,9 @@ NOTHING_HANDED_OVER = HandedOver()
 
 
 async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
-    """What a review hands to the next one of the same change.
+    """What the next review of the same change takes over from a review.
 
-    One of the same head is no earlier review: it hands over what was handed to it.
+    A repeated review of the same head takes over the same as this one did.
     """
     same_head = verdict.change.head == change.head
     claims = [
@@ -98,7 +98,7 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
 
 
 def _bounded(claim: Finding) -> Finding:
-    """A claim with texts no longer than an agent's own may be; a file can hold any."""
+    """A claim with its texts cut to the limits of an agent's; a given file may exceed them."""
     return replace(
         claim,
         fingerprint=claim.fingerprint[:MAX_TITLE],
@@ -134,7 +134,7 @@ def _bounded_objection(objection: Objection) -> Objection:
 def settled_by(
     handed: HandedOver, change: Change, digests: Mapping[str, str]
 ) -> tuple[SettledPlaces | None, str]:
-    """The places that are settled, or none and why.
+    """The settled places, or None and why there are none.
 
     Args:
         digests: of this review's policy.
@@ -150,9 +150,9 @@ def settled_by(
 async def place_claims(
     workspace: ReviewWorkspace, claims: Iterable[Finding]
 ) -> tuple[FindingReport, ...]:
-    """The claims that still hold of this change, at the lines where their quotations stand now.
+    """The claims that still apply to this change, at the present lines of their quotations.
 
-    What agents say of an analyzer's finding refers to that, and counts where it is found again.
+    A claim about an analyzer's finding counts only if an analyzer reports that again.
     """
     reports: list[FindingReport] = []
     for claim in claims:
@@ -184,7 +184,7 @@ async def place_claims(
 
 
 def targets_of(reports: Sequence[FindingReport]) -> dict[str, Target]:
-    """Fingerprint → what a response to a finding that is carried over must know of it."""
+    """Fingerprint → the target of responses to a carried-over finding."""
     return {
         report.finding.fingerprint: Target(frozenset(report.carried.reported_by), carried=True)
         for report in reports
@@ -195,7 +195,7 @@ def targets_of(reports: Sequence[FindingReport]) -> dict[str, Target]:
 def hold_to_analyzers(
     carried: Iterable[FindingReport], proved: Mapping[str, FindingReport]
 ) -> list[FindingReport]:
-    """What is carried over, less what was said of findings that no analyzer reports any more.
+    """The carried-over claims without those about findings that no analyzer reports any more.
 
     Args:
         proved: fingerprint → an analyzer's report.
@@ -210,9 +210,9 @@ def hold_to_analyzers(
 
 
 def earlier_objections(merged: MergedFinding) -> list[Objection]:
-    """The earlier review's arguments against a finding.
+    """The earlier review's objections to a finding.
 
-    They refute nothing that an agent of this review reports as severe.
+    They do not refute a finding that an agent of this review reports as severe.
     """
     own = [report for report in merged.all_reports if not report.carried]
     severe = any(report.finding.severity in SEVERE for report in own)
@@ -229,10 +229,10 @@ def _severity_order(report: Reported) -> tuple[int, float]:
 
 
 def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
-    """A verdict's finding as agents' findings are before they are merged.
+    """A verdict's finding in the form that agents' findings have before they are merged.
 
     Args:
-        words: what an agent said of an analyzer's finding; None: the finding is the agents' own.
+        words: an agent's response to an analyzer's finding; None: the finding is an agent's.
     """
     said = words or claim
     return LocatedFinding(
@@ -259,7 +259,7 @@ def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
 async def _place_again(
     workspace: ReviewWorkspace, finding: LocatedFinding
 ) -> LocatedFinding | None:
-    """The finding at the nearest lines with its quotation; None where the change has none."""
+    """The finding at the nearest lines with its quotation; None if there are none."""
     finding = keep_guideline(workspace, finding)
     if finding.path in await workspace.contents.paths(finding.side):
         return await _place_in(workspace, finding, finding.path)
@@ -271,7 +271,7 @@ async def _place_again(
 
 
 def _may_hold(change: Change, path: str) -> list[str]:
-    """The changed files into which a file that is gone may have been moved, the likeliest first."""
+    """Changed files to which a removed file may have been moved, the most likely first."""
     folder, _, name = path.rpartition("/")
     ending = name.rpartition(".")[2]
     same_ending = [f.path for f in change.files if f.in_head and f.path.endswith(ending)]
@@ -287,7 +287,7 @@ async def _place_in(
     workspace: ReviewWorkspace, finding: LocatedFinding, path: str
 ) -> LocatedFinding | None:
     lines = await read_lines(workspace, finding.side, path)
-    if not lines:  # it cannot be read, so nobody knows that it was fixed
+    if not lines:  # it cannot be read, so it is not known to be fixed
         return finding if path == finding.path else None
     changed = changed_lines(workspace, finding.side, path)
     places = find_quote(lines, finding.quote)
@@ -300,7 +300,7 @@ async def _place_in(
 
 
 async def _cause_again(workspace: ReviewWorkspace, finding: LocatedFinding) -> Cause | None:
-    """The line of the change that has the text of the finding's cause; None without one."""
+    """The changed line with the text of the finding's cause; None if there is none."""
     cause, text = finding.because_of, finding.cause_quote
     if cause is None or not text:
         return cause

@@ -1,6 +1,6 @@
-"""Checking of citations: every quotation of an agent is looked up in its source.
+"""Checks citations: every quotation of an agent is looked up in its source.
 
-That of a finding, of an objection, and of a judge's score.
+This applies to findings, objections, and a judge's scores.
 """
 
 import json
@@ -37,7 +37,7 @@ _QUOTABLE = {"title", "detail", "fix_suggestion", "evidence"}
 
 
 async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> list[str]:
-    """The lines of a regular file of a side's tree, changed or not; empty where there is none."""
+    """The lines of a regular file of a side, changed or not; empty if there is none."""
     entry = (await workspace.contents.paths(side)).get(path)
     if entry is None or not entry[0].startswith("100"):
         return []
@@ -48,12 +48,12 @@ async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> l
 async def locate_finding(
     workspace: ReviewWorkspace, finding: LocatedFinding
 ) -> LocatedFinding | Rejection:
-    """An agent's finding at the lines where its quotation stands, or why it does not count.
+    """An agent's finding at the lines of its quotation, or why it does not count.
 
-    The lines that the agent cited only choose among several places of the quotation: a slip in a
-    number costs no finding, and a vague range proves nothing. A text that the change removes is
-    quoted from base. What stands close to a changed line has that line as its cause unless the
-    agent names another.
+    The cited line numbers only select among several places of the quotation: a wrong number does
+    not invalidate a finding, and a wide range proves nothing. A text that the change removes is
+    quoted from base. A finding close to a changed line has that line as its cause, unless the agent
+    names another.
     """
     guided = hold_guideline(workspace, finding)
     if isinstance(guided, Rejection):
@@ -87,7 +87,7 @@ async def locate_finding(
 
 
 async def _known_path(workspace: ReviewWorkspace, path: str) -> str:
-    """The path as the tree has it, where an agent copied a diff's prefix or began with ``./``."""
+    """The path in the tree, without a diff's prefix or ``./`` that an agent copied."""
     trees = [await workspace.contents.paths(side) for side in SIDES]
     forms = (path, path.removeprefix("./"), path.removeprefix("a/"), path.removeprefix("b/"))
     return next((form for form in forms if any(form in tree for tree in trees)), path)
@@ -104,9 +104,9 @@ def changed_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> froz
 def with_cause(
     workspace: ReviewWorkspace, located: LocatedFinding, changed: Collection[int]
 ) -> LocatedFinding | None:
-    """The finding with the changed line that causes it; None where the change has no part in it.
+    """The finding with the changed line that causes it; None if the change does not cause it.
 
-    A cause that the agent names a few lines off is corrected, like its quotation.
+    A cause that is a few lines off is corrected, like a quotation.
     """
     removed = located.side == "base"
     if any(located.start_line <= line <= located.end_line for line in changed):
@@ -133,7 +133,7 @@ async def with_cause_quote(workspace: ReviewWorkspace, located: LocatedFinding) 
 
 
 def _nearest_line(lines: Collection[int], place: Place, within: int) -> int | None:
-    """The line nearest to a place's first line, at most so many lines from the place."""
+    """The line nearest to a place's first line, within a maximum distance."""
     near = [line for line in lines if place[0] - within <= line <= place[1] + within]
     return min(near, key=lambda line: (abs(line - place[0]), line), default=None)
 
@@ -153,17 +153,17 @@ def format_citation(citation: Citation) -> str:
 
 
 class Sources(Struct, frozen=True):
-    """What can be cited in a review, besides the files of the change."""
+    """The sources that can be cited besides the files of the change."""
 
     workspace: ReviewWorkspace
     findings: Mapping[str, Finding]
     answers: Callable[[str], Iterable[str]]
 
     async def check(self, citations: Sequence[Citation], allowed: Collection[str] = ()) -> str:
-        """Why these citations are no evidence; empty when there are some and each is correct.
+        """Why these citations are no evidence; empty if there are any and all are correct.
 
         Args:
-            allowed: the kinds of source that count here; empty: all.
+            allowed: the kinds of source that count; empty: all.
         """
         if not citations:
             return "it gives no evidence"
@@ -175,7 +175,7 @@ class Sources(Struct, frozen=True):
         return ""
 
     def rest_on_guidance(self, citations: Sequence[Citation]) -> bool:
-        """Whether all that is cited is guidance, which says nothing of what code does."""
+        """Whether only guidance is cited, which proves nothing about what code does."""
         return bool(citations) and all(
             one.source == "file" and guidance_texts(self.workspace, one.name) for one in citations
         )
@@ -215,7 +215,7 @@ class Sources(Struct, frozen=True):
 
 
 def _answer_texts(answer: str) -> list[str]:
-    """A tool's answer, and where it is JSON each string in it."""
+    """A tool's answer and, if it is JSON, each string in it."""
     try:
         return [answer, *_strings_in(json.loads(answer))]
     except (ValueError, RecursionError):

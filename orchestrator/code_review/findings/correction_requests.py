@@ -1,7 +1,7 @@
-"""Errors in a report that go back to its agent once: quotations and references that fail.
+"""Requests to correct a report: quotations and references that fail are sent back once.
 
-A wrong line or a copied prefix is corrected without asking. What code cannot place, the agent is
-shown with the lines as they are, all at once. What was right in the first version stays in the
+A wrong line or a copied prefix is corrected without asking. Quotations that code cannot place are
+sent back together, with the lines as they are. What was valid in the first version stays in the
 second, whether the agent repeats it or not.
 """
 
@@ -46,8 +46,8 @@ class ReportCorrections(Struct, frozen=True):
     """The check of reports for ``AgentRuntime.check_report``.
 
     Attributes:
-        focus: which ids the agents of the present round were shown.
-        nonce: the run's, with which tools' answers are framed.
+        focus: has the ids that the agents of the present round were shown.
+        nonce: the run's nonce, which marks tools' answers.
     """
 
     workspace: ReviewWorkspace
@@ -98,7 +98,7 @@ class ReportCorrections(Struct, frozen=True):
         found: dict[int, str] = {}
         for number, response in enumerate(form.responses, 1):
             error = await response_error(sources, agent, response, find)
-            if error and not error.endswith(BOTH_STAY):  # which no other report could change
+            if error and not error.endswith(BOTH_STAY):  # which a corrected report could not change
                 found[number] = f"response {number}: {error}"
         return found
 
@@ -109,7 +109,7 @@ class ReportCorrections(Struct, frozen=True):
             await mark_error(sources, mark, self.focus.shown.__contains__) for mark in form.marks
         ]
         for criterion in form.criteria:
-            # The findings' own texts are not at hand here; those quotations are checked later.
+            # Texts of findings are not available here; quotations of them are checked later.
             cited = [citation for citation in criterion.evidence if citation.source != "finding"]
             if criterion.score is not None and cited and (why := await sources.check(cited)):
                 found.append(f"score of {criterion.id}: {why}")
@@ -123,7 +123,7 @@ class ReportCorrections(Struct, frozen=True):
     async def _keep_what_held(
         self, agent: str, report: dict[str, Any], earlier: dict[str, Any], known: Collection[str]
     ) -> dict[str, Any]:
-        """The second report, with what held in the first and what it does not repeat."""
+        """The second report, plus what was valid in the first and is not repeated."""
         first, second = (as_form(SpecialistReport, version) for version in (earlier, report))
         repeated = {_identity(finding) for finding in second.findings}
         findings = [
@@ -152,7 +152,7 @@ class ReportCorrections(Struct, frozen=True):
         }
 
     async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
-        """Why a finding cannot count as it is, with the cited lines; empty if it can."""
+        """Why a finding does not count, with the cited lines; empty if it does."""
         if self.focus.shown.get(finding.fingerprint, finding.fingerprint) in known:
             return ""
         found = await locate_finding(self.workspace, read_claim(finding, agent))
@@ -166,7 +166,7 @@ class ReportCorrections(Struct, frozen=True):
 
 
 def _keep_scores(report: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """A judge's second report, with the scores and marks of the first that it does not repeat."""
+    """A judge's second report, plus the scores and marks of the first that it does not repeat."""
     scores = {each["id"]: each for each in (*earlier["criteria"], *report["criteria"])}
     added = report.get("marks", [])
     marked = {mark["finding"] for mark in added}
@@ -175,7 +175,7 @@ def _keep_scores(report: dict[str, Any], earlier: dict[str, Any]) -> dict[str, A
 
 
 def _is_specialists(report: dict[str, Any]) -> bool:
-    """Whether a report has findings of its own; a summary only names some."""
+    """Whether a report has findings; a summary only names some."""
     if "responses" in report:
         return True
     findings = report.get("findings")

@@ -1,7 +1,7 @@
-"""Dismissals: a finding that a person dismissed is known again in other words, at its place.
+"""Dismissals: recognizes a finding that a person dismissed, even if it is worded differently.
 
-It stays dismissed while what it stands in is the same. Where this change alters that, leads
-something new to it, or proves it to be worse, it is open once more and says why.
+It stays dismissed while the code around it is unchanged. If the change alters that code, adds a new
+way into it, or proves the finding to be worse, it is open again and says why.
 See docs/decisions/0017.
 """
 
@@ -53,7 +53,7 @@ def reported_paths(
 async def place_dismissals(
     workspace: ReviewWorkspace, policy: VerdictPolicy, reported: Collection[str]
 ) -> VerdictPolicy:
-    """The policy with each dismissal at the lines where what it is about stands now.
+    """The policy with each dismissal placed at the present lines of its finding.
 
     Args:
         reported: the paths that analyzers and agents report findings in.
@@ -78,7 +78,7 @@ async def _place(
     renamed: Mapping[str, str],
     known: Collection[str],
 ) -> Dismissal:
-    """One dismissal at the lines of this change that it is about, where there are any."""
+    """One dismissal, placed at lines of this change if they can be found."""
     path = about.path if about.side == "base" else renamed.get(about.path, about.path)
     placed = PlacedDismissal(
         **asdict(dismissal), means=_Meaning(dismissal, about, None), added=workspace.added
@@ -122,7 +122,7 @@ _Place = tuple[int, int, Block]
 
 
 def _find_places(lines: Sequence[str], about: DismissedFinding) -> list[_Place]:
-    """Where the text of a dismissed finding stands in a file."""
+    """The places of a dismissed finding's text in a file."""
     found = find_quote(lines, about.quote) if about.quote else []
     return [(start, end, find_block(lines, start, end)) for start, end in found]
 
@@ -130,9 +130,9 @@ def _find_places(lines: Sequence[str], about: DismissedFinding) -> list[_Place]:
 def _choose_place(
     places: Sequence[_Place], before: Sequence[_Place], about: DismissedFinding
 ) -> _Place | None:
-    """Where a dismissed finding stands: of equal quotations, the one in what it stood in.
+    """The place of a dismissed finding: of equal quotations, the one in the same block.
 
-    Where the change copies that, nobody has dismissed the copy, and which it is cannot be told.
+    If the change copies the block, the copy is not dismissed, and which one it is is unknown.
 
     Args:
         before: where the text stands in base.
@@ -152,7 +152,7 @@ def _choose_place(
 
 
 def _was_like(about: DismissedFinding, path: str) -> Callable[[LocatedFinding | Finding], bool]:
-    """Whether a finding is what was dismissed, at another line of its function."""
+    """Whether a finding is the dismissed one at another line of its function."""
 
     def means(finding: LocatedFinding | Finding) -> bool:
         if not isinstance(finding, Finding) or finding.path != path or not finding.context:
@@ -165,7 +165,7 @@ def _was_like(about: DismissedFinding, path: str) -> Callable[[LocatedFinding | 
 
 
 class _Meaning:
-    """Tells whether a finding is the one that was dismissed."""
+    """Decides whether a finding is the one that was dismissed."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _Meaning:
         else:
             analyzed, claim = False, finding
         if self._dismissal.fingerprint in names:
-            if self._several:  # an analyzer's name counts equal texts, an agent's does not
+            if self._several:  # an analyzer's fingerprint numbers equal texts, an agent's does not
                 return analyzed
             return self._at is None or not self._about.quote or overlaps(self._at, claim)
         if self._at is None or not _same_place(self._at, claim):
@@ -196,22 +196,22 @@ class _Meaning:
 
 
 def _same_place(at: LocatedFinding, claim: LocatedFinding) -> bool:
-    """Whether a claim is about the lines of what was dismissed, and not many more or less."""
+    """Whether a claim is about roughly the same lines as the dismissed finding."""
     more = claim.end_line - claim.start_line - (at.end_line - at.start_line)
     return overlaps(at, claim) and abs(more) <= MORE_LINES
 
 
 def _same_proof(at: LocatedFinding, claim: LocatedFinding) -> bool:
-    """Whether an analyzer's finding is of the text, and of the rule or weakness, of another."""
+    """Whether an analyzer's finding has the text, and the rule or weakness, of another."""
     same_weakness = bool(claim.cwe) and claim.cwe[:1] == at.cwe[:1]
     return quotes_same(at, claim) and (claim.rule == at.rule or same_weakness)
 
 
 def _same_claim(at: LocatedFinding, claim: LocatedFinding) -> bool:
-    """Whether an agent means what was dismissed, in whatever words.
+    """Whether an agent reports the dismissed finding, in whatever words.
 
-    Where neither rule, weakness nor words say so, its quotation does: then it is no more severe
-    than what was dismissed, or below high, and names no weakness of another kind.
+    If neither rule, weakness nor words agree, an equal quotation decides, provided that the claim
+    is not more severe than the dismissed finding or is below high, and names no other weakness.
     """
     if names_other_weakness(at, claim):
         return False

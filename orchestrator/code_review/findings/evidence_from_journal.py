@@ -1,6 +1,6 @@
-"""What the agents' calls showed, read back from the journal: the evidence of a review.
+"""The evidence of a review: the results of agents' calls, read from the journal.
 
-The journal is the only source. An agent's report is a claim about these calls, never a substitute.
+The journal is the only source. An agent's report is a claim about these calls and no evidence.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -33,8 +33,8 @@ class Call(Struct, frozen=True):
 
     Attributes:
         ref: its key in the journal.
-        why: empty when it went well, else why it did not.
-        result: what the analyzer gave; empty for a refusal or a time-out.
+        why: why it failed; empty if it did not.
+        result: of the analyzer; empty for a refusal or a timeout.
     """
 
     ref: str
@@ -72,9 +72,9 @@ def analyzer_calls(
 ) -> Iterator[Call]:
     """The calls of analyzers in one iteration, by agent, attempt, turn and place.
 
-    Looking around is no evidence and its failures are no gaps, so other tools are left out. A call
-    of a tool that the agent was not offered is a slip of the agent, which saw the refusal: what the
-    tool would have looked at is somebody else's to look at, or a required check that has not run.
+    Calls of other tools are left out, since they are no evidence and their failures no gaps. So are
+    calls of tools that the agent was not offered: other agents have these, or a required check that
+    has not run shows what is missing.
     """
     for task in sorted(tasks, key=str):
         for call in calls_under(journal, task):
@@ -111,7 +111,7 @@ def answers(journal: Journal, nonce: str, tasks: Collection[Key], tool: str) -> 
 
 
 def citable_answer(call: ToolCallRecord, nonce: str) -> str:
-    """What a call answered, as far as it can be evidence."""
+    """The part of a call's answer that can be evidence."""
     answer = unframe(call.content, nonce)
     if call.tool == RUN_SNIPPET:
         return citable_part(answer, str(call.arguments.get("code", "")))
@@ -119,14 +119,14 @@ def citable_answer(call: ToolCallRecord, nonce: str) -> str:
 
 
 def latest(entries: Iterable[Work]) -> dict[str, Work]:
-    """Each agent's last work."""
+    """Each agent's work in its last iteration."""
     return {entry.result.agent: entry for entry in entries}
 
 
 def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
-    """(tool, path) → why; a path that a later call did look at is no gap any more.
+    """(tool, path) → why; a path that a later call examined is no gap any more.
 
-    Nor is what a comparison could not read and another analyzer could not read in base either.
+    Neither is a file that a comparison could not read and another analyzer could not read in base.
     """
     known = frozenset[str]().union(*(call.result.known_gaps for call in entries))
     open_gaps: dict[tuple[str, str], str] = {}
@@ -140,7 +140,7 @@ def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
 
 
 def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
-    """How each analyzer fared, by the tool's name."""
+    """The health of each analyzer, by the tool's name."""
     open_gaps = gaps(entries)
     last = {call.tool: call for call in entries}
     return {
@@ -156,13 +156,13 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
 
 
 def _nothing_to_compare(results: Sequence[AnalysisResult]) -> str:
-    """Why none of a tool's calls compared anything; empty when one did."""
+    """Why none of a tool's calls compared anything; empty if one did."""
     reasons = [str(result.facts.get(NOTHING_TO_COMPARE, "")) for result in results]
     return reasons[-1] if all(reasons) else ""
 
 
 def tool_notes(entries: Iterable[Call]) -> list[str]:
-    """What analyzers tell a person besides findings and gaps, each sentence once."""
+    """Notes of analyzers for a person, besides findings and gaps, without duplicates."""
     notes = (str(call.result.facts.get(NOTE, "")) for call in entries)
     return list(dict.fromkeys(filter(None, notes)))
 

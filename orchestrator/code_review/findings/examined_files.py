@@ -1,4 +1,4 @@
-"""Which files were examined, and which were not and why."""
+"""Which files and parts of the review were not examined, and why."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -63,7 +63,7 @@ def list_skipped(
 
 
 def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
-    """Files that analyzers could not examine; two tools of one analyzer count once."""
+    """Files that analyzers could not examine; tools of one analyzer count once."""
     analyzer = {call.tool: call.result.tool or call.tool for call in calls}
     unique: dict[tuple[str, str, str], Skipped] = {}
     for (tool, path), why in sorted(gaps(calls).items()):
@@ -73,7 +73,7 @@ def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
 
 
 def _list_known_gaps(calls: Sequence[Call]) -> list[Skipped]:
-    """Files that analyzers could not read, in base neither: that is no gap of this review."""
+    """Files that analyzers could not read in base either: no gap of this review."""
     found = {
         (path, call.result.tool): Skipped(path=path, why=why, tool=call.tool, gap=False)
         for call in calls

@@ -1,4 +1,4 @@
-"""The finding of a verdict, from the reports that were merged into one."""
+"""Builds a verdict's finding from the reports that were merged."""
 
 from collections.abc import Iterable
 
@@ -15,10 +15,10 @@ from orchestrator.code_review.verdict.opinions import Objection, Reported
 def build_finding(
     merged: MergedFinding, policy: VerdictPolicy, objections: Iterable[Objection] = ()
 ) -> Finding:
-    """The verdict's finding, still without an id.
+    """The verdict's finding, without an id.
 
-    It is as severe and as certain as the report that, with all who agree, weighs most under the
-    policy: no report of an agent makes the most severe finding count for less.
+    Its severity and confidence are those of the report that, with the reporters that agree, weighs
+    most under the policy. So no report of an agent makes a finding weigh less.
     """
     first, objections = merged.finding, tuple(objections)
     rated = [
@@ -72,7 +72,7 @@ def build_finding(
 
 
 def _counting(reports: list[FindingReport]) -> list[FindingReport]:
-    """The reports that rate a finding: an arguable rule's severity is no floor against evidence."""
+    """The reports that rate a finding; evidence can lower the severity of an arguable rule."""
     if any(report.lowers for report in reports):
         return [report for report in reports if not report.arguable]
     return reports
@@ -81,9 +81,9 @@ def _counting(reports: list[FindingReport]) -> list[FindingReport]:
 def _confirmations(
     merged: MergedFinding, decides: MergedFinding, severity: Severity, policy: VerdictPolicy
 ) -> tuple[bool, tuple[str, ...]]:
-    """Whether an analyzer reports it at this severity, and who confirms it besides its author.
+    """Whether an analyzer reports this severity, and which agents other than the author confirm it.
 
-    Who is less than half sure, or rates it less severe, does not confirm that it is as severe.
+    An agent that is less than half sure, or rates it less severe, does not confirm the severity.
     """
     order = SEVERITIES.index(severity)
     as_severe = [
@@ -107,10 +107,10 @@ def _confirmations(
 
 
 def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:
-    """Whose words people read: those of the agent that took the finding up, who read the code.
+    """The report whose text is shown: that of the agent that took the finding up.
 
-    A duplicate that decides how severe the finding is says why. An analyzer's finding keeps its
-    place, rule and quotation. Of several agents, that one speaks whose report weighs most.
+    A duplicate that decides the severity explains it. An analyzer's finding keeps its place, rule
+    and quotation. Of several agents, the report that weighs most is shown.
     """
 
     def words(finding: LocatedFinding) -> tuple[str, str, str]:
@@ -133,14 +133,14 @@ def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy)
 
 
 def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
-    """An agent's explanation, after what an analyzer says where its general title stays."""
+    """An agent's explanation, after the analyzer's message if its title is kept."""
     if not words.detail or words.detail == first.detail:
         return first.detail
     return words.detail if words.title != first.title else f"{first.detail}\n{words.detail}".strip()
 
 
 def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
-    """Each reporter's own words, where there are several."""
+    """Each reporter's own text, if there are several."""
     if len(reports) == 1:
         return ()
     return tuple(

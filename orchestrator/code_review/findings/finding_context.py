@@ -1,7 +1,7 @@
-"""What a finding stands in: its function or the lines around it, and what leads to it.
+"""The context of a finding: its function or the surrounding lines, and what leads to it.
 
-Indentation tells a function's lines apart in any language, near enough: what is taken for context
-only decides whether a person is asked about a dismissed finding again.
+Functions are found by indentation, in any language. That is precise enough, since the context only
+decides whether a person is asked about a dismissed finding again.
 """
 
 import re
@@ -43,12 +43,12 @@ _ASSIGNED = re.compile(r"\b(?:const|let|var|val)\s+([A-Za-z_$][\w$]*)\s*=")
 
 
 class Block(Struct, frozen=True):
-    """The lines of a function, or around a finding that is in none.
+    """The lines of a function, or those around a finding outside of functions.
 
     Attributes:
         start, end: 1-based and inclusive.
-        scope: the function's first line; empty without one.
-        digest: of its text without white space and lines of comment; 16 hex digits.
+        scope: the function's first line; empty outside of functions.
+        digest: of its text without white space and comment lines; 16 hex digits.
     """
 
     start: int
@@ -65,7 +65,7 @@ class Block(Struct, frozen=True):
 
 
 def find_block(lines: Sequence[str], start: int, end: int) -> Block:
-    """What lines of a file stand in.
+    """The block that contains lines of a file.
 
     Args:
         start, end: 1-based and inclusive, of lines that the file has.
@@ -82,7 +82,7 @@ def find_block(lines: Sequence[str], start: int, end: int) -> Block:
 
 
 def _find_header(lines: Sequence[str], start: int) -> int | None:
-    """The first line of the function around a line, or of one that begins there."""
+    """The first line of the function that contains a line or begins there."""
     if _is_header(lines[start - 1]):
         return start
     indent, opened = _indent(lines[start - 1]), False
@@ -111,7 +111,7 @@ def _is_header(text: str) -> bool:
 
 
 def _signature_start(lines: Sequence[str], number: int) -> int:
-    """The first line of a signature of several lines, the last of which closes its brackets."""
+    """The first line of a signature of several lines, by its last line with closing brackets."""
     text = lines[number - 1]
     if not text.lstrip().startswith(")"):
         return number
@@ -155,7 +155,7 @@ def _indent(text: str) -> int:
 async def add_contexts(
     workspace: ReviewWorkspace, findings: Iterable[Finding]
 ) -> tuple[Finding, ...]:
-    """The findings with what each stands in, where its file can be read."""
+    """The findings with their contexts, if their files can be read."""
     files: dict[tuple[SideName, str], list[str]] = {}
 
     async def read(side: SideName, path: str) -> list[str]:
@@ -188,8 +188,8 @@ async def add_contexts(
 def leads_to(finding: Finding, block: Block) -> list[tuple[SideName, str, int]]:
     """Side, path and line of what leads to a finding from outside of its block.
 
-    That is the way of a value that an analyzer followed, and of causes that agents name, a line
-    that calls the function: any other line could be named.
+    That is the data flow that an analyzer traced and, of causes that agents name, lines that call
+    the function: an agent could name any other line.
     """
     places: list[tuple[SideName, str, int]] = [
         ("head", step.path, step.line) for step in finding.steps

@@ -1,4 +1,4 @@
-"""Guidelines of findings: which line of the repository's guidance a finding rests on, looked up."""
+"""Guidelines: the line of the repository's guidance on which a finding is based, looked up."""
 
 from msgspec.structs import replace
 
@@ -19,9 +19,9 @@ def guidance_texts(workspace: ReviewWorkspace, path: str) -> list[str]:
 def hold_guideline(
     workspace: ReviewWorkspace, finding: LocatedFinding
 ) -> LocatedFinding | Rejection:
-    """The finding with its guideline at the line where it stands, or why it has none.
+    """The finding with its guideline at the actual line, or why it has none.
 
-    A line of guidance that is named as the cause is the guideline: it need not be a changed line.
+    A line of guidance that an agent names as the cause is the guideline.
     """
     finding = _cause_as_guideline(workspace, finding)
     cited = finding.guideline
@@ -47,7 +47,7 @@ def hold_guideline(
 
 
 def keep_guideline(workspace: ReviewWorkspace, finding: LocatedFinding) -> LocatedFinding:
-    """The finding with its guideline where that holds, else without one."""
+    """The finding with its guideline if that is valid, else without."""
     held = hold_guideline(workspace, finding)
     return replace(finding, guideline=None) if isinstance(held, Rejection) else held
 

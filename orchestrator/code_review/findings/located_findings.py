@@ -1,4 +1,4 @@
-"""Located findings: what agents and the journal are given, and what merging works on."""
+"""Located findings: the form in which agents, the journal and merging have findings."""
 
 from typing import Any, Literal
 
@@ -26,12 +26,12 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         start_line, end_line: of that side, 1-based and inclusive.
         start_column: 1-based, in characters; 0: not known.
         quote: the cited text; an analyzer's is shortened and has its secrets redacted.
-        because_of: the changed line that causes a finding outside the lines that the change adds.
+        because_of: the changed line that causes a finding outside of the added lines.
         cause_quote: the text of that line.
-        guideline: the line of the repository's guidance that it rests on.
-        steps: the way of a value from its source, as the tracer followed it.
-        edits: what would fix it, in its file, as an analyzer proposes it.
-        patch: a unified diff against head that would fix it, as an agent proposes it.
+        guideline: the line of the repository's guidance on which it is based.
+        steps: the data flow from a source, as taint analysis traced it.
+        edits: a fix in its file that an analyzer proposes.
+        patch: a fix that an agent proposes, as a unified diff against head.
     """
 
     fingerprint: str
@@ -67,12 +67,12 @@ class ProposedFix(Struct, frozen=True):
 
 
 class Carried(Struct, frozen=True):
-    """What an earlier review knew of a finding that is carried over from it.
+    """What an earlier review recorded of a finding that is carried over.
 
     Attributes:
         reported_by: the agents that reported it then.
         confirmed_by: who confirmed it then.
-        objections: the arguments against it then, which did not set it aside.
+        objections: the objections then, which did not refute it.
     """
 
     reported_by: tuple[str, ...]
@@ -111,9 +111,9 @@ class RejectedFinding(Struct, frozen=True):
 
 
 class Lead(Struct, frozen=True, order=True):
-    """A hit at a line of the change that the rule table leaves out: a place to read, no finding.
+    """A hit of an analyzer at a changed line under no rule: a hint for agents, no finding.
 
-    It has no text of the analyzer, which could hold a secret.
+    It does not have the analyzer's message, which could contain a secret.
     """
 
     path: str
@@ -123,19 +123,19 @@ class Lead(Struct, frozen=True, order=True):
 
 
 class AnalysisResult(Struct, frozen=True):
-    """What one call of an analyzer's tool gave; the journal keeps it as JSON.
+    """The result of one call of an analyzer's tool; the journal records it as JSON.
 
     Attributes:
         tool: the analyzer's name, which several tools may share; empty where it did not run.
         findings: introduced by the change.
         rejected: findings whose lines have no text to quote.
-        read: those of the examined that it read as code, in their language.
+        read: the examined files that it read as code, in their language.
         given: paths of the files that the analyzer was given.
-        gaps: path → why the file could not be looked at.
+        gaps: path → why the file could not be examined.
         known_gaps: path → why, for files that it could not read in base either.
-        compares: it looks at both sides itself, and cannot tell in which a file is unreadable.
-        error: why the analyzer failed; empty when it did not.
-        facts: what it learned that is no finding.
+        compares: it reads both sides itself, and does not report on which one a file is unreadable.
+        error: why the analyzer failed; empty if it did not.
+        facts: further results.
         leads: hits that no rule counts.
     """
 

@@ -1,4 +1,4 @@
-"""The measured criteria of a rubric: each is a share, computed from the synthesis."""
+"""The measured criteria of a rubric; each is a share that is computed from the synthesis."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ def score_measured(
     team: Sequence[Work],
     named: Mapping[str, bool],
 ) -> Mapping[str, Mark]:
-    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has.
+    """Marks by criterion id, for all of ``MEASURES``; a rubric uses those that it has.
 
     Args:
         named: ``playbook: tool`` of the opened playbooks → whether the tool ran.

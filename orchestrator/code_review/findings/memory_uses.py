@@ -1,4 +1,4 @@
-"""What the entries of the repository's memory did in a review, for its verdict."""
+"""The effects of the repository's memory on a review, for its verdict."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,7 @@ from orchestrator.data_directories import DISMISSED, MEMORY, OVERLAY, PREFERENCE
 def describe_memory(
     findings: Iterable[Finding], policy: VerdictPolicy, paths: Iterable[str], day: str
 ) -> tuple[MemoryUse, ...]:
-    """The entries that did something, have expired, or can apply to nothing.
+    """The entries that had an effect, have expired, or cannot apply to anything.
 
     Args:
         findings: as they are with waivers applied.
@@ -60,7 +60,7 @@ def _effect(
 
 
 def _is_there(waiver: Waiver, paths: Sequence[str]) -> bool:
-    """Whether head has a file that an entry can apply to; one that was renamed counts."""
+    """Whether head has a file that an entry can apply to, under any name."""
     about = waiver.about if isinstance(waiver, Dismissal) else None
     if about is None:
         return applies_to_any(waiver, paths)
@@ -69,7 +69,7 @@ def _is_there(waiver: Waiver, paths: Sequence[str]) -> bool:
 
 
 def _cited(findings: Iterable[Finding]) -> list[MemoryUse]:
-    """The lines of the memory's texts that findings rest on."""
+    """The lines of the memory's texts on which findings are based."""
     lines: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
         line = finding.guideline

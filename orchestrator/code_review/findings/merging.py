@@ -1,8 +1,8 @@
-"""Merging of reports: one defect is one finding, whoever reports it and however often.
+"""Merges reports: one defect is one finding, regardless of who reports it and how often.
 
-Analyzers that report the same weakness at the same line mean the same defect. An agent means a
-defect whose lines overlap with its own and that it names by fingerprint, or whose rule, weakness or
-title is the same.
+Analyzers that report the same weakness at the same line report the same defect. An agent reports a
+known defect if the lines overlap and it names the fingerprint, or has the same rule, weakness or
+title.
 """
 
 import re
@@ -31,20 +31,20 @@ _STOP_WORDS = frozenset(
 
 
 class FindingReport(Struct, frozen=True):
-    """A finding as one reporter has it.
+    """One reporter's version of a finding.
 
     Attributes:
         reporter: an analyzer's name, or an agent's.
         from_analyzer: an analyzer reports it; False: an agent does.
         call_refs: journal keys of the tool calls that showed it.
         called_by: the agents that made these calls.
-        shown_to_all: code made the calls, and every agent was shown what they found.
-        refers_to: fingerprint of the finding that an agent takes up; empty: it reports its own.
-        confirms: it is an independent look at the defect, with evidence that stands.
+        shown_to_all: code made the calls, and every agent was shown the results.
+        refers_to: fingerprint of the finding that an agent takes up; empty for its own finding.
+        confirms: it confirms the defect independently, with valid evidence.
         lowers: an agent shows that an arguable finding is less severe.
-        arguable: the policy lets agents argue about the rule of an analyzer's report.
-        carried: it is an earlier review's, with all who agreed then; None: it is this review's.
-        settled: why an earlier review has settled what an agent reports; empty: it has not.
+        arguable: the policy lets agents dispute the rule of an analyzer's report.
+        carried: of a report of an earlier review, what that recorded; None: of this review.
+        settled: why an earlier review has settled an agent's report; empty: it has not.
     """
 
     reporter: str
@@ -72,11 +72,11 @@ class MergedFinding(Struct):
     """The reports of one defect.
 
     Attributes:
-        reports: the first says what the finding is: an analyzer's where there is one.
+        reports: the first defines the finding; it is an analyzer's if there is one.
         file: all reports on its file.
-        repeated_by: agents that repeat an analyzer's report and add nothing to it.
-        duplicates: findings of the same defect, as an agent or the judge says.
-        judge_confirms: the judge confirms it, with evidence that stands.
+        repeated_by: agents that repeat an analyzer's report without adding anything.
+        duplicates: findings that an agent or the judge calls the same defect.
+        judge_confirms: the judge confirms it with valid evidence.
     """
 
     reports: list[FindingReport]
@@ -87,7 +87,7 @@ class MergedFinding(Struct):
 
     @property
     def finding(self) -> LocatedFinding:
-        """The finding as its first reporter has it."""
+        """The first reporter's version of the finding."""
         return self.reports[0].finding
 
     @property
@@ -119,16 +119,16 @@ class MergedFinding(Struct):
 
     @property
     def is_carried(self) -> bool:
-        """Whether an earlier review reported it, and it stays open for that."""
+        """Whether it is open because an earlier review reported it."""
         return any(report.carried for report in self.all_reports)
 
     def confidence(self, report: FindingReport) -> float:
-        """The confidence of one of its reports: each agreeing reporter halves the doubt.
+        """The confidence of one of its reports; each agreeing reporter halves the doubt.
 
-        Agreement is between two reports, wherever each of them is merged in the end: a report that
-        changes what is merged takes none away.
+        Agreement is between two reports, whatever they are merged with, so that another report
+        cannot remove it.
         """
-        if report.carried:  # who agreed with it then is in it already
+        if report.carried:  # it includes those who agreed then
             return report.finding.confidence
         if report.from_analyzer:
             agreeing = [other for other in self.reports if other.from_analyzer]
@@ -142,10 +142,10 @@ class MergedFinding(Struct):
 
 
 def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingReport) -> set[str]:
-    """The reporters that agree independently and find the defect at least as severe.
+    """The independent reporters that rate the defect at least as severe.
 
-    Independent are analyzers, and agents that report a finding of their own and made none of the
-    calls that showed it.
+    Independent are analyzers, and agents that report their own finding and made none of the calls
+    that showed it.
     """
     agreeing = list(agreeing)
     callers = frozenset[str]().union(*(entry.called_by for entry in agreeing))
@@ -160,7 +160,7 @@ def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingRep
 
 
 class _Index(Struct):
-    """The defects that an agent can mean, by the fingerprints of their reports and by file."""
+    """The known defects, by the fingerprints of their reports and by file."""
 
     by_fingerprint: dict[str, MergedFinding] = field(default_factory=dict)
     by_path: dict[str, list[MergedFinding]] = field(default_factory=dict)
@@ -192,11 +192,10 @@ class _Index(Struct):
 
 
 def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[MergedFinding]:
-    """Merge the reports that mean the same defect.
+    """Merge the reports of the same defect.
 
-    Analyzers' reports come first, then those carried over, and give the finding its name. Agents'
-    reports that a person has waived are not merged with others: under the fingerprint of a waived
-    report, the report of another agent would be waived with it.
+    Analyzers' reports come first, then carried-over ones; the first defines the finding. A waived
+    report of an agent is not merged with others, which would be waived together with it.
     """
 
     def rank(report: FindingReport) -> tuple[Any, ...]:
@@ -222,7 +221,7 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
             indexes = [waived if matching_waivers(policy, finding) else counted]
             found = indexes[0].find(report)
             if found and report.carried and found.reports[0].carried:
-                found = None  # the earlier review has told them apart
+                found = None  # the earlier review distinguished them
             merged = found or MergedFinding([], file)
         if not merged.reports:
             merged_findings.append(merged)
@@ -235,10 +234,10 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
 def join_duplicates(
     findings: list[MergedFinding], pairs: Iterable[tuple[str, str]], policy: VerdictPolicy
 ) -> list[MergedFinding]:
-    """Join the findings that somebody calls duplicates of each other.
+    """Join the findings that an agent or the judge calls duplicates.
 
-    The one that is kept is an analyzer's, else the one that weighs most. Two that analyzers report
-    both stay, and so do two of which a person has waived one.
+    An analyzer's finding is kept, else the one that weighs most. Two findings of analyzers both
+    stay, and so do two of which one is waived.
     """
     kept = list(findings)
 
@@ -268,9 +267,9 @@ def join_duplicates(
 
 
 def _reports_same_defect(left: FindingReport, right: FindingReport) -> bool:
-    """Whether two reports, at least one of them an agent's, mean the same defect.
+    """Whether two reports, at least one of them an agent's, are of the same defect.
 
-    That ``left`` takes up the other's finding does not count: such a report is not independent.
+    A reference of ``left`` to the other's finding does not count: it is not independent.
     """
     first, second = left.finding, right.finding
     if first.fingerprint == second.fingerprint:
@@ -286,12 +285,12 @@ def report_order(finding: LocatedFinding | Finding) -> tuple[int, str, int, floa
 
 
 def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
-    """Equal for the findings of two analyzers that mean the same defect."""
+    """A key that is equal for two analyzers' findings of the same defect."""
     return finding.path, finding.start_line, finding.category, finding.cwe[:1] or finding.rule
 
 
 def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
-    """Whether an agent's finding means a known one: by rule, weakness or title."""
+    """Whether an agent's finding is a known one, by rule, weakness or title."""
     return overlaps(known, claim) and (
         bool(set(known.cwe) & set(claim.cwe)) or same_rule_or_title(known, claim)
     )
@@ -304,10 +303,9 @@ def same_rule_or_title(one: LocatedFinding, other: LocatedFinding) -> bool:
 
 
 def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
-    """Whether an agent quotes the same text at the same lines as others: one defect, other words.
+    """Whether an agent quotes the same text at the same lines as a known defect.
 
-    An agent that reports twice in one review means two defects, and so do different kinds of
-    weakness.
+    Two findings of one agent in one review are two defects, and so are different weaknesses.
     """
     agents = [known for known in merged.reports if not known.from_analyzer]
     return any(quotes_same(known.finding, report.finding) for known in agents) and not any(
@@ -318,13 +316,13 @@ def _same_quote(merged: MergedFinding, report: FindingReport) -> bool:
 
 
 def quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
-    """Whether one of two findings quotes, at the same lines, what the other does or more."""
+    """Whether the quotation of one of two findings at the same lines contains the other's."""
     quotes = sorted((remove_white_space([each.quote]) for each in (first, second)), key=len)
     return overlaps(first, second) and quotes[0] in quotes[1]
 
 
 def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
-    """How many words a finding has in common with the reports of a defect."""
+    """The number of words that a finding shares with the reports of a defect."""
     known = {word for report in merged.reports for word in _words_of(report.finding)}
     return len(known & _words_of(finding))
 
@@ -334,7 +332,7 @@ def _words_of(finding: LocatedFinding) -> set[str]:
 
 
 def at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding:
-    """An agent's words on an analyzer's finding, at the place that the analyzer proved."""
+    """An agent's text for an analyzer's finding, at the analyzer's place."""
     return replace(
         claim,
         path=known.path,
@@ -357,7 +355,7 @@ def overlaps(first: LocatedFinding, second: LocatedFinding) -> bool:
 
 
 def default_rule(category: str) -> str:
-    """The rule of an agent's finding for which the agent names none."""
+    """The rule of an agent's finding without one."""
     return f"{category}.reported"
 
 

@@ -1,11 +1,11 @@
 """Which findings a change introduces: those of head that base does not have.
 
-A finding's fingerprint is made of its rule, the text that it cites and the enclosing scope, without
-line numbers or indentation, so that moved code causes no new finding. A finding is new when its
-fingerprint occurs more often in head than in base. What remains is compared again without the
-scope, for code that was moved or whose function was renamed. Last, uncertain findings, of tools
-that know calls by their names alone, are compared by their messages: such a call in the same
-function, only written differently, is not new. What flows into it is for taint tracking to report.
+A fingerprint is computed from the rule, the cited text and the enclosing scope, without line
+numbers or indentation, so that moved code causes no new finding. A finding is new if its
+fingerprint occurs more often in head than in base. The rest is compared again without the scope,
+for code that was moved or whose function was renamed. Finally, uncertain findings (of tools that
+recognize calls by name only) are compared by message: the same call in the same function, written
+differently, is not new. Taint analysis reports new data that flows into it.
 """
 
 import re
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+")
 
 
 class ComparableFinding(Struct, frozen=True):
-    """A raw finding with what base and head are compared by.
+    """A raw finding with the fields by which base and head are compared.
 
     Attributes:
         rule: the rule's id.
@@ -41,7 +41,7 @@ class ComparableFinding(Struct, frozen=True):
         return self.rule, self.text, self.scope
 
     def fingerprint(self, occurrence: int) -> str:
-        """16 hex digits, stable across runs; ``occurrence`` tells apart equal ones in a file."""
+        """16 hex digits, stable across runs; ``occurrence`` numbers equal findings in a file."""
         return digest([*self.identity, self.raw.path, occurrence])[:16]
 
 
@@ -87,7 +87,7 @@ def find_new(
 
 
 def _message_identity(finding: ComparableFinding) -> tuple[str, ...]:
-    """For an uncertain finding what holds when its statement is written differently."""
+    """The key of an uncertain finding that does not depend on how its statement is written."""
     raw = finding.raw
     if raw.confidence == 1 or not finding.scope:
         return finding.identity
@@ -125,8 +125,8 @@ def assign_fingerprints(
     """Findings by fingerprint, in reading order.
 
     Args:
-        base: findings that are counted first, so that one more equal finding gets a fingerprint of
-            its own: that of an old one may be waived.
+        base: findings that are numbered first, so that a further equal finding gets a new
+            fingerprint: that of an old one may be waived.
     """
     counts = Counter((*finding.identity, finding.raw.path) for finding in base)
     numbered: dict[str, ComparableFinding] = {}

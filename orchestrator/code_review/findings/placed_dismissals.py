@@ -1,4 +1,4 @@
-"""A dismissal as it holds of one change, and why a finding that it matches is open all the same."""
+"""A dismissal applied to one change, and why a finding that it matches is reopened."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,15 +11,15 @@ from orchestrator.code_review.verdict.model import Finding
 
 
 class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
-    """A dismissal of a finding, with where that stands in a change.
+    """A dismissal, with the place of its finding in a change.
 
     Attributes:
         means: whether a finding is the one that was dismissed.
         added: path in head → the lines that the change adds.
         path: its file in head, which may have been renamed; empty where it is not placed.
-        now: what it stands in now; None where it is not placed.
-        in_base: digests of what the same text stands in in base.
-        is_edited: its file is there and its text is not, so nothing is dismissed by it.
+        now: the block that contains it now; None if it is not placed.
+        in_base: digests of the blocks that contain the same text in base.
+        is_edited: its file exists but not its text, so it dismisses nothing.
     """
 
     means: Callable[[LocatedFinding | Finding], bool]
@@ -31,7 +31,7 @@ class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
 
     @property
     def has_moved_on(self) -> bool:
-        """Whether the change alters what the finding stands in, since it was dismissed."""
+        """Whether the change alters the block of the finding since it was dismissed."""
         known = self.about.context if self.about else ""
         if not known or self.now is None:
             return False
@@ -39,10 +39,10 @@ class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
 
 
 def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str:
-    """Why a finding is open though it was dismissed; empty where it stays dismissed.
+    """Why a dismissed finding is open again; empty if it stays dismissed.
 
     Args:
-        dismissals: all of it that hold today, at least one.
+        dismissals: all that match it and have not expired; at least one.
     """
     dismissals = [one for one in dismissals if not one.is_edited]
     if not dismissals:
@@ -65,7 +65,7 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
 
 
 def _describe_change(dismissal: PlacedDismissal, block: Block) -> str:
-    """What the change does to the lines that a finding stands in."""
+    """How the change affects the block that contains a finding."""
     what = f"the function around it ({block.scope})" if block.scope else "the lines around it"
     return f"{what} at {dismissal.path}:{block.start}-{block.end} changed since"
 
@@ -73,7 +73,7 @@ def _describe_change(dismissal: PlacedDismissal, block: Block) -> str:
 def _new_ways(
     finding: Finding, context: FindingContext, dismissal: PlacedDismissal
 ) -> Iterator[str]:
-    """What of the change leads to a finding from outside of its function."""
+    """Changed lines that lead to a finding from outside of its function."""
     block = Block(context.start_line, context.end_line, context.scope, context.lines)
     for side, path, line in leads_to(finding, block):
         if side == "base":

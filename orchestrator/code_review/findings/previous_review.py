@@ -1,8 +1,8 @@
 """Compare a verdict with the previous one of the same change: new, open, reopened, fixed.
 
-A finding is the same when its fingerprint is, or, where its file was renamed or an equal line came
-before it, when rule and cited text are. None of this decides the outcome or enters the digest: the
-same change has the same verdict whatever was reviewed before.
+A finding is the same if its fingerprint is equal or, if its file was renamed or an equal line was
+added before it, if rule and cited text are equal. This affects neither the outcome nor the digest:
+the same change has the same verdict, whatever was reviewed before.
 """
 
 from collections import Counter
@@ -30,9 +30,9 @@ class RememberedFinding(Strict, frozen=True):
     """A finding of the previous review.
 
     Attributes:
-        text: what it cited, without white space; empty where it was withheld or of base.
+        text: the cited text without white space; empty if it was withheld or is in base.
         open: whether it counted.
-        first_fingerprint: that of the first review that had it; empty: its fingerprint.
+        first_fingerprint: in the first review that had it; empty: its fingerprint.
     """
 
     finding: PreviousFinding
@@ -42,14 +42,14 @@ class RememberedFinding(Strict, frozen=True):
 
 
 class RememberedReview(Strict, frozen=True):
-    """What a run remembers of the previous review."""
+    """What a run needs of the previous review."""
 
     review: PreviousReview
     findings: tuple[RememberedFinding, ...]
 
 
 def remember_review(verdict: Verdict) -> RememberedReview:
-    """What a later review has to know of this verdict."""
+    """The parts of this verdict that a later review needs."""
     before = verdict.previous
     fixed = () if before is None else before.fixed_before
     review = PreviousReview(
@@ -59,7 +59,7 @@ def remember_review(verdict: Verdict) -> RememberedReview:
         fixed_before=fixed,
         passed=passed_review(verdict),
     )
-    # What it did not report again may come back in the next review, and is not new then.
+    # A finding that it did not report again may return in the next review and is not new then.
     silent = () if before is None else before.not_reported
     return RememberedReview(
         review,
@@ -71,7 +71,7 @@ def remember_review(verdict: Verdict) -> RememberedReview:
 
 
 def passed_review(verdict: Verdict) -> PassedReview | None:
-    """A verdict's own review where it is complete and agents read in it, else the one before."""
+    """The verdict's own review if it is complete and agents took part, else the one before."""
     read = [
         entry.path
         for entry in verdict.checked
@@ -84,7 +84,7 @@ def passed_review(verdict: Verdict) -> PassedReview | None:
 
 
 def policy_digest(digests: Mapping[str, str]) -> str:
-    """The digest of a policy, without what people dismissed: that changes no agent or rule."""
+    """The digest of a policy without dismissals, which change no agent or rule."""
     return digest({name: one for name, one in digests.items() if name != MEMORY})
 
 
@@ -106,7 +106,7 @@ def _remember(finding: Finding) -> RememberedFinding:
 
 
 def _cited(finding: Finding) -> str:
-    """What a finding cites of head, without white space."""
+    """The text that a finding cites in head, without white space."""
     if finding.evidence.side == "base":
         return ""
     return remove_white_space([finding.evidence.quote])
@@ -144,7 +144,7 @@ async def compare_with_previous(
 def _match(
     findings: Sequence[Finding], known: RememberedReview
 ) -> tuple[tuple[Finding, ...], list[RememberedFinding]]:
-    """The findings with their state, and what of the previous review none of them is."""
+    """The findings with their state, and the previous findings that match none of them."""
     fingerprints = {finding.fingerprint for finding in findings}
     earlier = {one.finding.fingerprint: one for one in known.findings}
     rest = [one for one in known.findings if one.finding.fingerprint not in fingerprints]
@@ -172,7 +172,7 @@ def _first(rest: Iterable[RememberedFinding], same: tuple[str, str]) -> Remember
 
 
 async def _still_there(earlier: RememberedFinding, verdict: Verdict, read_head: ReadHead) -> bool:
-    """Whether head still has what a finding cited, or nobody looked."""
+    """Whether head still has the text that a finding cited, or was not examined there."""
     path = earlier.finding.path
     if any(skip.gap and skip.path in {path, "*"} for skip in verdict.skipped):
         return True

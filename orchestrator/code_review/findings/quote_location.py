@@ -1,8 +1,8 @@
-"""Where a quotation stands in a file, whatever copying it has done to it.
+"""Finds the lines of a quotation in a file, even if copying has altered it.
 
-Models copy white space, diff prefixes, line numbers, code fences, escapes and redactions along with
-the text, or leave lines out with an ellipsis. All of that is undone here; a text that does not
-stand in the file is not found in any form.
+Models change white space, copy diff prefixes, line numbers, code fences, escapes and redactions
+along with the text, or replace lines by an ellipsis. These alterations are undone; a text that is
+not in the file is never found.
 """
 
 import html
@@ -44,13 +44,13 @@ class FileText:
     """The lines of a file, searched without regard to white space."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        # An agent is shown look-alikes of our delimiters escaped, and it quotes what it sees.
+        # Agents see look-alikes of our delimiters in escaped form, and quote them so.
         plain = [_normalize(line) for line in lines]
         self._text = "".join(plain)
         self._starts = [0, *accumulate(map(len, plain))][:-1]
 
     def find(self, quote: str) -> list[Place]:
-        """The places of a quotation in the first form in which it stands here at all."""
+        """The places of a quotation, in the first form that is found."""
         for form in _forms(quote):
             if places := self._places(form):
                 return places
@@ -96,7 +96,7 @@ def find_quote(lines: Iterable[str], quote: str) -> list[Place]:
 def nearest_place(
     places: Sequence[Place], cited: Place, quote: str, changed: Collection[int]
 ) -> Place | None:
-    """Which of its places a quotation was meant for; None when that cannot be told.
+    """The place that a quotation refers to; None if it is ambiguous.
 
     Args:
         cited: the lines that the agent named.
@@ -120,7 +120,7 @@ def nearest_place(
 
 
 def contains_quote(lines: Iterable[str], quote: str) -> bool:
-    """Whether a quotation stands in these lines."""
+    """Whether a quotation is in these lines."""
     return bool(find_quote(lines, quote))
 
 
@@ -129,7 +129,7 @@ def _normalize(text: str) -> str:
 
 
 def _forms(quote: str) -> Iterator[str]:
-    """The quotation, then the texts that it may be a copy of, each once."""
+    """The quotation, then the texts of which it may be an altered copy."""
     seen: set[str] = set()
     unfenced = _FENCE.sub("", quote)
     for text in (quote, unfenced, unfenced.strip().strip("`\"'“”")):

@@ -1,4 +1,4 @@
-"""How deep each changed file was read, and where that is too little for a verdict."""
+"""How deeply each changed file was read, and where that is insufficient for a verdict."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -23,17 +23,17 @@ def list_checked(
     languages: LanguagesFile,
     hunks: Mapping[str, tuple[HunkReaders, ...]] = NO_HUNKS,
 ) -> tuple[Checked, ...]:
-    """The files that tools examined, in which calls, and how deep they were read.
+    """The files that tools examined, in which calls, and how deeply.
 
     Args:
         agents: path → the agents that read it.
-        hunks: path → who read each hunk.
+        hunks: path → the agents that read each hunk.
     """
     by: dict[str, set[str]] = {}
     refs: dict[str, set[str]] = {}
     as_code = {path for path, readers in agents.items() if readers}
     results = [call.result for call in calls]
-    # A comparison lists what it has nothing to say of, whether it could parse it or not.
+    # A comparison lists files without findings even if it could not parse them.
     unparsed = {p for r in results if not r.compares for p in (*r.gaps, *r.known_gaps)}
     as_code |= {p for r in results for p in r.read if not (r.compares and p in unparsed)}
     for call in calls:
@@ -55,7 +55,7 @@ def list_checked(
 
 
 def count_depths(files: Sequence[ChangedFile], checked: Iterable[Checked]) -> DepthCounts:
-    """How many of the files were read how, and the share of their changed lines read as code."""
+    """The number of files by depth, and the share of changed lines that were read as code."""
     entries = list(checked)
     depths = {entry.path: entry.depth for entry in entries}
     hunks = [hunk for entry in entries for hunk in entry.hunks]
@@ -80,7 +80,7 @@ def add_unread(
     *,
     gap: bool,
 ) -> tuple[Skipped, ...]:
-    """What is skipped, with the programs that were read as text only, and all where no code was.
+    """The skipped files plus programs read as text only, or all files if none was read as code.
 
     Args:
         gap: whether these are gaps; False: notes.
@@ -114,7 +114,7 @@ def add_unread(
 
 
 def _program(file: ChangedFile, languages: LanguagesFile) -> str:
-    """What a file is that executes; empty for every other."""
+    """The kind of a file that executes; empty for others."""
     if _is_empty(file):
         return ""
     language = languages.language_of(file.path)
@@ -124,7 +124,7 @@ def _program(file: ChangedFile, languages: LanguagesFile) -> str:
 
 
 def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
-    """Whether a file, alone in a change, must be read as code: no prose, no media, not empty."""
+    """Whether a file must be read as code if it is alone in a change: not prose, media or empty."""
     if file.kind == "media":
         return False
     if file.kind != "text":
@@ -138,5 +138,5 @@ def _kind(file: ChangedFile, languages: LanguagesFile) -> str:
 
 
 def _is_empty(file: ChangedFile) -> bool:
-    """Whether a text file has no line, and had none."""
+    """Whether a text file is empty on both sides."""
     return not (file.size or file.added or file.removed)

@@ -1,4 +1,4 @@
-"""Findings of one cause on both sides: of removed lines and of those that replace them."""
+"""Pairs findings of one defect on both sides: on removed lines and on their replacements."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -16,7 +16,7 @@ MAX_OFFSET = 5
 
 
 class _Place(Struct, frozen=True):
-    """Where a finding's changed line stands among the lines that are replaced together.
+    """The position of a finding's changed line in a block of replaced lines.
 
     Attributes:
         unchanged: unchanged lines of the file before it, the same number on both sides.
@@ -31,9 +31,9 @@ class _Place(Struct, frozen=True):
 def replacement_pairs(
     workspace: ReviewWorkspace, findings: Sequence[MergedFinding]
 ) -> Iterator[tuple[str, str]]:
-    """The fingerprints of findings in base and head that mean the same defect.
+    """The fingerprints of findings in base and head of the same defect.
 
-    Both stand in one block of replaced lines, near each other, in the same category, and agree in
+    Both are in one block of replaced lines, near each other, in the same category, and agree in
     rule or title.
     """
     placed = [(one.finding, _place(workspace, one.finding)) for one in findings]
@@ -69,7 +69,7 @@ def _place(workspace: ReviewWorkspace, finding: LocatedFinding) -> _Place | None
 
 
 def _head_path(workspace: ReviewWorkspace, side: SideName, path: str) -> str:
-    """The name of a file in head, where it is another one in base."""
+    """The name in head of a file that was renamed."""
     if side == "head":
         return path
     files = workspace.change.files

@@ -1,7 +1,7 @@
-"""What agents and the judge say of findings that are there already, checked, and its effect.
+"""Responses of agents and the judge to existing findings: their validation and effect.
 
-They may confirm, refine, dispute and join findings, and an agent may withdraw its own. What an
-analyzer proved keeps its weight, whatever they say. See docs/decisions/0005.
+They may confirm, refine, dispute and join findings, and an agent may withdraw its own. A finding
+that an analyzer proved keeps its weight regardless. See docs/decisions/0005.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
@@ -33,14 +33,14 @@ NO_REFUTATION = "the repository's guidance says nothing of what code does; cite 
 
 
 class References(Struct, frozen=True):
-    """What the ids in reports refer to, and the judge's marks.
+    """The findings that ids in reports refer to, and the judge's marks.
 
     Attributes:
         shown: iteration → id → fingerprint, as its agents were shown them.
         marks: fingerprint → the judge's last mark of the finding, with fingerprints for ids.
         ids: fingerprint → the id that a finding keeps.
-        carried: what the previous review reported.
-        why_settled: why an earlier review has settled what an agent reports; empty: it has not.
+        carried: findings of the previous review.
+        why_settled: why an earlier review has settled an agent's finding; empty: it has not.
     """
 
     shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -54,12 +54,12 @@ class Responses(Struct):
     """The responses of all agents, checked.
 
     Attributes:
-        reports: those that support a finding of somebody else, each as a report of its own.
-        refined: (agent, fingerprint) → the agent's own finding as it has it now.
-        withdrawn: (agent, fingerprint) of what an agent takes back → the iteration and its reason.
+        reports: responses that support another reporter's finding, each as a report.
+        refined: (agent, fingerprint) → the agent's own finding in its present form.
+        withdrawn: (agent, fingerprint) → the iteration and the reason.
         duplicates: pairs of fingerprints of the same defect.
-        disputes: fingerprint → (agent, reason) → the response, and why its evidence fails.
-        notes: (iteration, agent) → what does not count, and why.
+        disputes: fingerprint → (agent, reason) → the response, and why its evidence is invalid.
+        notes: (iteration, agent) → responses that do not count, and why.
     """
 
     reports: list[FindingReport] = field(default_factory=list)
@@ -72,14 +72,14 @@ class Responses(Struct):
     notes: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
     def note(self, iteration: int, agent: str, text: str) -> None:
-        """Add what does not count."""
+        """Add a response that does not count."""
         self.notes.setdefault((iteration, agent), []).append(text)
 
 
 async def response_error(
     sources: Sources, agent: str, response: FindingResponse, find: Callable[[str], Target | None]
 ) -> str:
-    """Why a response has no effect, for its agent and the reader; empty when it has one."""
+    """Why a response has no effect, for its agent and the reader; empty if it has one."""
     error = await _error(sources, agent, response, find)
     return f"{response.action} of {response.finding}: {error}" if error else ""
 
@@ -205,7 +205,7 @@ def _count(
 
 
 def _reworded(finding: LocatedFinding, response: FindingResponse) -> LocatedFinding:
-    """A finding in the words of a response; what it leaves open stays."""
+    """A finding with the texts of a response; fields that the response omits stay."""
     severity = finding.severity
     if response.severity is not None:
         severity = limit_severity(
@@ -226,7 +226,7 @@ def _reworded(finding: LocatedFinding, response: FindingResponse) -> LocatedFind
 
 
 async def mark_error(sources: Sources, mark: FindingMark, known: Callable[[str], bool]) -> str:
-    """Why a mark of the judge has no effect; empty when it has one."""
+    """Why a mark of the judge has no effect; empty if it has one."""
     if not known(mark.finding):
         return f"mark of {mark.finding}: there is no such finding"
     if mark.verdict == "duplicate":
@@ -244,7 +244,7 @@ async def mark_error(sources: Sources, mark: FindingMark, known: Callable[[str],
 async def apply_marks(
     sources: Sources, marks: Mapping[str, FindingMark], known: Mapping[str, MergedFinding]
 ) -> dict[str, list[Objection]]:
-    """Note the judge's confirmations at the findings; its doubts and refutations as objections."""
+    """Apply the judge's marks: confirmations to findings, doubts and refutations as objections."""
     objections: dict[str, list[Objection]] = {}
     for fingerprint, mark in marks.items():
         merged = known.get(fingerprint)
@@ -304,10 +304,10 @@ def judge_disputes(
 def _why_upheld(
     merged: MergedFinding, objecting: Set[str], rules: RuleTable, team: Container[str]
 ) -> str:
-    """Why a finding stands against agents with valid objections; empty when it does not.
+    """Why a finding is upheld against agents with valid objections; empty if it is not.
 
-    Who reported it in an earlier review only, and takes no part in this one, cannot be asked: that
-    upholds a severe finding, and no other.
+    A reporter of an earlier review that takes no part in this one cannot be asked: that upholds a
+    severe finding only.
     """
     for report in merged.all_reports:
         rule = report.finding.rule

@@ -1,6 +1,6 @@
-"""Lines that an earlier complete review has passed: agents raise nothing minor there again.
+"""Settled lines: read in an earlier complete review, so agents raise nothing minor there again.
 
-What an analyzer reports is never settled, nor what is severe. See docs/decisions/0016.
+Findings of analyzers and severe findings are never settled. See docs/decisions/0016.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,13 +16,13 @@ from orchestrator.code_review.findings.merging import FindingReport, MergedFindi
 
 
 class SettledPlaces(Struct, frozen=True):
-    """What a complete review read.
+    """The places that a complete review read.
 
     Attributes:
         head: the head that it read.
         read: the files of the change that its agents read, as they were named then.
         changed: path in head → what changed in the file since.
-        touched: every name, then and now, of a file that changed since.
+        touched: all old and new names of files that changed since.
         names: path in base → path in head, of the files of the change.
     """
 
@@ -33,7 +33,7 @@ class SettledPlaces(Struct, frozen=True):
     names: Mapping[str, str]
 
     def why_settled(self, finding: LocatedFinding) -> str:
-        """Why an agent's finding does not count; empty where it does."""
+        """Why an agent's finding does not count; empty if it does."""
         if finding.severity in SEVERE:
             return ""
         cause = finding.because_of
@@ -60,7 +60,7 @@ class SettledPlaces(Struct, frozen=True):
 def settled_places(
     change: Change, head: str, read: Iterable[str], changed: Iterable[ChangedSince]
 ) -> SettledPlaces:
-    """What a complete review of an earlier head settles of a change.
+    """The places of a change that a complete review of an earlier head settles.
 
     Args:
         read: the files that its agents read.
@@ -73,11 +73,11 @@ def settled_places(
 
 
 class SettledReports(Struct):
-    """What was set aside.
+    """The reports that were set aside.
 
     Attributes:
-        findings: those that nobody reports but on settled places.
-        repeated: fingerprint of a report that repeats what is carried over → the finding.
+        findings: those that are reported on settled places only.
+        repeated: fingerprint of a report that repeats a carried-over finding → that finding.
     """
 
     findings: list[MergedFinding]
@@ -87,11 +87,11 @@ class SettledReports(Struct):
 def set_settled_aside(
     merged: list[MergedFinding], responses: Iterable[FindingReport]
 ) -> tuple[list[MergedFinding], SettledReports]:
-    """The findings that count, and what agents say of settled places.
+    """The findings that count, and the reports of agents on settled places.
 
-    Beside an analyzer's finding their words stay, and do not make it more severe. To report again
-    what is carried over adds nothing to it, unless it is more severe than it was; to confirm it
-    takes a response, with evidence.
+    Reports that are merged with an analyzer's finding stay but do not make it more severe. A
+    repetition of a carried-over finding has no effect unless it is more severe; only a response
+    with evidence confirms it.
     """
     responded = {id(report) for report in responses}
     kept: list[MergedFinding] = []
@@ -127,7 +127,7 @@ def limit_responses(
     known: Iterable[FindingReport],
     why_settled: Callable[[LocatedFinding], str],
 ) -> list[FindingReport]:
-    """What agents say of known findings: on settled places it makes none more severe."""
+    """Responses to known findings: on settled places they make none more severe."""
     findings = {report.finding.fingerprint: report for report in known}
     return [
         _limit(response, findings[response.refers_to].finding)

@@ -1,6 +1,6 @@
-"""From the reports of analyzers and agents to the findings of a verdict, all of it plain code.
+"""From the reports of analyzers and agents to the findings of a verdict, without a model.
 
-Nothing is dropped: what does not count is kept in ``rejected``, with the reason.
+Nothing is dropped: findings that do not count are in ``rejected``, with the reason.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -56,15 +56,15 @@ RejectedReport = tuple[FindingReport, Rejection]
 
 
 class Synthesis(Struct, frozen=True):
-    """What a verdict says about the change.
+    """The result of a review so far, from which the verdict is made.
 
     Attributes:
         ids: fingerprint, of a finding or of any report of it → the finding's id.
         shown: id → fingerprint of the finding.
-        targets: fingerprint → what a response to the finding must know of it.
-        notes: (iteration, agent) → what in its report does not count, and why.
-        waivers: what happened to those in base.
-        memory: what the entries of the repository's memory did.
+        targets: fingerprint → the finding as a target of responses.
+        notes: (iteration, agent) → parts of its report that do not count, and why.
+        waivers: the use of base's waivers.
+        memory: the effects of the repository's memory.
         proposals: fingerprint of the finding → the fixes that its reporters propose.
     """
 
@@ -112,7 +112,7 @@ async def build_findings(
             for report, why in (*refused, *_settled(first.settled))
         },
     )
-    # What an agent reports again after it took it back counts.
+    # A finding that an agent reports again after it withdrew it counts.
     again = {k for k, (done, _) in responses.withdrawn.items() if claims.last.get(k, 0) > done}
     for key in again:
         del responses.withdrawn[key]
@@ -163,7 +163,7 @@ def _merge(
     references: References,
     policy: VerdictPolicy,
 ) -> "_Merged":
-    """Merge all reports that hold."""
+    """Merge all valid reports."""
     own = [
         replace(report, finding=finding, settled=references.why_settled(finding))
         for report in claims.valid
@@ -185,7 +185,7 @@ def _merge(
 
 
 def _settled(findings: Iterable[MergedFinding]) -> list[RejectedReport]:
-    """What agents raise on settled places only."""
+    """Findings that agents report on settled places only."""
     return [
         (report, Rejection("settled", report.settled))
         for entry in findings
@@ -194,7 +194,7 @@ def _settled(findings: Iterable[MergedFinding]) -> list[RejectedReport]:
 
 
 class _Merged(Struct, frozen=True):
-    """The findings that count, which one a fingerprint of any report means, and settled ones."""
+    """The findings that count, an index by the fingerprints of their reports, and settled ones."""
 
     findings: list[MergedFinding]
     known: Mapping[str, MergedFinding]
@@ -209,7 +209,7 @@ def _rejected_target(report: FindingReport, why: Rejection) -> Target:
 def _withdrawn(
     claims: "_Claims", responses: Responses, known: Mapping[str, MergedFinding]
 ) -> list[RejectedReport]:
-    """What its agent took back and nobody else reports."""
+    """Findings that their agents withdrew and no other reporter has."""
     return [
         (report, Rejection("withdrawn", f"{report.reporter} withdrew it: {withdrawn[1]}"))
         for report in claims.valid
@@ -221,10 +221,10 @@ def _withdrawn(
 def _analyzer_reports(
     found: Iterable[tuple[Call, LocatedFinding]], rules: RuleTable
 ) -> dict[str, FindingReport]:
-    """Analyzers' reports by fingerprint: each finding once, with all the calls that showed it."""
+    """Analyzers' reports by fingerprint: each finding once, with all calls that reported it."""
     first: dict[str, tuple[str, LocatedFinding]] = {}
     calls: dict[str, list[Call]] = {}
-    # Of somebody else's result that one of our analyzers reports as well, ours is the report.
+    # Of an imported result that one of our analyzers reports as well, ours is kept.
     foreign = {CONFIGURED_ANALYZERS, IMPORTED_RESULTS}
     for call, finding in sorted(found, key=lambda entry: entry[0].result.tool in foreign):
         first.setdefault(finding.fingerprint, (call.result.tool, finding))
@@ -257,7 +257,7 @@ def _unquotable(calls: Sequence[Call], rules: RuleTable) -> list[RejectedReport]
 def _only_constants(
     proved: Mapping[str, FindingReport], calls: Iterable[Call], rules: RuleTable
 ) -> dict[str, RejectedReport]:
-    """Reports of a pattern at a sink that, as taint tracking shows, only constants reach."""
+    """Reports of a pattern at a sink that only constants reach, as taint analysis proves."""
     constant = {tuple(place) for call in calls for place in call.result.facts.get("constant", ())}
     why = Rejection("constant", "nothing but constants gets there, as following the values shows")
     found: dict[str, RejectedReport] = {}
@@ -274,11 +274,11 @@ class _Claims(Struct):
     """The agents' findings, checked.
 
     Attributes:
-        valid: those whose quotation and place hold.
-        rejected: those whose do not.
-        repeated: (fingerprint, agent) where an agent adds nothing to an analyzer's finding.
+        valid: those whose quotation and place are valid.
+        rejected: the others.
+        repeated: (fingerprint, agent) if the agent adds nothing to an analyzer's finding.
         last: (agent, fingerprint) → the last iteration in which the agent reported it.
-        notes: (iteration, agent) → what of its report is shown otherwise.
+        notes: (iteration, agent) → how its report was changed.
     """
 
     valid: list[FindingReport] = field(default_factory=list)
@@ -322,11 +322,11 @@ async def _check_claims(
             held.add(identity)
             claims.last[agent, result.fingerprint] = report.iteration
             repeated = agent, result.fingerprint, result.severity
-            if repeated not in repeats:  # by a later iteration
+            if repeated not in repeats:  # in a later iteration
                 repeats.add(repeated)
                 made = FindingReport(agent, result, from_analyzer=False, refers_to=refers_to)
                 claims.valid.append(replace(made, settled=references.why_settled(result)))
-    # A version that holds replaces one that was refused, in whatever order they came.
+    # A valid version replaces a refused one, in whatever order they were reported.
     claims.rejected.extend(made for identity, made in refused.items() if identity not in held)
     return claims
 
@@ -334,7 +334,7 @@ async def _check_claims(
 def _limit_number(
     claims: _Claims, iterations: Mapping[str, int], withdrawn: Container[tuple[str, str]]
 ) -> None:
-    """Keep the severity of an agent's weightiest findings only; the rest is shown as info."""
+    """Limit the number of an agent's findings: only those that weigh most keep their severity."""
     for agent, iteration in iterations.items():
         mine = [
             (SEVERITIES.index(report.finding.severity), -report.finding.confidence, place)
@@ -355,7 +355,7 @@ def _limit_number(
 
 
 def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
-    """Whether an agent repeats an analyzer's finding in its words, and no surer."""
+    """Whether an agent repeats an analyzer's finding in its words, with no higher confidence."""
     words = (known.severity, known.title, known.detail, known.fix_suggestion)
     repeated = (claim.severity, claim.title, claim.detail, claim.fix_suggestion)
     return not claim.patch and words == repeated and claim.confidence <= known.confidence
@@ -365,7 +365,7 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
 
 
 def _argued_down(finding: Finding) -> Rejected | None:
-    """The finding as rejected where an objection sets it aside."""
+    """The finding as rejected, if an objection refutes it."""
     won = [objection for objection in finding.objections if not objection.why_not]
     if not won:
         return None
@@ -388,10 +388,10 @@ def _number(
     known: Mapping[str, MergedFinding],
     kept: Mapping[str, str],
 ) -> Synthesis:
-    """Everything in the order of the report, with its id: F1, F2, ...; R1, R2, ... if rejected.
+    """All findings in the order of the report, with ids: F1, F2, ...; R1, R2, ... if rejected.
 
     Args:
-        kept: fingerprint → the id that a finding keeps, as others speak of it.
+        kept: fingerprint → the id that a finding keeps because reports refer to it.
     """
     counted = tuple(
         replace(finding, id=kept.get(finding.fingerprint) or f"F{number}")

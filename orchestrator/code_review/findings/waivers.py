@@ -1,6 +1,6 @@
-"""Waivers: findings that a person has accepted in the policy of base are marked, not dropped.
+"""Waivers: findings that a person has accepted in base's policy are marked, not dropped.
 
-A dismissal and a preference of the repository's memory are waivers that know more.
+Dismissals and preferences of the repository's memory are waivers with additional conditions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Lay
 
 
 async def run_day(policy: VerdictPolicy, journal: Journal) -> str:
-    """The day the run began on, YYYY-MM-DD in UTC; empty where no waiver expires."""
+    """The day on which the run began, YYYY-MM-DD in UTC; empty if no waiver expires."""
     if all(waiver.until is None for waiver in policy.waivers):
         return ""
 
@@ -62,12 +62,12 @@ def matching_waivers(
 
 
 def lowers(waiver: Waiver) -> bool:
-    """Whether it makes findings weigh less, and waives none."""
+    """Whether it only lowers the severity of findings."""
     return isinstance(waiver, Preference) and waiver.severity != "off"
 
 
 def matches_finding(waiver: Waiver, finding: LocatedFinding | Finding) -> bool:
-    """Whether a waiver is of a finding."""
+    """Whether a waiver matches a finding."""
     if isinstance(waiver, PlacedDismissal):
         return waiver.means(finding)
     least = waiver.below_confidence if isinstance(waiver, Preference) else None
@@ -85,10 +85,10 @@ def has_expired(waiver: Waiver, day: str) -> bool:
 def describe_waivers(
     findings: Iterable[Finding], policy: VerdictPolicy, paths: Iterable[str], day: str
 ) -> tuple[WaiverUse, ...]:
-    """What happened to the waivers: used, expired, or without any file that they could apply to.
+    """The waivers that were used, have expired, or have no file to which they could apply.
 
-    The rest is not listed: a finding that is not of this change may still be there. What the
-    repository remembers is listed apart.
+    Others are not listed: their findings may exist outside of this change. Entries of the memory
+    are listed separately.
 
     Args:
         paths: every file of head.
@@ -124,7 +124,7 @@ def describe_waivers(
 
 
 def applies_to_any(waiver: Waiver, paths: Iterable[str]) -> bool:
-    """Whether a waiver can apply to one of these files."""
+    """Whether a waiver can apply to any of these files."""
     return any(matches(path, pattern) for path in paths for pattern in waiver.paths)
 
 

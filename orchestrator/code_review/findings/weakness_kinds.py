@@ -1,4 +1,4 @@
-"""Which kinds of weakness a finding names, to tell two defects at the same lines apart."""
+"""The kinds of weakness that a finding names, to distinguish defects at the same lines."""
 
 import re
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ _WORDS = {
 
 
 def names_other_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
-    """Whether two findings name weaknesses, and none of the same kind."""
+    """Whether both findings name weaknesses, but none of the same kind."""
     kinds, others = _kinds(one), _kinds(other)
     return bool(kinds and others and not kinds & others)
 
@@ -53,7 +53,7 @@ def names_same_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
 
 
 def _kinds(finding: LocatedFinding) -> set[str | int]:
-    """The kinds of its weakness numbers; where it has none, those that its rule or title names."""
+    """The kinds of its CWE numbers; without any, those that its rule or title names."""
     if finding.cwe:
         return {_KIND.get(number, number) for number in finding.cwe if number not in _GENERAL}
     text = f"{finding.rule.replace('-', ' ')} {finding.title}"

@@ -1,4 +1,4 @@
-"""What a proof compares with: the findings to fix, and what each analyzer said of head."""
+"""What a proof compares with: the findings to fix, and each analyzer's report on head."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -13,8 +13,8 @@ class FixTarget(Struct, frozen=True):
     Attributes:
         fingerprints: of all reports of it.
         path: where it is.
-        tools: names of the tools whose reports these are; empty where only agents report it.
-        cause_path: of the line that causes it elsewhere, or empty.
+        tools: names of the tools that report it; empty if only agents do.
+        cause_path: of the line elsewhere that causes it; may be empty.
     """
 
     fingerprints: frozenset[str]
@@ -24,7 +24,7 @@ class FixTarget(Struct, frozen=True):
 
 
 class ToolReport(Struct, frozen=True):
-    """What a tool's calls gave over head as it is: its findings, and the files it read as code."""
+    """The results of a tool's calls on head: its findings, and the files it read as code."""
 
     findings: tuple[LocatedFinding, ...] = ()
     read: frozenset[str] = frozenset()
@@ -35,12 +35,12 @@ class ToolReport(Struct, frozen=True):
 
 
 class FixFocus(Struct):
-    """What the tool of proofs must know of the review. The flow sets it.
+    """What the tool ``prove_fixes`` must know of the review. The flow sets it.
 
     Attributes:
-        targets: a finding's id or fingerprint → what is to be fixed.
-        reported: tool → what it said of head.
-        programs: the tools that run tests or type checks of base, and are content with head.
+        targets: a finding's id or fingerprint → the finding to fix.
+        reported: tool → its report on head.
+        programs: the tools that run tests or type checks of base and pass on head.
     """
 
     targets: Mapping[str, FixTarget] = field(default_factory=dict)

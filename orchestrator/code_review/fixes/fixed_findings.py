@@ -39,9 +39,9 @@ CODE = AgentSpec("fixes", "proves patches", "", (PROVE_FIXES,), bounds=Bounds())
 
 
 async def prove_fixes(state: ReviewState) -> None:
-    """Prove what is proposed for open findings, and put its result into the synthesis.
+    """Prove the proposed patches of open findings, and add the results to the synthesis.
 
-    The journal keeps each proof under its contents, so what was proven before is only looked up.
+    The journal has each proof under its contents, so an earlier proof is only looked up.
     """
     if not state.settings.fixes.proofs:
         return
@@ -65,7 +65,7 @@ async def prove_fixes(state: ReviewState) -> None:
 async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
     """Fingerprint → proposals for open findings, in the order of the findings.
 
-    The fixer's come first, then analyzers' own edits, templates, and patches of other agents.
+    The order is: the fixer's, analyzers' edits, templates, patches of other agents.
     """
     due = [finding for finding in state.synthesis.findings if finding.state == "open"]
     templates = await _from_templates(state, due)
@@ -87,7 +87,7 @@ async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
 async def _from_templates(
     state: ReviewState, due: Iterable[Finding]
 ) -> Mapping[str, Sequence[ProposedFix]]:
-    """What the templates of rules propose, found in a worker: files of head must be parsed."""
+    """The proposals of rules' templates, made in a worker because files of head are parsed."""
     in_head = {one.fingerprint: one for one in due if one.evidence.side == "head"}
     paths = sorted({finding.path for finding in in_head.values()})
     if not paths or not state.fix_templates:
@@ -121,7 +121,7 @@ async def _from_templates(
 
 
 def make_focus(state: ReviewState) -> FixFocus:
-    """What proofs compare with, from the review's calls and findings so far."""
+    """The data that proofs compare with, from the review's calls and findings so far."""
     calls = [call for call in state.calls() if not call.why]
     reports: dict[str, ToolReport] = {}
     for call in calls:
@@ -156,7 +156,7 @@ def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[Call]) -> 
 
 
 async def _mend(state: ReviewState, fingerprint: str, proposals: Iterable[ProposedFix]) -> None:
-    """Prove what is proposed for one finding, until something is verified."""
+    """Prove the proposals for one finding until one is verified."""
     best: Fix | None = None
     for proposal in proposals:
         try:
@@ -204,10 +204,10 @@ def _as_fix(proof: ProofResult, proposed: str, source: str) -> Fix:
 
 
 def _as_written_by_agent(fix: Fix, focus: FixFocus) -> Fix:
-    """The fix, and no more than applies where analyzers alone speak for it.
+    """The fix, with the state ``applies`` if only analyzers support it.
 
-    A model can satisfy an analyzer and leave the defect: take the code out, never run it, or hide
-    what is searched for. So tests must speak for its patch as well.
+    A model can satisfy an analyzer without fixing the defect: remove the code, never run it, or
+    hide the pattern. So tests must pass with its patch as well.
     """
     if not fix.is_verified:
         return fix
@@ -220,7 +220,7 @@ def _as_written_by_agent(fix: Fix, focus: FixFocus) -> Fix:
 
 
 def only_removes(patch: str) -> bool:
-    """Whether all that a patch adds does nothing."""
+    """Whether the lines that a patch adds have no effect."""
     added = (row[1:].strip() for row in patch.split("\n") if row.startswith("+"))
     return all(_NOTHING.fullmatch(row) for row in added if not row.startswith("++ "))
 
@@ -241,16 +241,16 @@ async def _prove(
 
 
 def _compared_with(focus: FixFocus, patches: Iterable[ProposedPatch]) -> Json:
-    """What a proof depends on besides the patches, as JSON."""
+    """The inputs of a proof besides the patches, as JSON."""
     targets = [focus.targets[patch.finding] for patch in patches]
     known = [[sorted(target.fingerprints), sorted(target.tools)] for target in targets]
     return [to_builtins(known), sorted(focus.reported), sorted(focus.programs)]
 
 
 async def _prove_together(state: ReviewState) -> None:
-    """See that all verified patches hold at once; one that does not excludes those before it.
+    """Check that all verified patches hold together; one that does not excludes earlier ones.
 
-    Tests and type checks of base run here, over all patches: a run costs more than all analyzers.
+    Base's tests and type checks run here, over all patches: a run costs more than all analyzers.
     """
     held = [
         (finding, fix)
@@ -265,9 +265,9 @@ Held = list[tuple[Finding, Fix]]
 
 
 async def _accept(state: ReviewState, accepted: Held, more: Held) -> Held:
-    """Of further patches those that hold beside the accepted ones, all of which are returned.
+    """The accepted patches plus those of the others that hold together with them.
 
-    Few do not hold, so they are looked for by halves.
+    Few do not hold, so these are found by bisection.
     """
     trial = [*accepted, *more]
     tests = bool(state.focus.fixes.programs)
@@ -290,7 +290,7 @@ async def _accept(state: ReviewState, accepted: Held, more: Held) -> Held:
 
 
 async def _conflicts(state: ReviewState, accepted: Held, one: tuple[Finding, Fix]) -> Held:
-    """The accepted patches beside each of which this one does not hold."""
+    """The accepted patches with which this one does not hold."""
     path = one[0].path
     found: Held = []
     for other in accepted:
@@ -305,7 +305,7 @@ def _patches(held: Iterable[tuple[Finding, Fix]]) -> list[ProposedPatch]:
 
 
 def with_fixes(findings: Iterable[Finding], fixes: Mapping[str, Fix]) -> tuple[Finding, ...]:
-    """The findings with their patches, which name other findings by id."""
+    """The findings with their patches, which refer to other findings by id."""
     listed = tuple(findings)
     ids = {finding.fingerprint: finding.id for finding in listed}
 

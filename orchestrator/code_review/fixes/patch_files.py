@@ -1,4 +1,4 @@
-"""The verified patches of a verdict as files that ``git apply`` takes: each, and all as one."""
+"""The verified patches of a verdict as files for ``git apply``: each one, and all as one."""
 
 import hashlib
 import re
@@ -27,9 +27,9 @@ _ID = re.compile(r"F\d{1,6}")
 
 
 def patch_files(verdict: Verdict) -> dict[str, bytes]:
-    """Finding's id → its verified patch, and ``all`` → those together that exclude no other.
+    """Finding's id → its verified patch, and ``all`` → the compatible ones as one patch.
 
-    Empty where there is none. The verdict may be one that somebody else wrote.
+    Empty without verified patches. The verdict may be untrusted.
     """
     found = {
         finding.id: (finding, files)
@@ -49,7 +49,7 @@ def patch_files(verdict: Verdict) -> dict[str, bytes]:
 
 
 def _join_compatible(chosen: Iterable[tuple[Finding, Sequence[FileHunks]]]) -> bytes:
-    """The patches in order, without those that do not hold beside one before them."""
+    """The patches in order, without those that do not hold together with an earlier one."""
     taken: dict[str, Sequence[FileHunks]] = {}
     together = b""
     for finding, files in chosen:
@@ -61,7 +61,7 @@ def _join_compatible(chosen: Iterable[tuple[Finding, Sequence[FileHunks]]]) -> b
 
 
 def join_patches(patches: Iterable[Iterable[FileHunks]]) -> bytes:
-    """Patches of the same tree as one; a change that several make counts once.
+    """Several patches of the same tree as one; equal changes are merged.
 
     Raises:
         PatchRefused: two change the same lines.
@@ -74,7 +74,7 @@ def join_patches(patches: Iterable[Iterable[FileHunks]]) -> bytes:
 
 
 def _join_file(path: str, hunks: Iterable[Hunk]) -> Iterator[bytes]:
-    """The parts of a patch of one file: its header and hunks, where several touch, one."""
+    """A file's part of a patch: its header and hunks, with touching hunks merged."""
     known: dict[int, bytes] = {}
     changes: set[Replacement] = set()
     places: list[tuple[int, int]] = []
@@ -98,7 +98,7 @@ def _join_file(path: str, hunks: Iterable[Hunk]) -> Iterator[bytes]:
 
 
 def _touching(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges of lines, those as one that overlap or touch."""
+    """Ranges of lines; those that overlap or touch are merged."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(places):
         if found and first <= found[-1][1]:
@@ -147,7 +147,7 @@ def patch_artifacts(verdict: Verdict, proofs: Mapping[str, str]) -> tuple[Artifa
 
 
 def write_patch_files(directory: Path, verdict: Verdict) -> None:
-    """Write the patches below a run's directory; they are in the verdict too if that fails."""
+    """Write the patches below a run's directory; a failure is ignored: the verdict has them too."""
     if not (files := patch_files(verdict)):
         return
     with suppress(OSError), SafeDirectory(directory) as run:

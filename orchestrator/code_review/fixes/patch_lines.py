@@ -1,6 +1,6 @@
-"""The lines of a finding's patch, for whoever shows it, posts it, or writes it to a file.
+"""The lines of a finding's patch, to show, post or write them.
 
-A verdict may come from a file that somebody else wrote, so a patch may be anything.
+A verdict may be read from an untrusted file, so a patch can be any text.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class PatchRow(Struct, frozen=True):
 
     Attributes:
         mark: `` ``, ``-`` or ``+``.
-        old, new: 1-based line without and with the patch; 0 where it has none there.
+        old, new: 1-based line without and with the patch; 0 if the line is not there.
         text: with its line end, which the last line of a file may lack.
     """
 
@@ -29,7 +29,7 @@ class PatchRow(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """Lines of head that stand together, and what stands there with a patch.
+    """Consecutive lines of head, and their replacement by a patch.
 
     Attributes:
         start, end: 1-based, inclusive.
@@ -47,7 +47,7 @@ class Span(Struct, frozen=True):
 
 
 def patched_files(fix: Fix | None) -> list[FileHunks]:
-    """The files of a patch; none where there is no patch, or it cannot be read."""
+    """The files of a patch; none if there is no patch or it cannot be read."""
     try:
         return read_patch(fix.patch) if fix else []
     except PatchRefused:
@@ -67,8 +67,8 @@ def hunk_rows(hunk: Hunk) -> Iterator[PatchRow]:
 def changed_span(hunk: Hunk) -> Span | None:
     """From the first to the last line that a hunk changes, with the lines between.
 
-    Where it only adds or only removes lines, the span takes in a line beside them; None where
-    there is none.
+    If it only adds or only removes lines, the span includes a neighboring line; None if there is
+    none.
     """
     rows = list(hunk_rows(hunk))
     changed = [place for place, row in enumerate(rows) if row.mark != " "]
@@ -87,7 +87,7 @@ def changed_span(hunk: Hunk) -> Span | None:
 
 
 def only_span(finding: Finding) -> Span | None:
-    """What a verified patch replaces; None where it is not at one place of the finding's file."""
+    """The span that a verified patch replaces; None if there is not exactly one in its file."""
     files = patched_files(finding.fix) if finding.fix and finding.fix.is_verified else []
     if [(file.path, len(file.hunks)) for file in files] != [(finding.path, 1)]:
         return None
@@ -95,7 +95,7 @@ def only_span(finding: Finding) -> Span | None:
 
 
 def split_line_ends(old: str, new: str) -> tuple[str, str] | None:
-    """Two last lines without their line end; None where these differ."""
+    """Two last lines without their line ends; None if these differ."""
     ends = [line[len(line.rstrip("\r\n")) :] for line in (old, new)]
     if ends[0] != ends[1]:
         return None

@@ -1,7 +1,7 @@
-"""The change as it would be with a patch: the same base, and a head of which files differ.
+"""The change with a patch applied: the same base, and a head with other contents of some files.
 
-Nothing is written to a repository, and git is asked for nothing: a proof would wait longer for that
-than for its analyzers.
+Nothing is written to a repository and git is not called: that would take longer than the analyzers
+of a proof.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from orchestrator.code_review.fixes.patches import Replacement, apply_replacemen
 
 
 class PatchedFile(Struct, frozen=True):
-    """A file of head, and the lines that stand there instead."""
+    """A file of head, and its replaced lines."""
 
     before: bytes
     replacements: tuple[Replacement, ...]
@@ -31,7 +31,7 @@ class PatchedFile(Struct, frozen=True):
 
 
 class _PatchedObjects(Objects):
-    """The objects of a change, and some that are in memory only."""
+    """The objects of a change, plus some that are in memory only."""
 
     def __init__(self, contents: Contents, git: Git, blobs: Mapping[str, bytes]) -> None:
         super().__init__(git)
@@ -53,7 +53,7 @@ class _PatchedObjects(Objects):
 
 
 class PatchedContents(Contents):
-    """What both sides hold, with other contents of some files of head."""
+    """The contents of both sides, with other contents of some files of head."""
 
     @classmethod
     async def of(
@@ -72,7 +72,7 @@ class PatchedContents(Contents):
 async def with_patches(
     change: Change, contents: Contents, files: Mapping[str, PatchedFile]
 ) -> tuple[Change, PatchedContents]:
-    """The change, and what its sides hold, with patches of regular files of head.
+    """The change and the contents of its sides, with patches of regular files of head.
 
     Raises:
         PatchRefused: two of them change the same lines.
@@ -87,7 +87,7 @@ async def with_patches(
         )
         known[path] = _with_patch(before, file, _blob_id(change, data[path]), len(data[path]))
     changed = (known[path] for path in sorted(known))
-    # A file that is as in base with its patch is none of the change.
+    # A file that equals base with its patch is not part of the change.
     kept = tuple(file for file in changed if file.path not in files or _differs(file))
     return replace(change, files=kept, notes=()), patched
 
@@ -113,7 +113,7 @@ def _with_patch(before: ChangedFile, file: PatchedFile, blob: str, size: int) ->
 
 
 def _base_lines(lines: int, added: set[int], removed: set[int]) -> dict[int, int]:
-    """Line of head that the change leaves alone → its number in base."""
+    """Unchanged line of head → its number in base."""
     base = (number for number in count(1) if number not in removed)
     return {line: next(base) for line in range(1, lines + 1) if line not in added}
 

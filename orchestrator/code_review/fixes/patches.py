@@ -1,7 +1,7 @@
-"""Proposed patches: read, applied to files of head, and written anew.
+"""Proposed patches: parsed, applied to files of head, and written as git writes them.
 
-A patch of an agent is untrusted, and its line numbers are often wrong. It applies where its lines
-stand letter for letter, and nowhere else.
+A patch of an agent is untrusted, and its line numbers are often wrong. It applies only where its
+old lines match exactly.
 """
 
 import difflib
@@ -46,7 +46,7 @@ class FileHunks(Struct, frozen=True):
 
 
 def read_patch(text: str) -> list[FileHunks]:
-    """The files of a unified diff; the numbers in its hunk headers need not be right.
+    """The files of a unified diff; the numbers in its hunk headers may be wrong.
 
     Raises:
         PatchRefused: it is malformed, too large, or does more than change lines of text files.
@@ -81,7 +81,7 @@ def read_patch(text: str) -> list[FileHunks]:
 
 
 def _only_text_changes(file: PatchFile) -> str:
-    """The path of a file whose lines change and nothing else."""
+    """The path of a file of which only lines change."""
     path = file.path.decode("utf-8", "surrogateescape")
     if file.patch.binary:
         raise PatchRefused(f"the patch of {path} is binary")
@@ -118,7 +118,7 @@ def _renumber(patch: bytes) -> bytes:
 
 
 def _unfenced(lines: Sequence[bytes]) -> list[bytes]:
-    """The lines of the first fenced block, without the prose around it; all where there is none."""
+    """The lines of the first fenced block, without surrounding prose; all without a block."""
     fences = [place for place, line in enumerate(lines) if _FENCE.fullmatch(line)]
     if not fences:
         return list(lines)
@@ -148,12 +148,12 @@ def _body(lines: Iterable[bytes]) -> list[bytes]:
 
 
 def _more_of_hunk(line: bytes) -> bool:
-    """Whether an empty line before this one is context that lost its space, and no end."""
+    """Whether an empty line before this one is context that lost its space, not the end."""
     return line[:1] in {b" ", b"-", b"+"} and not line.startswith(b"--- ")
 
 
 class Replacement(Struct, frozen=True, order=True):
-    """Lines of a file, ``start`` up to ``end``, 0-based, and what stands there instead."""
+    """Lines of a file, 0-based from ``start`` up to ``end``, and their replacement."""
 
     start: int
     end: int
@@ -161,10 +161,10 @@ class Replacement(Struct, frozen=True, order=True):
 
 
 def find_replacements(file: FileHunks, data: bytes) -> list[Replacement]:
-    """What a patch replaces in a file's contents, without the lines around it.
+    """The replacements that a patch makes in a file's contents, without context lines.
 
     Raises:
-        PatchRefused: its lines do not stand there, or at several places.
+        PatchRefused: its old lines are not in the file, or at several places.
     """
     if b"\0" in data:
         raise PatchRefused(f"{file.path} is binary")
@@ -182,7 +182,7 @@ def find_replacements(file: FileHunks, data: bytes) -> list[Replacement]:
 
 
 def changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[Replacement]:
-    """The replacements of one hunk that stands at a line."""
+    """The replacements of one hunk at a line."""
     start, new = place, list[bytes]()
     for marker, text in (*texts, (b" ", b"")):
         if marker == b" ":
@@ -197,7 +197,7 @@ def changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[
 
 
 def apply_replacements(data: bytes, replacements: Iterable[Replacement]) -> bytes:
-    """The contents with all of them; the same one of several patches counts once.
+    """The contents with all replacements; equal ones are merged.
 
     Raises:
         PatchRefused: two change the same lines.
@@ -219,7 +219,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _find(lines: Sequence[bytes], old: Sequence[bytes], least: int, stated: int, path: str) -> int:
-    """Where the old lines of a hunk stand, 0-based."""
+    """The line at which the old lines of a hunk are, 0-based."""
     if not old:
         raise PatchRefused(f"a hunk of the patch has no line of {path} that shows its place")
     places = [at for at in range(least, len(lines) - len(old) + 1) if _stands(lines, old, at)]

@@ -1,4 +1,4 @@
-"""The proof of a patch: what the analyzers say of head with it, compared with head as it is."""
+"""The proof of a patch: the analyzers' reports on head with and without it, compared."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,12 +28,12 @@ FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines"})
 
 
 class Proof(Struct, frozen=True):
-    """Its result.
+    """The result of a proof.
 
     Attributes:
-        tools: those that looked at the patched files.
-        refused: why the patch does not hold; empty when it does.
-        unproved: why nobody can tell that the finding is gone; empty when it is.
+        tools: those that examined the patched files.
+        refused: why the patch is refused; empty if it is not.
+        unproved: why it is not shown that the finding is gone; empty if it is.
     """
 
     tools: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ async def prove(
     focus: FixFocus,
     context: CallContext,
 ) -> Proof:
-    """Have analyzers look at patched files, and hold what they say against the review's calls.
+    """Run analyzers on patched files, and compare their reports with the review's calls.
 
     Args:
         paths: the files that the patch changes.
@@ -80,7 +80,7 @@ async def prove(
 async def prove_by_programs(
     patched: ReviewWorkspace, make_tools: MakeTools, focus: FixFocus, context: CallContext
 ) -> str:
-    """Why what base configures is not content with the patch; empty when it is."""
+    """Why base's tests or type checks fail with the patch; empty if they pass."""
     tools = make_tools(patched)
     for name in sorted(focus.programs):
         result = AnalysisResult.from_json((await tools[name].run({}, context)).data)
@@ -92,16 +92,16 @@ async def prove_by_programs(
 
 
 def is_content(result: AnalysisResult) -> bool:
-    """Whether a program of base ran over head and has nothing against it."""
+    """Whether a program of base ran on head and reported nothing."""
     return bool(result.examined) and not (result.findings or result.gaps or result.error)
 
 
 def _choose(
     targets: Sequence[FixTarget], paths: Collection[str], tools: Mapping[str, Tool], focus: FixFocus
 ) -> dict[str, AnalyzerTool]:
-    """The tools of a proof: who reported the finding, and who reads a patched file alone.
+    """The tools of a proof: those that reported the finding or read a patched file on its own.
 
-    A tool that said nothing of head has nothing that could be compared.
+    A tool without a report on head has nothing to compare with.
     """
     reporters = frozenset[str]().union(*(target.tools for target in targets))
     chosen: dict[str, AnalyzerTool] = {}
@@ -125,7 +125,7 @@ def _why_not(
     targets: Iterable[FixTarget],
     looked: Collection[str],
 ) -> str:
-    """Why a tool's word on the patched files speaks against the patch; empty when it does not."""
+    """Why a tool's report on the patched files refutes the patch; empty if it does not."""
     if result.error:
         return f"{name} failed over the patched files: {result.error}"
     gone = frozenset[str]().union(*(target.fingerprints for target in targets))
@@ -144,10 +144,10 @@ def _why_not(
 def _new_finding(
     found: Sequence[LocatedFinding], before: Sequence[LocatedFinding], gone: Collection[str]
 ) -> LocatedFinding | None:
-    """A finding that head as it is does not have.
+    """A finding that unpatched head does not have.
 
-    Another finding in a patched line has another fingerprint then. So of one rule in one file as
-    many may come as others go, beside those that are to be fixed.
+    A finding in a patched line gets another fingerprint. So in each file, as many findings of a rule
+    may appear as disappear, not counting those that are to be fixed.
     """
     known = {finding.fingerprint for finding in before}
     still = {finding.fingerprint for finding in found}
@@ -166,7 +166,7 @@ def _new_finding(
 
 
 def _why_unproved(targets: Sequence[FixTarget], results: Mapping[str, AnalysisResult]) -> str:
-    """Why it is not shown that all targets are gone; empty when it is."""
+    """Why it is not shown that all targets are gone; empty if it is."""
     if any(not target.tools for target in targets):
         return "only agents report the finding, so no analyzer can tell whether it is gone"
     silent = {name for target in targets for name in target.tools} - results.keys()

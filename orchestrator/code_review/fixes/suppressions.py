@@ -1,4 +1,4 @@
-"""Comments that tell an analyzer, linter or type checker to be silent, which no patch may add."""
+"""Suppression comments of analyzers, linters and type checkers, which no patch may add."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ _SUPPRESSION = re.compile(
 
 
 def require_no_suppression(file: FileHunks) -> None:
-    """Check that the lines a patch adds to a file suppress nothing that those it removes did not.
+    """Check that a patch adds no suppression comment to a file that it does not also remove.
 
     Raises:
         PatchRefused: it adds such a comment, or one that suppresses something else.

@@ -1,1 +1,1 @@
-"""The agents' hands and eyes."""
+"""The tools that agents can call."""

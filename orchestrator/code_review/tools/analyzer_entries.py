@@ -1,4 +1,4 @@
-"""The kinds of entries in the table of analyzers, and the tool that each becomes."""
+"""The kinds of entries in the table of analyzers, and how a tool is made from each."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,14 +13,14 @@ from orchestrator.engine.ports import Tool
 
 
 class OfSide(Struct, frozen=True):
-    """An analyzer that looks at each side on its own; the difference is what is new."""
+    """An analyzer that examines each side on its own; findings of head alone are new."""
 
     description: str
     make: Callable[[ToolInputs], SideAnalyzer]
 
 
 class OfSides(Struct, frozen=True):
-    """Analyzers of one tool that look at each side on their own, and how long they may take."""
+    """Analyzers of one tool that examine each side on their own, with a time limit."""
 
     description: str
     make: Callable[[ToolInputs], Sequence[SideAnalyzer]]
@@ -28,7 +28,7 @@ class OfSides(Struct, frozen=True):
 
 
 class OfChange(Struct, frozen=True):
-    """An analyzer that looks at both sides at once; ``seconds`` where it may take long."""
+    """An analyzer that compares both sides; ``seconds`` if it may take long."""
 
     description: str
     make: Callable[[ToolInputs], ChangeAnalyzer]
@@ -39,7 +39,7 @@ Entry = OfSide | OfSides | OfChange
 
 
 def make_tool(name: str, entry: Entry, inputs: ToolInputs, topic: str) -> Tool:
-    """The tool over an entry's analyzers, with its topic as its tag."""
+    """The tool that runs an entry's analyzers; its tag is the entry's topic."""
     tool: SideTool | ChangeTool
     if isinstance(entry, OfChange):
         made = entry.make(inputs)

@@ -1,4 +1,4 @@
-"""The tool that reads a web page, of hosts that base lists and of no other."""
+"""The tool that reads a web page, only from hosts that base lists."""
 
 import socket
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ HEADERS = {"accept-encoding": "identity", "user-agent": "diffcourt"}
 
 
 class HttpGet:
-    """Reads a page of a listed host; connects to the one address that was checked."""
+    """Reads a page of a listed host; connects to the address that was checked."""
 
     spec = ToolSpec(
         "http_get",
@@ -50,7 +50,7 @@ class HttpGet:
         """Read the page; a redirect is followed to listed hosts only.
 
         Raises:
-            InputError: the address is not allowed, or cannot be read.
+            InputError: the address is not allowed or cannot be read.
         """
         httpx2 = self._httpx
         try:
@@ -72,7 +72,7 @@ class HttpGet:
         raise InputError(f"{arguments['url']} redirects more than {MAX_REDIRECTS} times")
 
     async def _request(self, url: "httpx2.URL") -> "httpx2.Request":
-        """A request to the address that a listed host has now, looked up once.
+        """A request to the address of a listed host, resolved once.
 
         Raises:
             InputError: the host is not listed, or its address is private.
@@ -121,7 +121,7 @@ async def _read(reply: "httpx2.Response", url: "httpx2.URL") -> str:
     """The status and the text, of bounded size.
 
     Raises:
-        InputError: it is compressed, which was not asked for and could be of any size.
+        InputError: it is compressed, which was not requested and could expand to any size.
     """
     if reply.headers.get("content-encoding", "identity") != "identity":
         raise InputError(f"{url} answers in a compressed form, which is not read")

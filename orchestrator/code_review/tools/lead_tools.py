@@ -1,7 +1,7 @@
 """The lead's tools: facts about the change, and a plan proposed from its file names.
 
-The proposed plan is computed by code. A lead that is a model may plan otherwise; files that its
-plan does not mention are added when the plan is read.
+The proposed plan is computed by code. A model may plan differently; files that its plan does not
+mention are added when the plan is read.
 """
 
 import json
@@ -37,7 +37,7 @@ SENSITIVE = (
 
 
 def kind_of(path: str) -> str:
-    """``test``, ``code``, ``docs``, ``ci`` or ``other``: what a plan says of a file."""
+    """The kind of a file in a plan: ``test``, ``code``, ``docs``, ``ci`` or ``other``."""
     kinds = path_kinds(path)
     if "ci" in kinds:
         return "ci"
@@ -92,7 +92,7 @@ def moved(file: ChangedFile) -> bool:
 
 
 def risk(file: ChangedFile) -> int:
-    """How much a file deserves to be looked at first."""
+    """The risk of a file, by which files are ordered for review."""
     return sum(weight for weight, _ in risks(file))
 
 
@@ -110,11 +110,11 @@ def risks(file: ChangedFile) -> Iterator[tuple[int, str]]:
 
 
 class ProposePlan:
-    """Scopes per specialist, worked out from the files.
+    """Proposes scopes per specialist, computed from the files.
 
     Args:
         specialists: agents to give work to, in order.
-        focus: which iteration this is and what to look at again, at the time of a call.
+        focus: the present iteration and what to review again.
         required: names of the checks that the policy requires of this change.
     """
 
@@ -135,7 +135,7 @@ class ProposePlan:
         self._focus, self._required = focus, required
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Propose; the same files give the same plan."""
+        """Propose a plan; it is deterministic."""
         workspace, focus = self._workspace, self._focus
         open_files = [file for file in workspace.change.files if workspace.reviewable(file)]
         ordered = [f.path for f in sorted(open_files, key=lambda file: (-risk(file), file.path))]

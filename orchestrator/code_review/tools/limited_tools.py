@@ -23,7 +23,7 @@ class LimitedTool(Struct):
 
 
 def with_limits(tool: Tool, policy: ToolsConfig) -> Tool:
-    """The tool with its own limits in the policy, where it has any."""
+    """The tool with its limits of the policy, if it has any."""
     own, spec = policy.tools.get(tool.spec.name), tool.spec
     if own is None:
         return tool
@@ -31,7 +31,7 @@ def with_limits(tool: Tool, policy: ToolsConfig) -> Tool:
         "timeout": own.timeout or spec.timeout,
         "max_output": own.max_output or spec.max_output,
     }
-    if isinstance(tool, Analysis):  # others look for it by its class
+    if isinstance(tool, Analysis):  # other code checks its class
         tool.spec = replace(spec, **limits)
         return tool
     return LimitedTool(replace(spec, **limits), tool)

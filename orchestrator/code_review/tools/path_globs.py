@@ -15,8 +15,8 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 def path_matcher(pattern: str) -> Callable[[str], bool]:
     """Compile a glob into a function of a path.
 
-    Without a slash it matches a name in any directory; ``*`` matches within a name, ``**``
-    directories; a directory matches all below it; ``{a,b}`` matches either.
+    Without a slash it matches a name in any directory; ``*`` matches within a name, ``**`` any
+    directories; a directory matches all files below it; ``{a,b}`` matches either.
 
     Raises:
         InputError: it can match nothing.

@@ -1,4 +1,4 @@
-"""What the programs behind tool calls printed, kept in the run's directory for people.
+"""The output of programs in tool calls, kept in the run's directory for people.
 
 The verdict's outcome and digest do not depend on it.
 """
@@ -31,7 +31,7 @@ WITHHELD = "[withheld: it could not be searched for secrets]\n"
 
 
 class KeptFile(Struct, frozen=True):
-    """A file with what a call's programs printed; ``path`` is below the run's directory."""
+    """A file with the output of a call's programs; ``path`` is below the run's directory."""
 
     path: str
     sha256: str
@@ -49,11 +49,11 @@ class ProgramOutputs:
         self._directory, self._pool, self._redact = run_directory, pool, redact
 
     async def keep(self, ref: str, programs: Sequence[ProgramOutput]) -> Json:
-        """Write what a call's programs printed to a file.
+        """Write the output of a call's programs to a file.
 
         Returns:
-            Each program's name and exit status, and the file; no file where nothing was printed,
-            the run has as many as it may have, or none can be written.
+            Each program's name and exit status, and the file; no file if nothing was printed, the
+            run has its maximum of files, or the file cannot be written.
         """
         kept: dict[str, Json] = {"programs": [[program.name, program.code] for program in programs]}
         printed = [program for program in programs if program.stdout or program.stderr]
@@ -101,6 +101,6 @@ def _shorten(data: bytes) -> str:
 
 
 def _file_name(ref: str) -> str:
-    """A safe name from a call's key, unlike that of any other call."""
+    """A safe and unique file name for a call's key."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", ".", ref).strip(".")[:100]
     return f"{plain}-{hashlib.sha256(ref.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}.txt"

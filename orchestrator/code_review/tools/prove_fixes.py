@@ -1,4 +1,4 @@
-"""A tool that proves patches: whether head with them lacks the findings, and has nothing new."""
+"""The tool that proves patches: with them, head lacks the findings and has no new ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class ProofResult(Struct, frozen=True):
 
 
 class ProveFixes:
-    """Applies patches to head in a scratch tree, and has analyzers look at it."""
+    """Applies patches to head in a scratch tree and runs analyzers on it."""
 
     spec = ToolSpec(
         PROVE_FIXES,
@@ -106,7 +106,7 @@ class ProveFixes:
         self._make_tools = make_tools
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Prove the patches together; what does not hold is refused with the reason."""
+        """Prove the patches together; one that does not hold is refused with the reason."""
         fixes = convert(arguments["fixes"], list[ProposedPatch])
         try:
             result = await self._prove(fixes, bool(arguments.get("tests")), context)
@@ -146,7 +146,7 @@ class ProveFixes:
         tests: bool,
         context: CallContext,
     ) -> ProofResult:
-        """Have the analyzers look at the patched files."""
+        """Run the analyzers on the patched files."""
         workspace, focus = self._workspace, self._focus.fixes
         change, contents = await with_patches(workspace.change, workspace.contents, files)
         async with open_review_workspace(
@@ -193,7 +193,7 @@ class ProveFixes:
         return await self._workspace.contents.read(blob)
 
     async def _require_no_secret(self, patch: str) -> None:
-        """Check that the patch, with the lines around it, shows no secret."""
+        """Check that the patch and its context lines contain no secret."""
         job: dict[str, Any] = {"text": patch}
         shown = await call_check(self._pool, "redacted_output:run", job, REDACTION_SECONDS, str)
         if shown != patch or REDACTED in patch:
@@ -201,7 +201,7 @@ class ProveFixes:
 
 
 def _protected_kind(path: str) -> str:
-    """What a file is that no patch of another file's finding may touch; empty for others."""
+    """The kind of a file that only patches of its own findings may touch; else empty."""
     if path == OVERLAY or path.startswith(f"{OVERLAY}/"):
         return "part of the review's policy"
     if matches(path, LOCK_FILES):

@@ -1,4 +1,4 @@
-"""Looking around: files, names, text and history. For agents that reason; bounded and read-only."""
+"""Navigation tools: files, names, text and history. For models; bounded and read-only."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ def _schema(required: tuple[str, ...], **properties: Json) -> dict[str, Json]:
 
 
 class Look:
-    """A reading tool made of a function from arguments to text."""
+    """A reading tool made from a function of its arguments that returns text."""
 
     def __init__(self, spec: ToolSpec, act: Callable[[Mapping[str, Json]], Awaitable[str]]) -> None:
         self.spec, self._act = spec, act
@@ -119,7 +119,7 @@ SPECS: tuple[ToolSpec, ...] = tuple(
 
 
 def riskiest_first(change: Change, parts: Sequence[FileDiff]) -> list[FileDiff]:
-    """The diffs of a change's files, in the order in which they deserve to be read."""
+    """The diffs of a change's files, the riskiest first."""
     risks = {(file.old_blob or "", file.new_blob or ""): risk(file) for file in change.files}
 
     def order(part: FileDiff) -> int:
@@ -229,7 +229,7 @@ class Navigation:
 
 
 class _Line(Struct, frozen=True):
-    """A line that a search found, or one beside it."""
+    """A line that a search found, or a context line."""
 
     path: str
     number: int

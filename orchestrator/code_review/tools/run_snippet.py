@@ -1,8 +1,8 @@
 """The tool that runs a few lines of Python, so that an agent can show what code does.
 
-A snippet is untrusted: a model wrote it, with the change before its eyes, and it may import the
-change's modules. So it runs in namespaces of its own as tests do, where whoever runs the review
-lets this repository's code run, and it may not even write the tree.
+A snippet is untrusted: a model that has read the change wrote it, and it may import the change's
+modules. So it runs in its own namespaces like tests, only if the user who runs the review allows
+this repository's code to run, and it cannot write the tree.
 """
 
 import os
@@ -44,7 +44,7 @@ for node in ast.parse(text, "<snippet>").body:
 
 
 class RunSnippet:
-    """Runs a snippet in namespaces of its own, over a tree of head that it cannot write."""
+    """Runs a snippet in its own namespaces, over a read-only tree of head."""
 
     spec = ToolSpec(
         RUN_SNIPPET,
@@ -73,10 +73,10 @@ class RunSnippet:
         self._workspace = workspace
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Run it; what it prints and how it ends is the answer, whatever it is.
+        """Run the snippet; its output and status are the answer, even if it fails.
 
         Raises:
-            InputError: it is too long, or no text that Python reads.
+            InputError: it is too long, or Python cannot decode it.
             SandboxError: there are no namespaces to run it in.
         """
         code = arguments["code"]
@@ -98,19 +98,19 @@ class RunSnippet:
             done, how = late.output, f"ended after {LIMITS.seconds:g} s, since its time was up"
         except SandboxError as error:
             raise SandboxError(f"snippet not run: {error}") from None
-        # Where the tree stands differs in each run, and is nobody's business.
+        # The tree's path differs in each run and means nothing to a reader.
         printed = done.stdout.replace(os.fsencode(f"{tree}/"), b"")
         return Observation(f"{how}\n{_shown(printed)}")
 
 
 def _shown(printed: bytes) -> str:
-    """The beginning of what a snippet printed."""
+    """The beginning of a snippet's output."""
     text = printed[:MAX_OUTPUT].decode("utf-8", "replace").rstrip("\n")
     return f"{text}\n[cut after {MAX_OUTPUT} bytes]" if len(printed) > MAX_OUTPUT else text
 
 
 def citable_part(answer: str, code: str) -> str:
-    """An answer without its status and the snippet's own lines, which prove nothing."""
+    """An answer without its status and the snippet's own lines, which are no evidence."""
     lines = answer.split("\n")
     kept = (line for line in lines if line.strip() not in code and not _STATUS.fullmatch(line))
     return "\n".join(kept)

@@ -1,4 +1,4 @@
-"""What the tools of a review are built from."""
+"""The inputs from which the tools of a review are built."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,14 +31,14 @@ class ToolInputs(Struct, frozen=True):
         coverage: reports of which lines the change's tests ran.
         cache: results of earlier reviews; None: every file is analyzed.
         analyzers: those that base configures, by name.
-        run_analyzers: whoever runs the review allows them, and the type checker.
-        typecheck: how types are checked; None: they are not.
-        tests: how the change's tests are run; None: they are not run.
-        run_tests: whoever runs the review allows it, and snippets of agents.
+        run_analyzers: the user who runs the review allows them and the type checker.
+        typecheck: how types are checked; None if they are not.
+        tests: how the change's tests are run; None if they are not.
+        run_tests: the user who runs the review allows them and snippets of agents.
         private_paths: absolute paths that tests and analyzers may not read, besides those of the
             system.
-        checkout: the repository's directory; None: there is none.
-        advisories: those of the changed packages; None: nobody named a dump of them.
+        checkout: the repository's directory; may be None.
+        advisories: those of the changed packages; None if no dump was given.
         fix_history: earlier security fixes in the history of base.
         imported: reports of analyzers that the team runs itself; ``imports`` says what counts.
     """

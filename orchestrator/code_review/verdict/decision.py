@@ -1,6 +1,6 @@
-"""The verdict is computed here: findings, gaps and checks in, an outcome and its reasons out.
+"""Computes the outcome, with its reasons, from verified findings, gaps and required checks.
 
-No model's words reach this module; what it takes is what code has verified.
+No text of a model reaches this module; its inputs are verified by code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ CAN_BLOCK = {"proved", "confirmed"}
 
 
 def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
-    """The changed files that the policy leaves out: path → why."""
+    """The changed files that the policy excludes: path → why."""
     return {
         file.path: exclusion.why
         for file in change.files
@@ -37,28 +37,28 @@ def _glob(pattern: str) -> GitIgnoreBasicPattern:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Whether a glob of the policy speaks of a path, as ``.gitignore`` would read it."""
+    """Whether a glob of the policy matches a path, by the rules of ``.gitignore``."""
     glob = _glob(pattern)
     return bool(glob.include) and glob.match_file(path) is not None
 
 
 def concerned(rule: CheckRule, paths: Iterable[str]) -> list[str]:
-    """The files of these that a check is required of."""
+    """Those of the files for which a check is required."""
     return [path for path in paths if any(matches(path, pattern) for pattern in rule.when)]
 
 
 def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:
-    """The checks that the policy requires of these files."""
+    """The checks that the policy requires for these files."""
     return [rule for rule in rules if concerned(rule, paths)]
 
 
 class ToolHealth(Struct, frozen=True):
-    """How a tool fared, over all its calls.
+    """The health of a tool, over all its calls.
 
     Attributes:
-        error: its last error, empty when the last call was well.
-        own_tests: why only tests of the change itself passed in it; empty where that is not so.
-        nothing: why it had nothing to compare; empty where it had.
+        error: its last error; empty if the last call succeeded.
+        own_tests: why only the change's own tests passed; empty if others passed too.
+        nothing: why it had nothing to compare; empty if it had.
     """
 
     error: str
@@ -74,7 +74,7 @@ def check(
     """Whether a required check has run.
 
     Args:
-        due: tool → the paths that it must have looked at; None: the check does not apply.
+        due: tool → the paths that it must examine; None: the check does not apply.
     """
     if due is None:
         return RequiredCheck(name=rule.name, status="not_applicable")
@@ -106,7 +106,7 @@ def check(
 
 
 def _missed(path: str, tools: Sequence[str]) -> str:
-    """What a check has not done; a gap under the name of its own tool is of no single file."""
+    """What a check has not examined; a gap under its tool's name concerns no single file."""
     return f"{path} did not do all of its work" if path in tools else f"did not look at {path}"
 
 
@@ -135,7 +135,7 @@ def decide(
 
 
 def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
-    """The outcome that a finding alone leads to; one that is not open leads to none."""
+    """The outcome to which a finding leads on its own; none if it is not open."""
     if finding.state != "open":
         return "merge"
     weighs = weight(finding.severity, finding.confidence, policy)
@@ -145,7 +145,7 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
 
 
 def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
-    """What an open finding like this does: 2 it blocks, 1 it needs changes, 0 it is shown."""
+    """The effect of an open finding: 2 blocks, 1 needs changes, 0 is only shown."""
     if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
         return 2
     grave = _reaches(severity, policy.needs_changes_at)
@@ -174,9 +174,9 @@ def exit_code(
     """The exit code of a review: incomplete comes first, then whether ``fail_on`` is reached.
 
     Args:
-        fail_on: an outcome, ``never``, or bars as ``parse_bars`` reads them.
-        findings: of the verdict; needed for bars and for ``only_new``.
-        only_new: what the previous review had already does not gate.
+        fail_on: an outcome, ``never``, or bars for ``parse_bars``.
+        findings: of the verdict; needed for bars and ``only_new``.
+        only_new: ignore findings that the previous review had.
     """
     if status == "incomplete":
         return EXIT_INCOMPLETE
@@ -195,7 +195,7 @@ def parse_bars(text: str) -> Mapping[str, Severity]:
     """``high,qa:critical`` as category → severity at which its findings gate; empty: any category.
 
     Raises:
-        ValueError: a category or severity is none; says which are.
+        ValueError: there is no such category or severity; lists them.
     """
     bars: dict[str, Severity] = {}
     for part in text.split(","):
