@@ -43,7 +43,7 @@ TOPIC = "fix"
 
 
 class ChosenFixes(Struct, frozen=True):
-    """The findings of a run whose patches are to be used, and those that are left out.
+    """The findings of a run whose patches are to be applied, and those that are left out.
 
     Attributes:
         left_out: finding's id → why.
@@ -55,18 +55,18 @@ class ChosenFixes(Struct, frozen=True):
 
 
 class Applied(Struct, frozen=True):
-    """What was written: the files, and the name under which it can be taken back."""
+    """The written files, and the name of the call by which they can be restored."""
 
     paths: tuple[str, ...]
     call: str
 
 
 def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> ChosenFixes:
-    """The patches of a run to use: those of the named findings, else all that are verified.
+    """The patches of a run to apply: those of the named findings, else all verified ones.
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: it has no such finding, a named finding has no patch that holds, or nothing has.
+        InputError: it has no such finding, or no finding (or not the named one) has a usable patch.
     """
     verdict = load_verdict(repo, run_id)
     known = {finding.id: finding for finding in verdict.findings}
@@ -92,9 +92,9 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
 
 
 def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -> str:
-    """Why a finding's patch is not used; empty when it is.
+    """Why a finding's patch is not used; empty if it is.
 
-    One that applies and is not proven is used where a person names its finding.
+    A patch that applies but is not proven is used if a person names its finding.
     """
     fix = finding.fix
     if finding.state != "open":
@@ -112,7 +112,7 @@ def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -
 
 
 def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
-    """What the files of the work tree hold with the patches; nothing is written.
+    """The contents of the work tree's files with the patches; nothing is written.
 
     Raises:
         InputError: a patch does not apply; names its finding.
@@ -146,7 +146,7 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
     """Write the patches to the work tree; ``diffcourt rollback`` takes them back.
 
     Raises:
-        InputError: a patch does not apply, or a file cannot be written; then all are as before.
+        InputError: a patch does not apply or a file cannot be written; all files are restored.
     """
     root = state_directory.repo_root(repo or Path())
     folder = state_directory.state_dir(repo)
@@ -171,7 +171,7 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
 
 
 def _free_name(files: FileRollback) -> str:
-    """A name for this call that no earlier one has."""
+    """A unique name for this call."""
     taken = {snapshot.ref for snapshot in files.snapshots()}
     number = 1
     while f"{TOPIC}/{number}" in taken:
@@ -180,7 +180,7 @@ def _free_name(files: FileRollback) -> str:
 
 
 async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call: str) -> None:
-    """Write the files; where one fails, all are restored."""
+    """Write the files; if one fails, all are restored."""
     await files.begin(call)
     try:
         with SafeDirectory(root) as tree:
@@ -200,11 +200,11 @@ async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call:
 
 
 def prove_again(repo: Path | None, fixes: ChosenFixes) -> dict[str, Fix]:
-    """Prove the patches anew over the change that the run reviewed; nothing is written.
+    """Prove the patches again on the change that the run reviewed; nothing is written.
 
     Returns:
-        Finding's id → its patch as proven now; the finding is missing where analyzers alone, which
-        are all that run here, do not report it.
+        Finding's id → its patch as proven now. Only analyzers run, so findings of agents alone are
+        missing.
 
     Raises:
         InputError: the run's change cannot be read any more.
@@ -220,7 +220,7 @@ def prove_again(repo: Path | None, fixes: ChosenFixes) -> dict[str, Fix]:
 
 
 async def _prove(options: ReviewOptions, fixes: ChosenFixes, folder: Path) -> dict[str, Fix]:
-    """Review offline, in memory, with these patches as the only ones that are written."""
+    """Review offline and in memory, with only these patches as proposals."""
     clock, store, name = SystemClock(), MemoryStore(SystemClock()), state_directory.new_run_id()
     await store.create(name, clock.now(), {})
     scratch = state_directory.make_scratch_dir(folder, name)

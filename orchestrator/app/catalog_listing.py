@@ -42,7 +42,7 @@ def shipped_rules() -> dict[str, Rule]:
 
 
 def list_readers(repo: Path | None) -> Readers:
-    """What reads which language as code, with the patterns of the repository's ``.diffcourt/``.
+    """The analyzers that read each language as code, with patterns of ``.diffcourt/``.
 
     Raises:
         ConfigError: the first error in a file.

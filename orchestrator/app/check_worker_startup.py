@@ -27,7 +27,7 @@ def start_workers(repo: Path | None) -> Iterator[WorkerPool]:
     """Start workers and a sandbox in other processes while the caller continues."""
     pool = new_pool()
     pool.start()
-    with suppress(DiffcourtError):  # an error is raised again by the first program
+    with suppress(DiffcourtError):  # the first program raises the error again
         SANDBOX.start(repository_directories((repo or Path()).absolute()))
     try:
         yield pool

@@ -20,10 +20,10 @@ class CiSystem(Struct, frozen=True):
     """A CI system.
 
     Attributes:
-        review, comments, commands: templates; of several for one file, their text is joined.
-        marks: files or directories by which it is known; the first that is there decides.
+        review, comments, commands: templates; those for the same file are concatenated.
+        marks: files or directories by which it is detected; the first that exists decides.
         next_step: what a person does after the files are written.
-        comments_step: what they do in addition where comments are posted.
+        comments_step: what a person does in addition if comments are posted.
     """
 
     title: str
@@ -71,7 +71,7 @@ CI_SYSTEMS: Mapping[str, CiSystem] = {
 
 
 def detect_ci(top: Path) -> str | None:
-    """The CI system whose files a checkout has; None where it has none of them."""
+    """The CI system whose files a checkout has; None if there are none."""
     for name, system in CI_SYSTEMS.items():
         if any((top / mark).exists() for mark in system.marks):
             return name
@@ -79,7 +79,7 @@ def detect_ci(top: Path) -> str | None:
 
 
 def installed_from() -> str | None:
-    """``git+URL@COMMIT`` where this program was installed from a repository, else None."""
+    """``git+URL@COMMIT`` if this program was installed from a repository, else None."""
     try:
         text = distribution("diffcourt").read_text("direct_url.json")
     except PackageNotFoundError:
@@ -95,13 +95,13 @@ def make_ci_files(
     """The files of a CI system: path in the repository → content.
 
     Args:
-        comments: with what posts comments.
+        comments: include the posting of comments.
         source: where to install from, as ``git+URL@COMMIT``; None: a placeholder to replace.
-        commands: with what carries out commands in comments.
+        commands: include commands in comments.
 
     Raises:
-        InputError: the source is of another form, or the system cannot post comments, or not
-            carry out commands.
+        InputError: the source has another form, or the system cannot post comments or carry out
+            commands.
     """
     system = CI_SYSTEMS[ci]
     if comments and not system.comments:
@@ -138,7 +138,7 @@ def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
     """Write the files, all or none.
 
     Raises:
-        InputError: one is there already, or cannot be written.
+        InputError: one exists already or cannot be written.
     """
     for name in files:
         if (top / name).exists() and not force:

@@ -1,7 +1,7 @@
-"""What the configuration of base may do on this machine: only what whoever runs the review allows.
+"""Consent: what base's configuration may do on this machine, as the user who runs it allows.
 
 Base may belong to somebody else. So running its commands, spending money and starting its MCP
-servers each need a yes: an option of the command, an environment variable or, where noted, CI.
+servers each need consent: an option of the command, an environment variable or, where noted, CI.
 """
 
 import os
@@ -46,9 +46,9 @@ def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def decide_consent(options: ReviewOptions, environment: Mapping[str, str]) -> ReviewOptions:
-    """The options with a decision wherever they hold none: of the environment, else that of CI.
+    """The options with undecided consents filled in from the environment, else by whether it is CI.
 
-    A new run records them, so that it is resumed with the same ones.
+    A new run records them, so that it is resumed with the same consents.
 
     Raises:
         InputError: a variable is neither 1 nor 0.
@@ -70,7 +70,7 @@ def _answer(variable: str, environment: Mapping[str, str]) -> bool:
 
 
 def private_paths(repo: Path | None, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where this user keeps what no code of a change may read: home, key, repository, state, cache.
+    """Paths that no code of a change may read: the user's home, key, repository, state and cache.
 
     Args:
         repo: a directory of the repository; None: the current directory.

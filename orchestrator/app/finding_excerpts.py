@@ -1,4 +1,4 @@
-"""Lines of a change, all or around its findings, from the repository's objects, without secrets."""
+"""Excerpts of a change's diff, whole or around findings, read from git, without secrets."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ class ExcerptLine(Struct, frozen=True):
     """One line of a diff.
 
     Attributes:
-        old, new: 1-based numbers in base and head; 0 on the side that does not have it.
-        text: with its secrets redacted.
+        old, new: 1-based numbers in base and head; 0 on a side that does not have it.
+        text: with secrets redacted.
     """
 
     kind: Literal["same", "added", "removed"]
@@ -48,7 +48,7 @@ class FileDiff(Struct, frozen=True):
     """What a change does to one file.
 
     Attributes:
-        lines: of the diff; none for a file that is not text, or whose mode alone changes.
+        lines: of the diff; none for a file that is not text or of which only the mode changes.
         omitted: number of further lines.
     """
 
@@ -58,7 +58,7 @@ class FileDiff(Struct, frozen=True):
 
 
 def read_change(repo: Path | None, verdict: Verdict) -> tuple[FileDiff, ...]:
-    """The diff of a reviewed change by file; none where the commits are not at hand."""
+    """The diff of a reviewed change by file; empty if the commits are not available."""
     commits = _commits_at_hand(repo, verdict)
     if commits is None:
         return ()
@@ -85,7 +85,7 @@ async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileDiff, 
 
 
 def _commits_at_hand(repo: Path | None, verdict: Verdict) -> tuple[str, str] | None:
-    """Base and head; None for a change that is not between commits, or outside of a repository."""
+    """Base and head; None if the change is not between commits or there is no repository."""
     commits = verdict.change.base, verdict.change.head
     if not all(map(_COMMIT.fullmatch, commits)):
         return None
@@ -93,7 +93,7 @@ def _commits_at_hand(repo: Path | None, verdict: Verdict) -> tuple[str, str] | N
 
 
 def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[ExcerptLine]]:
-    """Id of an open finding → the diff around it; none where the commits are not at hand."""
+    """Id of an open finding → the diff around it; empty if the commits are not available."""
     commits = _commits_at_hand(repo, verdict)
     if commits is None:
         return {}
@@ -103,7 +103,7 @@ def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[
             by_path.setdefault(finding.path, []).append(finding)
     try:
         return anyio.run(_read, repo or Path(), commits, by_path)
-    except DiffcourtError:  # a page without the lines around is better than none
+    except DiffcourtError:  # a page without excerpts is better than none
         return {}
 
 
@@ -155,7 +155,7 @@ def _without_secrets(path: str, lines: Sequence[ExcerptLine]) -> list[ExcerptLin
 
 
 def _around(finding: Finding, lines: Sequence[ExcerptLine]) -> Sequence[ExcerptLine]:
-    """The lines near a finding on its side; none where the diff does not show it."""
+    """The lines near a finding on its side; none if the diff does not include it."""
     removed = finding.evidence.side == "base"
     cited = [
         at

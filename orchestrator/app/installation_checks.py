@@ -1,4 +1,4 @@
-"""Whether everything that a review needs is here, for ``diffcourt doctor``."""
+"""Checks that everything that a review needs is installed, for ``diffcourt doctor``."""
 
 import os
 import sqlite3
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
 
     Attributes:
         status: ``note`` when a review works without it.
-        remedy: what to do; empty when nothing is to be done.
+        remedy: what to do; empty if there is nothing to do.
     """
 
     name: str
@@ -76,7 +76,7 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
 
 
 async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
-    """A check's result; an error of it is a failed check."""
+    """A check's result; an exception in it is a failed check."""
     try:
         return await check()
     except (DiffcourtError, OSError, sqlite3.Error) as error:
@@ -113,10 +113,10 @@ async def _check_analyzers() -> Check:
 
 
 async def _check_configured_analyzers(start: Path) -> Check:
-    """Whether the programs are installed that the configuration on disk names; no detail: none."""
+    """Whether the programs of the configuration on disk are installed; no detail without any."""
     name = "your analyzers"
     if list_catalog(start).problems:
-        return Check(name, "ok", "")  # told by the check of the configuration
+        return Check(name, "ok", "")  # reported by the check of the configuration
     settings = read_catalog(read_layers_on_disk(start)).settings
     found, missing, lines = [], [], []
     for key, program in settings.programs.items():

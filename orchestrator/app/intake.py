@@ -27,11 +27,11 @@ BASE_SECONDS = 300.0
 
 
 async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal) -> Change:
-    """The change to review, by object ids: found out once, and the same in every resumption.
+    """The change to review, by object ids; determined once, and the same in a resumed run.
 
     Raises:
         InputError: the change, or a path that limits it, cannot be used.
-        ChangeTimeout: the run's time ended first.
+        ChangeTimeout: it took longer than the run may.
     """
     paths = [normalize_path(path) for path in options.paths]
 
@@ -77,18 +77,18 @@ class _TimeLimit:
             self.set(self._minutes)
 
     def set(self, minutes: float) -> None:
-        """Allow so many minutes, counted from the run's start."""
+        """Set the limit in minutes, counted from the run's start."""
         self._minutes = minutes
         self.scope.deadline = anyio.current_time() + minutes * 60 - self._journal.elapsed()
 
     async def read_policy(self, objects: Objects, commit: str | None) -> None:
-        """Allow what base's policy says, unless the command line says something."""
+        """Set the limit of base's policy, unless the command line set one."""
         if self._options.max_minutes is None:
             layers: Sequence[Layer] = await read_base_layers(objects, commit)
             self.set(read_minutes(layers, self._options))
 
     def error(self) -> ChangeTimeout:
-        """What to tell a person when the time has ended."""
+        """The error for an exceeded limit."""
         if self._minutes is None:
             return ChangeTimeout(
                 f"finding base and reading its policy took longer than {BASE_SECONDS:g} s; nothing "
@@ -102,7 +102,7 @@ class _TimeLimit:
 
 
 def _note_subdirectory(options: ReviewOptions) -> Sequence[str]:
-    """What a person should know who names, or is in, a directory below the repository's top."""
+    """A note for a user who named, or is in, a subdirectory of the repository."""
     start = (options.repo or Path()).resolve()
     if options.repo is None or options.paths or not _has_repository(options):
         return ()

@@ -1,4 +1,4 @@
-"""Which model answers the agents: providers by name, opened when chosen and closed at the end."""
+"""Opens the model that answers the agents, by provider, and routes agents to models."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ async def open_model(
 ) -> AsyncIterator[OpenModel]:
     """Open the model that the settings name; retries and lost calls are recorded in the journal.
 
-    Its keys are never recorded.
+    API keys are never recorded.
 
     Args:
         required_prices: as for ``route_agents``.
@@ -62,10 +62,10 @@ def route_agents(
     env: Mapping[str, str],
     required_prices: Prices | None = None,
 ) -> tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...]]:
-    """The function that chooses an agent's model, and what a person should know of the models.
+    """The function that chooses an agent's model, and notes about the models for a person.
 
     Args:
-        required_prices: prices that every model must have one of; None: one without has a note.
+        required_prices: each model must have one of these prices; None: one without gets a note.
 
     Raises:
         InputError: there is no such provider, or a model has no price and must have one.

@@ -1,4 +1,4 @@
-"""Where the policy comes from: shipped files, and the repository's ``.diffcourt/`` in base."""
+"""Reads the policy from the shipped files and the repository's ``.diffcourt/`` in base."""
 
 import os
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ TIER = "DIFFCOURT_TIER"
 
 
 def detect_environment() -> Environment:
-    """``ci`` where the environment variable CI is set, as CI systems do; else ``local``."""
+    """``ci`` if the environment variable CI is set, as in CI systems; else ``local``."""
     return "ci" if is_ci(os.environ) else "local"
 
 
@@ -45,7 +45,7 @@ def detect_author_tier() -> str:
 
 
 def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
-    """Read the policy of a review, the options of its command line applied.
+    """Read the policy of a review, with the options of the command line applied.
 
     Raises:
         ConfigError: the first error in a file.
@@ -70,9 +70,9 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
 def _restrict_spending(
     settings: Settings, shipped: Settings, options: ReviewOptions
 ) -> tuple[Settings, tuple[str, ...]]:
-    """The settings without spending that only base asks for, and what a person should know.
+    """The settings without spending that only base asks for, and notes about that for a person.
 
-    Bounds are restricted offline too: a run may be judged again with a paid provider later.
+    Bounds are restricted offline too: a paid provider may judge the run again later.
     """
     given, most, notes = settings.bounds, shipped.bounds, list[str]()
     names = ["tokens"] if options.max_usd is not None else ["usd", "tokens"]
@@ -110,10 +110,10 @@ def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
 
 
 def read_minutes(layers: Sequence[Layer], options: ReviewOptions) -> float:
-    """How many minutes a run may take, without reading the rest of the policy.
+    """The time limit of a run in minutes, without reading the rest of the policy.
 
     Raises:
-        ConfigError: the first error in a file that says so.
+        ConfigError: the first error in a file with the limit.
     """
     if options.max_minutes is not None:
         return options.max_minutes
@@ -125,7 +125,7 @@ def read_minutes(layers: Sequence[Layer], options: ReviewOptions) -> float:
 
 
 def required_prices(policy: Policy, options: ReviewOptions) -> Prices | None:
-    """The prices that each model must have one of, for a bound in US dollars to hold.
+    """Prices of which each model must have one, so that a bound in US dollars can be enforced.
 
     None without ``--max-usd``. Base's own prices count only where base may spend.
     """
@@ -169,7 +169,7 @@ def _is_policy(path: str) -> bool:
 
 
 def read_layers_on_disk(repo: Path | None) -> list[Layer]:
-    """The layers as they are in a work tree, to check them before they are committed."""
+    """The layers in a work tree, to check them before they are committed."""
     root = repo_root(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]
     with SafeDirectory(root) as tree:

@@ -1,4 +1,4 @@
-"""Find the previous review of the same change, in the store or in a file that a person names."""
+"""Finds the previous review of the same change, in the store or in a given file."""
 
 import json
 import re
@@ -35,12 +35,12 @@ _BRANCH = re.compile(r"ref: refs/heads/([^\n]+)\n?")
 
 
 class KnownChange(Struct, frozen=True):
-    """What a run knows of the change beside its contents.
+    """What a run knows about the change besides its contents.
 
     Attributes:
-        name: of the pull request or branch, equal for all pushes of it; empty where it has none.
-        previous: the review before this one; None where there is none.
-        handed_over: what it, or one of the same head, leaves open.
+        name: of the pull request or branch, equal for all pushes of it; may be empty.
+        previous: the previous review; may be None.
+        handed_over: what this review takes over from it, or from one of the same head.
     """
 
     name: str = ""
@@ -55,7 +55,7 @@ async def find_previous(
     journal: Journal,
     environment: Mapping[str, str],
 ) -> KnownChange:
-    """Name the change and find its previous review, once: a resumed run compares with the same.
+    """Name the change and find its previous review; recorded, so a resumed run uses the same.
 
     Raises:
         InputError: the verdict that the options name cannot be used.
@@ -70,7 +70,7 @@ async def find_previous(
         known = KnownChange(name) if found is None else await know_change(name, found, change)
         return EffectResult(to_builtins(known))
 
-    # Not durable: after a crash, another look finds the same or a newer review.
+    # Not durable: after a crash, another search finds the same or a newer review.
     kept: Any = await journal.effect(KEY, {"file": options.previous}, perform, durable=False)
     known = convert(kept, KnownChange)
     journal.note(NAME_KEY, {"name": known.name})
@@ -78,22 +78,22 @@ async def find_previous(
 
 
 def noted_change_name(journal: Journal) -> str:
-    """The name of a recorded run's pull request or branch; empty where it has none."""
+    """The name of a recorded run's pull request or branch; may be empty."""
     noted: Any = journal.noted(NAME_KEY)
     return "" if noted is None else str(noted["name"])
 
 
 def noted_hand_over(journal: Journal) -> HandedOver:
-    """What the previous review handed to a recorded run."""
+    """What a recorded run took over from the previous review."""
     kept = journal.outcomes(KEY).get(KEY)
     return NOTHING_HANDED_OVER if kept is None else convert(kept, KnownChange).handed_over
 
 
 async def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:
-    """What a run knows of its change from an earlier verdict.
+    """What a run knows about its change from an earlier verdict.
 
-    A job that is run again finds its own verdict, which is of no earlier push: it hands over what
-    was handed to it.
+    A repeated job finds its own verdict, which is not of an earlier push, and takes over the same
+    as the first time.
     """
     same = verdict.change.head == change.head
     previous = None if same else remember_review(verdict)
@@ -119,7 +119,7 @@ async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
 
 
 def name_change(options: ReviewOptions, change: Change, environment: Mapping[str, str]) -> str:
-    """The pull request of the CI's variables, else the branch under review, else nothing."""
+    """The pull request of the CI's variables, else the branch under review, else empty."""
     if found := _PULL_REQUEST.fullmatch(environment.get("GITHUB_REF", "")):
         return found[1]
     if number := environment.get("CI_MERGE_REQUEST_IID"):

@@ -1,4 +1,4 @@
-"""Find the secrets of this process, which no request, journal, log or verdict may contain."""
+"""Finds the secrets of this process, which no request, journal, log or verdict may contain."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ _PEM_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 def make_redactor(environment: Mapping[str, str]) -> Redactor:
     """Make a redactor for the secrets in the environment, and for the audit key.
 
-    Secrets that only the configuration names are added when it has been read.
+    Secrets that the configuration names are added when it is read.
     """
     return Redactor(_secrets(environment))
 
@@ -35,7 +35,7 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
     try:
         yield from _parts(read_key_text(environment))
     except InputError:
-        return  # reported where the key is used; what cannot be read cannot leak
+        return  # reported where the key is used; an unreadable key cannot leak
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Whether a value is the path of a file, as that of ``..._KEY_FILE`` often is."""
+    """Whether a value is a file path, as that of ``..._KEY_FILE`` often is."""
     try:
         return value.startswith(("/", "~/", "./")) and Path(value).expanduser().exists()
     except (OSError, ValueError, RuntimeError):

@@ -1,8 +1,7 @@
-"""By what a shared store knows a repository: the same on every machine and fresh CI runner.
+"""The identity of a repository in a shared store, equal on every machine and CI runner.
 
-The address of ``origin`` is. A path or a git directory differs from runner to runner, and is the
-same for different repositories in containers; root commits are missing in shallow clones and shared
-by all forks of a repository.
+It is the address of ``origin``. A path differs between runners and can be equal for different
+repositories in containers; root commits are missing in shallow clones and equal in all forks.
 """
 
 import os
@@ -30,7 +29,7 @@ _SSH = re.compile(r"(?:[^/@:]+@)?([^/@:]{2,}):(?!//)(.+)")
 def repository_identity(place: Path) -> str:
     """The address of the repository's ``origin`` without its scheme, user, password and ``.git``.
 
-    Without an ``origin`` elsewhere it is the host and the path of the git directory.
+    Without a remote ``origin`` it is the host and the path of the git directory.
 
     Args:
         place: a directory of the repository.
@@ -47,7 +46,7 @@ def repository_identity(place: Path) -> str:
 
 
 def _split(address: str) -> tuple[str, str]:
-    """Host and path of a URL; the port counts, but for SSH, whose port is not the web's."""
+    """Host and path of a URL, with the port except for SSH, whose port is not the web's."""
     try:
         parts = urlsplit(address)
         port = parts.port

@@ -1,4 +1,4 @@
-"""Run a review from its options to its verdict: a new one, or one that was interrupted."""
+"""Runs a review from its options to its verdict: a new one or an interrupted one."""
 
 import os
 import signal
@@ -67,7 +67,7 @@ NO_GRANT: Mapping[str, float] = MappingProxyType({})
 
 
 class Run(Struct, frozen=True):
-    """A run, and where its files are."""
+    """A run and the place of its files."""
 
     run_id: str
     options: ReviewOptions
@@ -92,7 +92,7 @@ def run_review(
 
     Raises:
         DiffcourtError: the change cannot be reviewed; says what to do.
-        Interrupted: the user stopped it; what was done is kept.
+        Interrupted: the user stopped it; it can be resumed.
     """
     with open_new_run(options, pool, run_id) as run:
         return _run_session(partial(review_new, run, observer), run, backend)
@@ -123,7 +123,7 @@ async def review_new(run: Run, observer: Observer) -> Verdict:
     try:
         return await _review(run, observer, answer=None, resumed=False)
     except (InputError, ConfigError):
-        # Nothing was reviewed, and a resumption would fail in the same way.
+        # Nothing was reviewed, and a resumed run would fail in the same way.
         await run.store.forget(run.run_id)
         state_directory.remove_scratch_dir(run.state_dir, run.run_id)
         raise
@@ -139,7 +139,7 @@ def resume_review(
     pool: WorkerPool | None = None,
     backend: str = BACKEND,
 ) -> Verdict:
-    """Continue an interrupted run, or one that waits for an answer; a finished one has its verdict.
+    """Continue an interrupted or waiting run; of a finished one, return the verdict.
 
     Args:
         grant: limits that a person raises: ``max_usd``, ``max_tokens``, ``max_minutes`` or
@@ -162,7 +162,7 @@ def resume_review(
 
 
 def _require_own_spending(options: ReviewOptions) -> None:
-    """Check that the provider of an imported run, which has no decision, may be paid here."""
+    """Check that an imported run, which has no consents, may use a paid provider here."""
     paid = options.provider not in {None, OFFLINE}
     if paid and options.allow_spending is None:
         if decide_consent(options, os.environ).allow_spending:
@@ -187,7 +187,7 @@ def require_source(options: ReviewOptions) -> None:
 
 
 def _run_session(work: Callable[[], Awaitable[Verdict]], run: Run, backend: str) -> Verdict:
-    """Run an event loop until the verdict is there or the run stops."""
+    """Run an event loop until there is a verdict or the run stops."""
     with _sigterm_as_interrupt():
         try:
             return anyio.run(work, backend=backend)
@@ -200,10 +200,10 @@ def _sigterm_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM, with which a CI system ends a job, as Ctrl-C: child processes end with us."""
     try:
         before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    except ValueError:  # not the main thread: the program that runs us handles signals
+    except ValueError:  # not the main thread: the calling program handles signals
         yield
         return
-    # A shell that starts us with & has us ignore SIGINT, and with it what SIGTERM is turned into.
+    # A shell that starts a process with & makes it ignore SIGINT, into which SIGTERM is turned.
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -216,7 +216,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 
 def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None:
-    """Record the trace that a run begins in; a resumed run stays in that of its beginning."""
+    """Record the trace in which a run begins; a resumed run stays in it."""
     known = journal.noted(TRACEPARENT)
     found = parse_traceparent(environment.get(TRACEPARENT_VARIABLE, ""))
     if known is None and found is not None and journal.log.length <= 1:
@@ -279,7 +279,7 @@ async def _review_to_verdict(
 
 
 def _edited(policy: Policy, journal: Journal) -> Policy:
-    """The policy, without the findings that a fork drops."""
+    """The policy, with the findings that a fork drops waived."""
     if journal.noted(FORK_NOTE) is None:
         return policy
     from orchestrator.app.runs.forking import without_dropped  # noqa: PLC0415 - only forks need it
@@ -297,7 +297,7 @@ async def _review_change(
     grant: Mapping[str, float],
     cancellation: Cancellation,
 ) -> Verdict:
-    """Load the policy, open what the review needs, and run the flow to its verdict."""
+    """Load the policy, open the resources of the review, and run the flow to its verdict."""
     layers = await read_layers(change)
     options = with_grants(run.options, journal)
     if grant:
@@ -348,7 +348,7 @@ async def _review_change(
 
 
 async def _run_flow(state: ReviewState, observer: Observer, cancellation: Cancellation) -> Verdict:
-    """The verdict of the whole flow, or of what there is when somebody cancels the run."""
+    """The verdict of the whole flow, or of the results so far if the run is cancelled."""
     with cancellation.interruptible():
         await state_machine.run(FLOW, state, state.journal, observer)
         verdict = await conclude_review(state)
@@ -362,21 +362,21 @@ async def _run_flow(state: ReviewState, observer: Observer, cancellation: Cancel
 async def _copy_advisories(
     run: Run, policy: Policy, change: Change, journal: Journal
 ) -> CopiedAdvisories | None:
-    """The advisories of the dump that a person names, else of the one that base names."""
+    """The advisories of the dump that the user names, else of base's."""
     top = state_directory.repo_root(run.options.repo or Path())
     dump = AdvisoryDump(run.options.advisories, policy.settings.advisories, top)
     return await copy_advisories(dump, change, journal, pool=run.pool, scratch=run.scratch)
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:
-    """A person's approval is valid once, while what is reviewed has not changed."""
+    """The approver: an approval is valid once, while the reviewed state is unchanged."""
     head = partial(current_head, options.as_meta(), change.head)
     return RecordedApprovals(journal, SystemClock(), head, UsedApprovalsLog(os.environ))
 
 
 @contextmanager
 def _open_cache(options: ReviewOptions, repo_root: Path) -> Iterator[SqliteResultCache | None]:
-    """The user's cache of analyzer results; None without one. It is never in the repository."""
+    """The user's cache of analyzer results, never in the repository; may be None."""
     directory = user_directory(os.environ, "XDG_CACHE_HOME", ".cache")
     if options.no_cache or directory is None:
         yield None
@@ -386,7 +386,7 @@ def _open_cache(options: ReviewOptions, repo_root: Path) -> Iterator[SqliteResul
 
 
 class BudgetReporter:
-    """Passes events on, and after each call an event with what of the budget is used."""
+    """Forwards events, and adds the used budget after each call."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -402,7 +402,7 @@ class BudgetReporter:
 
 
 def _redacting(observer: Observer, redact: Redactor) -> Observer:
-    """An observer that is passed no secret of ours."""
+    """An observer that receives events without our own secrets."""
 
     def observe(event: Event) -> None:
         agent, tool, key, detail = redact.json([event.agent, event.tool, event.key, event.detail])

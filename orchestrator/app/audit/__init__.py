@@ -1,1 +1,1 @@
-"""Verification of a run's journal, and what it says of who did what."""
+"""Verification of a run's journal, and its audit trail."""

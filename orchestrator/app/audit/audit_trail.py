@@ -1,4 +1,4 @@
-"""The audit trail: a journal's rows as entries of who did what, when, and on which authority."""
+"""The audit trail: a journal's rows as entries of who did what, when, and by which authority."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +19,18 @@ SUBJECT_FIELDS = ("message", "state", "decision", "verdict")
 
 
 class AuditEntry(Struct, frozen=True):
-    """One thing that was done, or refused.
+    """One action that was performed or refused.
 
     Attributes:
         row: number of the row with which it began.
         at: when it began, in seconds since the epoch.
-        key: where it stands in the run, ``2/act/security/turn3/model``.
+        key: its place in the run, such as ``2/act/security/turn3/model``.
         who: the agent, or ``diffcourt`` for what the program's own code did.
         what: the tool with its arguments, the model, or what was decided.
-        level: what it could do to the world, ``READ`` and up; empty where it does nothing to it.
-        authority: what allowed it, or refused it.
+        level: what it could do to the world, ``READ`` and up; empty for notes.
+        authority: what allowed or refused it.
         outcome: how it ended; empty for notes.
-        refused: it was not done.
+        refused: it was not performed.
     """
 
     row: int
@@ -45,7 +45,7 @@ class AuditEntry(Struct, frozen=True):
 
 
 class AuditTrail(Struct, frozen=True):
-    """All that a run did, in the order in which it began."""
+    """All actions of a run, in the order in which they began."""
 
     run_id: str
     entries: tuple[AuditEntry, ...]
@@ -85,7 +85,7 @@ def _entries(rows: Sequence[Row]) -> Iterator[AuditEntry]:
 
 
 def _model_of(body: Mapping[str, Any]) -> str:
-    """The model that answered a call; empty where none did."""
+    """The model that answered a call; empty if none did."""
     value = body.get("value")
     return str(value.get("model", "")) if isinstance(value, dict) else ""
 
@@ -120,7 +120,7 @@ def _note_entry(row: Row, body: Mapping[str, Any]) -> AuditEntry:
 
 
 def note_subject(note: Mapping[str, Any]) -> str:
-    """The part of a note that says what it is about; empty where none does."""
+    """The part of a note that says what it is about; empty if none does."""
     return str(next((note[name] for name in SUBJECT_FIELDS if note.get(name)), ""))
 
 
@@ -155,7 +155,7 @@ def _effect(
 
 
 def _observed(body: Mapping[str, Any]) -> list[str]:
-    """Why a call would have been refused, had its run not been observe-only."""
+    """Why a call of an observe-only run would otherwise have been refused."""
     value = body.get("value")
     warnings = value.get("warnings", ()) if isinstance(value, dict) else ()
     return [

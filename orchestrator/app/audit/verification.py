@@ -32,7 +32,7 @@ class VerifiedRun(Struct, frozen=True):
 
     Attributes:
         finished: whether it records a verdict.
-        writer: the process that writes it now; None without one.
+        writer: the process that writes it now; may be None.
     """
 
     run_id: str
@@ -53,8 +53,8 @@ def verify_run(
 
     Args:
         anchor: the head and length from a verdict.
-        verdict: the verdict's file, in place of these; the journal must record the same verdict.
-        keys: key files, beside the environment's key.
+        verdict: the verdict's file, instead of ``anchor``; the journal must record the same one.
+        keys: key files, in addition to the environment's key.
 
     Raises:
         InputError: the verdict or a key cannot be used.
@@ -124,7 +124,7 @@ def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Verification
     handed_out = _without_exit_code(canonical(document))
     earlier = (row for row in rows if is_waiting_verdict(row) or _is_verdict(row))
     if any(_without_exit_code(row.body) == handed_out for row in earlier):
-        return []  # maybe one from before an answer, an approval or a raised limit
+        return []  # possibly an earlier one, before an answer, an approval or a raised limit
     row = _recorded(rows)
     if row is None:
         last = rows[-1].seq if rows else 0

@@ -1,1 +1,1 @@
-"""What people decide about a run, recorded in its journal with their name."""
+"""People's decisions about a run, recorded in its journal with their names."""

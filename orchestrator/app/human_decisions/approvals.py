@@ -1,4 +1,4 @@
-"""List the pending calls of a run that need approval; record a decision, and who made it."""
+"""List the pending calls of a run that need approval; record a decision and who made it."""
 
 import os
 import pwd
@@ -71,10 +71,10 @@ _person: ContextVar[str] = ContextVar("person", default="")
 
 @contextmanager
 def acting_for(person: str) -> Iterator[None]:
-    """Record decisions within under a person's name, beside the user of this process.
+    """Record decisions in this context under a person's name and the user of this process.
 
     Args:
-        person: as whoever signed them in named them; empty: the user of this process.
+        person: the name with which the person is signed in; empty: the user of this process.
     """
     token = _person.set(person)
     try:
@@ -84,9 +84,9 @@ def acting_for(person: str) -> Iterator[None]:
 
 
 def current_user() -> str:
-    """The operating system's user of this process and the machine, and what CI calls the user.
+    """The user of this process, the machine, and the user of the CI job, if any.
 
-    Before it stands for whom the process acts, if for somebody else.
+    It begins with the person for whom the process acts, if that is another.
     """
     own = _own_user()
     person = _person.get() or os.environ.get(ACTING_FOR, "").strip()
@@ -105,9 +105,9 @@ def _own_user() -> str:
 
 
 async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
-    """The present state of what is reviewed, to which an approval is bound besides the call.
+    """The present state of what is reviewed, to which an approval is bound in addition to the call.
 
-    The head commit; for a work tree or a patch a digest of the files that are on disk now.
+    The head commit; for a work tree or a patch, a digest of the present files on disk.
 
     Args:
         options: the options of the review.
@@ -165,8 +165,8 @@ def decide_call(
         call: the short digest of the request; or the call's key, where the run is named by its id.
         shown: describes a call in one line, for an error.
         seconds: how long the decision is valid.
-        who: decides; empty for the operating system's user.
-        reason: why, for the journal; an agent is told of it where its call is denied.
+        who: the person; empty for the operating system's user.
+        reason: why, for the journal; the agent of a denied call is told.
 
     Raises:
         RunNotFound: no run has that name.
@@ -208,10 +208,10 @@ def decide_call(
 
 @asynccontextmanager
 async def _open_soon(store: RunStore, run_id: str) -> AsyncIterator[Journal]:
-    """The run's journal; waits a little while another person decides.
+    """The run's journal; waits briefly while another person's decision is written.
 
     Raises:
-        RunLocked: somebody else writes it, and not only a decision.
+        RunLocked: another process writes it for longer.
     """
     async with AsyncExitStack() as opened:
         until = anyio.current_time() + WAIT_SECONDS
@@ -232,7 +232,7 @@ def _find_pending(journal: Journal, call: str) -> PendingCall:
     """The pending call of that key or digest.
 
     Raises:
-        InputError: there is none; says which there are, or who has decided about it.
+        InputError: there is none; lists the pending ones, or who has decided it.
     """
     waiting = _pending(journal.run_id, pending_approvals(journal))
     for candidate in waiting:
@@ -244,7 +244,7 @@ def _find_pending(journal: Journal, call: str) -> PendingCall:
 
 
 def _require_first(journal: Journal, pending: PendingCall, who: str, now: float) -> None:
-    """Check that nobody else has decided: who decides first has decided.
+    """Check that nobody else has decided: the first decision counts.
 
     Raises:
         InputError: somebody else has; says who, what and when.
@@ -259,7 +259,7 @@ def _require_first(journal: Journal, pending: PendingCall, who: str, now: float)
 
 
 def _earlier_decision(journal: Journal, call: str) -> str:
-    """What was decided about a call that waits no more, to append to an error."""
+    """The decision on a call that no longer waits, to append to an error."""
     for key, decision in journal.notes(APPROVAL).items():
         subject = Key.parse(key).subject
         if call in {subject, approval_id(journal.run_id, subject, str(decision["request"]))}:
@@ -273,7 +273,7 @@ def _describe_decision(decision: Mapping[str, Any]) -> str:
 
 
 async def _require_same_world(run: RunMeta, pending: PendingCall) -> None:
-    """Check that what the call was requested for is still there."""
+    """Check that the reviewed state is still that for which the call was requested."""
     if is_program_run(run):
         return
     then = str(pending.request["world"])

@@ -1,6 +1,6 @@
-"""What people said of a run's findings: a note in its journal, beside verdict and digest.
+"""People's feedback on a run's findings: a note in its journal, outside of verdict and digest.
 
-These words are weak labels (``finding_feedback``): who gives them has seen the verdict.
+Feedback is a weak label (``finding_feedback``): the person has seen the verdict.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SAID: tuple[Said, ...] = get_args(Said)
 
 
 class FindingFeedback(Struct, frozen=True):
-    """What a person said of a finding.
+    """A person's feedback on a finding.
 
     Attributes:
         finding: its id in the run, ``F3``.
@@ -35,10 +35,10 @@ class FindingFeedback(Struct, frozen=True):
 
 
 class FeedbackNote(Struct, frozen=True):
-    """The body of a run's note: all that was said of its findings, the newest last.
+    """The body of a run's note: all feedback on its findings, the newest last.
 
     Attributes:
-        message: the newest in words, for timelines.
+        message: the newest feedback in words, for timelines.
     """
 
     message: str

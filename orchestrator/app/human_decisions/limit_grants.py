@@ -1,4 +1,4 @@
-"""What a person grants a run beyond its limits: recorded with their name, and then in force."""
+"""Grants: a person raises limits of a run; recorded with the name before they apply."""
 
 from collections.abc import Mapping
 
@@ -23,14 +23,14 @@ GRANTED = {
 
 
 async def record_grant(journal: Journal, present: RunBounds, grant: Mapping[str, float]) -> None:
-    """Record what a person grants, before anything is done with it.
+    """Record a person's grant before it is used.
 
     Args:
         present: the limits in force.
         grant: option → the new limit of the whole run.
 
     Raises:
-        InputError: it grants nothing more.
+        InputError: it raises no limit.
     """
     for option, value in grant.items():
         limit = getattr(present, GRANTED[option])
@@ -49,7 +49,7 @@ async def record_grant(journal: Journal, present: RunBounds, grant: Mapping[str,
 
 
 def require_stopped_by_limit(verdict: Verdict) -> None:
-    """Check that a finished run stopped at a limit, so that it can go on with a higher one.
+    """Check that a finished run stopped at a limit, so that it can continue with a higher one.
 
     Raises:
         InputError: it did not.
@@ -66,7 +66,7 @@ def with_grants(options: ReviewOptions, journal: Journal) -> ReviewOptions:
     granted: dict[str, float] = {}
     for text, record in journal.records():
         key = Key.parse(text)
-        if key.part == IMPORTED:  # who granted it is not known to this machine
+        if key.part == IMPORTED:  # this machine does not know who granted it
             granted.clear()
         elif key.part == GRANT and record.ended:
             granted |= record.body["asked"]

@@ -1,4 +1,4 @@
-"""A person's decision against a computed outcome: recorded with who and why, for one head only."""
+"""Overrides: a person's decision against a computed outcome, with name and reason, for one head."""
 
 import json
 from datetime import UTC, datetime
@@ -20,13 +20,13 @@ from orchestrator.stores.base import RunStore
 
 
 def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: str) -> Verdict:
-    """Record a person's outcome beside the computed one; returns the verdict with it.
+    """Record a person's outcome in addition to the computed one; returns the verdict with it.
 
     The computed outcome, the findings and the digest stay. A review of another head has none.
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: the run has no verdict yet, or an incomplete one: nobody has seen all of it.
+        InputError: the run has no verdict yet, or an incomplete one.
     """
 
     async def work(store: RunStore, run: RunMeta) -> Verdict:

@@ -57,7 +57,7 @@ class ServerInspection(Struct, frozen=True):
     """The result of inspecting a server.
 
     Attributes:
-        besides: names of offered tools that are not in the configuration.
+        besides: names of the server's tools that are not in the configuration.
         document: the content of ``.diffcourt/config/mcp.yaml`` that accepts these tools.
     """
 

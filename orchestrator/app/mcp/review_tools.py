@@ -57,10 +57,10 @@ async def open_tools(
         yield ()
         return
     headers = [name for entry in catalog.mcp.servers.values() for name in entry.headers.values()]
-    # Word by word, for a header's value is often "Bearer" and the secret.
+    # Word by word: a header's value is often "Bearer" and the secret.
     journal.redact.add(word for name in headers for word in environment.get(name, "").split())
     try:
-        # The library takes over a second to import, and comes with an extra.
+        # Optional, and its import takes over a second.
         from orchestrator.mcp_client.connection import Connection  # noqa: PLC0415
     except ImportError:
         names = ", ".join(server.name for server in servers)

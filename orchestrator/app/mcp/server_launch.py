@@ -1,4 +1,4 @@
-"""Start an MCP server or connect to it, with nothing that the change under review could write."""
+"""Start or connect to an MCP server, without using files that the change could write."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str
 async def _launch(
     entry: ServerEntry, repo: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[Process]:
-    """The server's process, in an empty directory and its own process group; ended at the end."""
+    """The server's process, in an empty directory and its own process group; stopped at exit."""
     argv = _argv(entry.command, repo, environment)
     env = {name: _value(name, environment) for name in entry.env}
     with tempfile.TemporaryDirectory(

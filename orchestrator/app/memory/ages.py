@@ -1,4 +1,4 @@
-"""Entries of the memory that no review has used for long, by the reviews' own days."""
+"""Finds entries of the memory that no review has used for a long time."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ class Entry(Struct, frozen=True):
     """An entry of the memory.
 
     Attributes:
-        name: a fingerprint or rule, or the text of an item of a list.
+        name: a fingerprint, a rule, or the text of a list item.
         first, last: its lines, 1-based and inclusive.
-        added: the day that it names, YYYY-MM-DD; empty: it names none.
+        added: the day in the entry, YYYY-MM-DD; may be empty.
     """
 
     file: str
@@ -38,7 +38,7 @@ class Entry(Struct, frozen=True):
 
 
 class UnusedEntry(Struct, frozen=True):
-    """An entry that was last used, or added, on a day that is long ago."""
+    """An entry that was last used, or added, long ago."""
 
     entry: Entry
     since: str
@@ -48,9 +48,9 @@ class UnusedEntry(Struct, frozen=True):
 def find_unused(
     files: Mapping[str, str], reviews: Sequence[DatedVerdict], days: int = UNUSED_DAYS
 ) -> list[UnusedEntry]:
-    """The entries that no review has used for so many days before the newest review.
+    """The entries that no review has used for a number of days before the newest review.
 
-    An entry is not older than the oldest review: what was before is not known.
+    An entry counts as at most as old as the oldest review, since earlier uses are unknown.
 
     Args:
         files: name → text.
@@ -127,7 +127,7 @@ def _listed(
 
 
 def _items(file: str, text: str) -> Iterator[Entry]:
-    """The items of lists at the margin; what is indented below one belongs to it."""
+    """The top-level list items; lines indented below an item belong to it."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line.startswith(("- ", "* ")):
@@ -152,7 +152,7 @@ def remove_entries(files: Mapping[str, str], gone: Iterable[Entry]) -> dict[str,
     """The files without these entries.
 
     Raises:
-        InputError: an entry shares its lines with another, so that a person must remove it.
+        InputError: an entry shares lines with another, so a person must remove it.
     """
     after, removed = dict(files), list(gone)
     for file, text in files.items():
@@ -175,6 +175,6 @@ def remove_entries(files: Mapping[str, str], gone: Iterable[Entry]) -> dict[str,
 
 
 def _close_lists(text: str, file: str) -> str:
-    """The text with a list that has become empty written as one."""
+    """The text with a list that has become empty written as ``[]``."""
     key = DISMISSAL_FILE.key if file == DISMISSAL_FILE.name else "rules"
     return re.sub(rf"^{key}:[ \t]*\n(?![ \t]*(?:#|- ))", f"{key}: []\n", text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Dismiss a finding: an entry in the repository's memory, with what the finding was about."""
+"""Dismiss a finding: an entry in the repository's memory with the finding's context."""
 
 import json
 import re
@@ -45,8 +45,8 @@ class Reason(Struct, frozen=True, kw_only=True):
     """Why a finding is dismissed, by whom, and for how long.
 
     Attributes:
-        by: the person who answers for it; empty: only who runs the command is recorded.
-        until: the last day, as 2027-06-30; empty: it does not end.
+        by: the person who answers for it; empty: only the user of the command is recorded.
+        until: the last day, as 2027-06-30; empty: it does not expire.
         scope: this finding; all of its rule; or those of its rule in its file.
     """
 
@@ -66,8 +66,8 @@ def dismissal_of(
         repo: whose rules can be dismissed.
 
     Raises:
-        InputError: there is no such open finding, it is critical and nobody is named, it has no
-            rule of its own to dismiss, or the last day is no date or over.
+        InputError: there is no such open finding, it is critical and no person is named, it has no
+            rule that could be dismissed, or the last day is invalid or past.
     """
     finding = open_finding(verdict, finding_id, reason.by)
     if reason.scope != "finding":
@@ -100,7 +100,7 @@ def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> 
 
 
 def _require_rule(finding: Finding, scope: Scope, repo: Path | None) -> None:
-    """Check that a finding is of a rule of the table: an agent may name any."""
+    """Check that a finding's rule is in the table: an agent can name any."""
     known = {rule.id for rule in list_rules(repo)}
     if finding.rule not in known and not finding.rule.startswith(IMPORTED):
         raise InputError(
@@ -138,10 +138,10 @@ def _about(finding: Finding) -> DismissedFinding:
 def add_dismissal(repo: Path | None, dismissal: Dismissal, entry: str) -> None:
     """Append a dismissal to the file in the work tree.
 
-    One of the same finding whose surroundings or severity were others is no obstacle: it came back.
+    An existing dismissal of the finding with another context or severity does not prevent it.
 
     Raises:
-        InputError: the same is dismissed already, or the file cannot be extended.
+        InputError: it is dismissed already, or the file cannot be extended.
     """
 
     append_entry(
@@ -150,7 +150,7 @@ def add_dismissal(repo: Path | None, dismissal: Dismissal, entry: str) -> None:
 
 
 def is_same_dismissal(known: Dismissal, new: Dismissal) -> bool:
-    """Whether a dismissal that is there makes a new one needless."""
+    """Whether an existing dismissal makes a new one unnecessary."""
 
     def subject(one: Dismissal) -> tuple[object, ...]:
         about = one.about
@@ -166,7 +166,7 @@ def render_dismissal(dismissal: Dismissal, finding: Finding) -> str:
 
 
 def _fields(dismissal: Dismissal) -> Iterator[str]:
-    """The lines of an entry; what is left out has its default."""
+    """The lines of an entry, without fields that have their defaults."""
     plain: dict[str, object] = {
         "fingerprint": dismissal.fingerprint,
         "rule": dismissal.rule,

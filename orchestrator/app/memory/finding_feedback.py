@@ -1,4 +1,4 @@
-"""What people did with the findings of past reviews: fixed, merged, dismissed, or answered them."""
+"""What people did with findings of past reviews: fixed, merged, dismissed or answered them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class Answer(Struct, frozen=True):
 def collect_feedback(
     repo: Path | None, reviews: Reviews, answers: Sequence[Answer] = ()
 ) -> tuple[list[Feedback], str]:
-    """Every finding of the reviews, each once, and why the base branch tells nothing.
+    """Every finding of the reviews once, and why the base branch gives no signal.
 
     Of several signals the clearest counts: what a person said before what a person did.
 

@@ -1,4 +1,4 @@
-"""The verdicts of past reviews that the memory is proposed from, each with its day."""
+"""The verdicts of past reviews, with their days, from which memory entries are proposed."""
 
 import re
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class Reviews(Struct):
     """Verdicts, the newest first.
 
     Attributes:
-        passed_over: runs whose verdict is of another version of this program.
-        feedback: what people said of findings: identity → the newest.
+        passed_over: runs whose verdict is from another version of this program.
+        feedback: identity of a finding → the newest feedback.
     """
 
     verdicts: list[DatedVerdict]

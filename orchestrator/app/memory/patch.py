@@ -34,11 +34,11 @@ TITLES = {CONVENTIONS: "Conventions", FAILURES: "What past reviews missed or got
 
 
 class MemoryChange(Struct, frozen=True):
-    """What could be changed in the memory.
+    """A proposed change of the memory.
 
     Attributes:
         before, after: name of a file → text; empty for one that is not there.
-        notes: what to tell the person who asked.
+        notes: for the user.
     """
 
     before: Mapping[str, str]
@@ -47,7 +47,7 @@ class MemoryChange(Struct, frozen=True):
 
 
 def propose_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
-    """What past reviews suggest to add.
+    """The entries that past reviews suggest to add.
 
     Raises:
         InputError: a file of the memory cannot be read or extended.
@@ -68,10 +68,10 @@ def propose_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
 
 
 def prune_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
-    """The memory without what no review has used for long.
+    """The memory without entries that no review has used for long.
 
     Raises:
-        InputError: a file of the memory cannot be read, or an entry only removed by hand.
+        InputError: a file of the memory cannot be read, or an entry must be removed by hand.
         ConfigError: one has an error.
     """
     before = read_memory(repo)
@@ -101,7 +101,7 @@ def _count(number: int, one: str, several: str) -> str:
 
 
 def read_memory(repo: Path | None) -> dict[str, str]:
-    """The texts of the memory in the work tree; empty for what is not there."""
+    """The texts of the memory in the work tree; empty for missing files."""
     found: dict[str, str] = {}
     with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:
         for name in MEMORY_FILES:
@@ -114,7 +114,7 @@ def read_memory(repo: Path | None) -> dict[str, str]:
 
 
 def add_proposals(before: Mapping[str, str], proposals: Proposals) -> dict[str, str]:
-    """The files with what they do not say yet.
+    """The files, extended by proposals that they do not contain yet.
 
     Args:
         before: name → text, of all files of the memory.

@@ -1,7 +1,7 @@
-"""What past reviews suggest to remember, as entries that a person reads, changes and commits.
+"""Memory entries that past reviews suggest, for a person to read, change and commit.
 
-The texts of findings come from models and from changes: each is one short line of code font, and
-nothing of it counts before somebody has committed it to base.
+Texts of findings come from models and changes, so each is one short line in code font, and none
+counts until a person has committed it to base.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +26,10 @@ _WRONG = {"argued": "was argued down", "withdrawn": "was withdrawn", "constant":
 
 
 class Proposals(Struct):
-    """What could be remembered.
+    """The proposed entries.
 
     Attributes:
-        conventions, failures: lines by what they say it of; that is not proposed twice.
+        conventions, failures: lines by their subject, so that none is proposed twice.
         dismissals: with the text of their entries.
     """
 
@@ -83,7 +83,7 @@ def _by_name(outcomes: Iterable[ReviewedFinding]) -> Iterator[tuple[str, list[Re
 
 
 def _waived(review: DatedVerdict) -> Iterator[tuple[Dismissal, str]]:
-    """What people waived by fingerprint, which does not hold in other words."""
+    """Findings that people waived by fingerprint, which does not match other wordings."""
     reasons = {use.name: use for use in review.verdict.waivers if use.state == "used"}
     for finding in review.verdict.findings:
         use = reasons.get(finding.fingerprint)
@@ -110,7 +110,7 @@ def _overridden(verdict: Verdict) -> Iterator[tuple[Dismissal, str]]:
 
 
 def _describe_rejected(rejected: Rejected, day: str) -> tuple[str, str] | None:
-    """What a review got wrong, or saw too late."""
+    """A description of a review's false or late finding."""
     finding = rejected.finding
     what = f"{_code(finding.path)}: {_code(finding.title)}"
     if rejected.cause in _WRONG:
@@ -130,7 +130,7 @@ def _on(day: str) -> str:
 
 
 def _code(text: str) -> str:
-    """A text in one line of code font, which no part of it can leave."""
+    """A text as one line in code font, from which no part of it can break out."""
     plain = "".join(char if char.isprintable() else " " for char in text.replace("`", "'"))
     plain = " ".join(plain.split())
     short = plain if len(plain) <= MAX_TEXT else f"{plain[: MAX_TEXT - 3]}..."

@@ -1,6 +1,6 @@
 """What happened to findings after their reviews: people fixed them, or merged them unchanged.
 
-Later pushes tell it by their verdicts, and the base branch by its files.
+This is derived from the verdicts of later pushes and from the files of the base branch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,8 +27,8 @@ class ReviewedFinding(Struct, frozen=True):
     """A finding and what people did about it.
 
     Attributes:
-        name: its rule, or its title where an agent named none.
-        day: of the newest review that tells it, YYYY-MM-DD.
+        name: its rule, or its title if an agent named none.
+        day: of the newest review that shows it, YYYY-MM-DD.
         identity: equal for the finding in all reviews of its change.
     """
 
@@ -40,7 +40,7 @@ class ReviewedFinding(Struct, frozen=True):
 
 
 class DatedVerdict(Struct, frozen=True):
-    """The verdict of a run, and the day the run began on, YYYY-MM-DD; empty: not known."""
+    """The verdict of a run, and the day on which it began, YYYY-MM-DD; empty: unknown."""
 
     verdict: Verdict
     day: str
@@ -54,9 +54,9 @@ def name_of_finding(rule: str, title: str) -> str:
 async def find_outcomes(
     repo: Path, reviews: Sequence[DatedVerdict]
 ) -> tuple[list[ReviewedFinding], str]:
-    """What happened to the open findings of reviews, each once, and why base tells nothing.
+    """What happened to the open findings of reviews, each once, and why base gives no signal.
 
-    A fix in a later push counts before what base says.
+    A fix in a later push takes precedence over base.
     """
     told: dict[str, ReviewedFinding] = {}
     for review in reviews:
@@ -106,10 +106,10 @@ class _Base:
         self._inside: dict[tuple[str, str], bool] = {}
 
     async def tell(self, finding: Finding, verdict: Verdict, tip: str) -> Outcome | None:
-        """What base says of a finding; None where that tells nothing.
+        """What base shows about a finding; None if nothing.
 
-        It was merged where base has its text now and had not before, and fixed where base has the
-        reviewed commit and its file without the text.
+        It was merged if base has its text now and did not before, and fixed if base contains the
+        reviewed commit and the file without the text.
         """
         now = await self._lines(tip, finding.path)
         if now is None:
@@ -121,7 +121,7 @@ class _Base:
         return "fixed" if await self._has(tip, verdict.change.head) else None
 
     async def _has(self, tip: str, commit: str) -> bool:
-        """Whether a commit is the tip or before it."""
+        """Whether a commit is the tip or an ancestor of it."""
         if (tip, commit) not in self._inside:
             self._inside[tip, commit] = await self._is_ancestor(tip, commit)
         return self._inside[tip, commit]

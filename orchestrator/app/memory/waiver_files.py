@@ -1,4 +1,4 @@
-"""Add waivers and dismissals to a repository's files, whose other text stays as it is."""
+"""Adds waivers and dismissals to a repository's files without changing their other text."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ class ListFile(Struct, frozen=True):
 
     Attributes:
         name: its path in the repository.
-        key: of the list, also the name of the model's field.
-        entry: what an entry is called in errors.
+        key: of the list; also the name of the model's field.
+        entry: the name of an entry in errors.
         comment: the first line of a new file.
     """
 
@@ -62,7 +62,7 @@ class NewWaiver(Struct, frozen=True):
     """A waiver to be written.
 
     Attributes:
-        comment: what it is of, for whoever reads the file.
+        comment: the finding in words, for readers of the file.
     """
 
     waiver: Waiver
@@ -88,7 +88,7 @@ def open_finding(verdict: Verdict, finding_id: str, by: str) -> Finding:
     """A finding of a run that can be accepted.
 
     Raises:
-        InputError: the verdict has no such open finding, or a critical one and nobody is named.
+        InputError: the verdict has no such open finding, or it is critical and no person is named.
     """
     finding = find_finding(verdict, finding_id)
     if finding.state == "waived":
@@ -117,10 +117,10 @@ def describe_finding(finding: Finding) -> str:
 
 
 def read_last_day(until: str) -> date | None:
-    """The last day of a waiver, which must not be over; None where none is given.
+    """The last day of a waiver, which must not be past; None if none is given.
 
     Raises:
-        InputError: it is no date, or over.
+        InputError: it is no date, or past.
     """
     try:
         last = date.fromisoformat(until) if until else None
@@ -140,10 +140,10 @@ def make_waiver(
     fingerprint: str | None = None,
     paths: Sequence[str] = (),
 ) -> Waiver:
-    """A waiver that does not end before today.
+    """A waiver that has not expired.
 
     Raises:
-        InputError: the last day is no date, or over.
+        InputError: the last day is no date, or past.
     """
     return Waiver(
         rule=rule,
@@ -159,7 +159,7 @@ def add_waiver(repo: Path | None, new: NewWaiver) -> str:
     """Append a waiver to the file in the work tree; returns the text that was added.
 
     Raises:
-        InputError: the same is waived already, or the file cannot be extended.
+        InputError: it is waived already, or the file cannot be extended.
     """
 
     def same(other: Waiver) -> bool:
@@ -179,10 +179,10 @@ def append_entry(
 
     Args:
         entry: its text.
-        same: whether an entry that is there makes it needless.
+        same: whether an existing entry makes it unnecessary.
 
     Raises:
-        InputError: it is there already, or the file cannot be extended.
+        InputError: it exists already, or the file cannot be extended.
     """
     with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:
         before = tree.read(file.name) if tree.is_file(file.name) else b""

@@ -1,1 +1,1 @@
-"""Word to people when a run needs them, over the channels that they or base configure."""
+"""Notifications when a run needs a person, over channels that users or base configure."""

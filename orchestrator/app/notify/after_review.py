@@ -1,7 +1,7 @@
-"""Tell people of a verdict that was just recorded: each event at most once over each channel.
+"""Notifies people of a recorded verdict: each event at most once over each channel.
 
-A message is an effect of the run's journal, so a resumed run does not send it again. What fails is
-recorded and shown, and changes nothing else: the verdict is on record before anybody is told.
+A message is an effect in the run's journal, so a resumed run does not send it again. A failure is
+recorded and shown but has no further effect: the verdict is recorded before.
 """
 
 import os
@@ -38,7 +38,7 @@ LONGEST_SECONDS = 30.0
 async def notify_of(
     verdict: Verdict, repo: Path | None, journal: Journal, observer: Observer
 ) -> None:
-    """Tell everybody who wants to know of a verdict; never raises for a channel's sake."""
+    """Send the events of a verdict to all channels; a failing channel raises nothing."""
     try:
         messages = list(messages_of(verdict, os.environ))
         if not messages:
@@ -64,7 +64,7 @@ async def _tell(
     request = {"channel": name, "event": message.event, "id": message.id}
 
     async def perform() -> EffectResult:
-        # A review that tells nobody anything need not pay for what sends.
+        # Imported only if there is a message to send.
         from orchestrator.app.notify.channels import send  # noqa: PLC0415
 
         failed = ""
@@ -72,7 +72,7 @@ async def _tell(
             await send(channel, message, os.environ)
         except DiffcourtError as error:
             failed = str(error)
-        except Exception as error:  # whatever a library raises: a channel ends no run
+        except Exception as error:  # whatever a library raises must not end the run
             failed = f"{type(error).__name__}: {error}"
         return EffectResult({"sent": not failed, "why": failed})
 
@@ -80,8 +80,7 @@ async def _tell(
     if journal.recorded(key):
         return
     try:
-        # Writes, and cannot be undone: where a crash leaves open whether it was sent, it is not
-        # sent again.
+        # It cannot be undone: if a crash leaves open whether it was sent, it is not sent again.
         done = await journal.effect(key, request, perform, level=Level.WRITE)
     except Refused:
         return
@@ -93,10 +92,10 @@ async def _tell(
 async def find_channels(
     repo: Path | None, commit: str | None, environment: Mapping[str, str]
 ) -> dict[str, Channel]:
-    """The channels in force: the user's own, and base's where those may be used.
+    """The active channels: the user's own, and base's if these may be used.
 
     Args:
-        commit: of base, which the policy is read from; None: there is none.
+        commit: the base commit from which the policy is read; may be None.
 
     Raises:
         ConfigError: an error in one of the files.
@@ -115,7 +114,7 @@ async def find_channels(
 
 
 def _own_channels(environment: Mapping[str, str]) -> Iterator[tuple[str, Channel]]:
-    """The channels of the user's own file, beside which a repository cannot put a command."""
+    """The channels of the user's own file, to which a repository cannot add a command."""
     directory = user_directory(environment, "XDG_CONFIG_HOME", ".config")
     if directory is None:
         return

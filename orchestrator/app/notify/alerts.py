@@ -1,4 +1,4 @@
-"""Tell people of an alert once, when it begins to fire; what they were told of is in the state."""
+"""Notifies people of an alert once, when it begins to fire; the state records it."""
 
 import json
 import os
@@ -24,10 +24,10 @@ TOLD = "notified-alerts.json"
 
 
 def notify_of_alerts(repo: Path | None, alerts: Sequence[Alert]) -> list[str]:
-    """Tell each channel of the alerts that began to fire; one that ends is forgotten.
+    """Notify each channel of the alerts that began to fire; an alert that ends is forgotten.
 
     Returns:
-        A line for each channel that was not told, and why.
+        A line for each channel that could not be notified, with the reason.
     """
     try:
         return anyio.run(_notify, repo, alerts)

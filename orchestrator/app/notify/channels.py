@@ -27,15 +27,15 @@ FIRST_WAIT = 0.5
 
 
 class NotSent(DiffcourtError):
-    """A message was not delivered; trying again would not help."""
+    """A message was not delivered, and a retry would not help."""
 
 
 class NotSentYet(NotSent):
-    """A message was not delivered, and may be at the next attempt."""
+    """A message was not delivered, but a retry may succeed."""
 
 
 async def send(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
-    """Deliver a message, trying again after failures that may pass.
+    """Deliver a message, with retries after temporary failures.
 
     Raises:
         NotSent: it was not delivered; says why in one line, without a secret.
@@ -85,7 +85,7 @@ async def _run_command(channel: Channel, message: Message) -> None:
 
 
 async def _post(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
-    """Post JSON, signed as Standard Webhooks has it (https://www.standardwebhooks.com)."""
+    """Post JSON, signed by Standard Webhooks (https://www.standardwebhooks.com)."""
     import httpx2  # noqa: PLC0415 - a review without a webhook need not pay for it
 
     url = channel.webhook or environment[channel.webhook_env or ""]
@@ -115,7 +115,7 @@ def sign(secret: str, id_: str, at: str, body: bytes) -> str:
     """The signature of a message: HMAC-SHA256 over ``ID.TIMESTAMP.BODY``, in base64.
 
     Args:
-        secret: the key; with the prefix ``whsec_`` it is in base64, as that standard writes keys.
+        secret: the key; with the standard's prefix ``whsec_`` it is in base64.
     """
     coded = secret.removeprefix("whsec_")
     key = base64.b64decode(coded) if coded != secret else secret.encode()

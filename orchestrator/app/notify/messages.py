@@ -1,4 +1,4 @@
-"""What people are told of a verdict: its events, with the link and the command that answers."""
+"""The messages about a verdict: its events, with a link and the command that answers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,12 +16,12 @@ LONGEST = 500
 
 
 class Message(Struct, frozen=True):
-    """One event, told to every channel that wants it.
+    """One event, sent to every channel that subscribes to it.
 
     Attributes:
-        id: the same whenever the same event is told of, so that a receiver can know it again.
-        command: what a person types next; empty where there is nothing to answer.
-        link: where to see it; empty where nothing is known.
+        id: equal for repeated messages of the same event, so that a receiver can deduplicate.
+        command: what a person types next; empty if there is nothing to answer.
+        link: where to see it; may be empty.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Message(Struct, frozen=True):
 
 
 def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Message]:
-    """The events of a verdict, as it was just recorded."""
+    """The events of a verdict that was just recorded."""
     run, link = verdict.run_id, link_to(verdict.run_id, environment)
     for call in verdict.approvals:
         yield Message(
@@ -76,7 +76,7 @@ def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Me
 
 
 def link_to(run_id: str, environment: Mapping[str, str]) -> str:
-    """Where a person sees the run: the team's page, else the CI job; empty without either."""
+    """The page of the run: the team's, else the CI job's; empty without either."""
     if page := environment.get(VIEW, "").strip():
         return f"{page.rstrip('/')}/runs/{run_id}"
     if job := environment.get("CI_JOB_URL", "").strip():

@@ -1,1 +1,1 @@
-"""Files that the user gives a review, copied for the run before anything reads them."""
+"""Input files of a review, copied for the run before they are read."""

@@ -1,6 +1,6 @@
-"""Copy the advisories of the packages that a change touches, before anything reads them.
+"""Copies the advisories of the packages that a change touches, before they are read.
 
-A dump has tens of thousands; the run keeps those few that a resumed run has to find again.
+A dump has tens of thousands; the run keeps the few that a resumed run must find again.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ WHERE = "give the folder of an OSV dump, or its all.zip"
 
 
 class AdvisoryDump(Struct, frozen=True):
-    """Where a dump of advisories is; one that a person names goes before that of base.
+    """The path of a dump of advisories; one that a user names takes precedence over base's.
 
     Attributes:
-        given: the absolute path that a person names.
-        declared: that of the configuration in base, below ``root`` where it is relative.
+        given: the absolute path that a user names.
+        declared: the path in base's configuration, relative to ``root``.
     """
 
     given: str | None
@@ -49,10 +49,10 @@ async def copy_advisories(
     """Copy the advisories for the run, once: a resumed run reads the same ones.
 
     Returns:
-        None where there is no dump. One of the configuration that cannot be read is a gap.
+        None if there is no dump. A dump of the configuration that cannot be read is a gap.
 
     Raises:
-        InputError: the dump that a person names cannot be read, or is none.
+        InputError: the dump that a user names cannot be read, or is no dump.
         StoreError: the copy cannot be written.
     """
     given, declared = dump.given, dump.declared
@@ -107,7 +107,7 @@ def _is_read(file: ChangedFile) -> bool:
 
 def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> dict[str, Any]:
     """Copy the advisories of some packages; returns the copy's SHA-256, and what was not read."""
-    # It brings the checks of dependencies, which few reviews need in this process.
+    # It imports the checks of dependencies, which few reviews need in this process.
     from orchestrator.app.review_inputs.advisory_dump import search_dump  # noqa: PLC0415
 
     try:

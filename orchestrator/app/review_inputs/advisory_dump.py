@@ -1,7 +1,7 @@
-"""Search a dump of advisories in OSV's form, as osv.dev publishes it, for those of some packages.
+"""Searches a dump of advisories in OSV's format, as osv.dev publishes it, by package.
 
-A dump is a folder with a JSON file for each advisory, or with archives of them (``all.zip``), in
-folders by ecosystem or not, or one such archive. Nothing of it is unpacked to disk.
+A dump is one archive (``all.zip``), or a folder with JSON files or such archives, optionally in
+subfolders by ecosystem. Nothing is unpacked to disk.
 """
 
 import os
@@ -27,15 +27,15 @@ _names, _whole = Decoder(Names), Decoder(Advisory)
 
 
 class Search(Struct):
-    """What a dump holds for some packages.
+    """The advisories of a dump for some packages.
 
     Attributes:
         found: by id.
-        read: how many advisories were looked at.
-        ecosystems: those that they are about.
-        passed_over: folders of ecosystems that are not wanted.
+        read: number of advisories that were read.
+        ecosystems: the ecosystems of these.
+        passed_over: folders of other ecosystems than the wanted ones.
         broken: names of files that are no advisories.
-        stopped: why not all of the dump was read; empty: it was.
+        stopped: why the dump was not read to its end; empty if it was.
     """
 
     found: dict[str, Advisory] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Search(Struct):
     stopped: str = ""
 
     def problems(self, wanted: Collection[str]) -> list[str]:
-        """What of the dump was not read, and which of the wanted ecosystems it does not have."""
+        """The parts of the dump that were not read, and the wanted ecosystems that it lacks."""
         shown = ", ".join(self.broken[:PROBLEMS_SHOWN])
         more = len(self.broken) - PROBLEMS_SHOWN
         found = [self.stopped] if self.stopped else []
@@ -62,7 +62,7 @@ def search_dump(place: Path, wanted: Collection[tuple[str, str]]) -> Search:
     """Read every advisory of a dump, and keep those of the wanted packages.
 
     Args:
-        wanted: ecosystem and name, as the ecosystem compares names.
+        wanted: ecosystem and name, normalized by the ecosystem's rules.
 
     Raises:
         OSError: the dump cannot be opened.
@@ -118,7 +118,7 @@ def _files(place: Path, ecosystems: Collection[str], search: Search) -> Iterator
 def _read(file: str) -> bytes:
     """The bytes of a file, at most one more than an advisory may have.
 
-    There are thousands, so nothing is made for each, such as a buffer.
+    There are thousands of files, so it avoids allocations such as buffers.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -132,7 +132,7 @@ def _raise(error: OSError) -> None:
 
 
 def _members(place: Path, search: Search) -> Iterator[tuple[str, bytes]]:
-    """The JSON files of an archive; each is read only as far as an advisory may be large."""
+    """The JSON files of an archive; each is read only up to the maximum size of an advisory."""
     try:
         with zipfile.ZipFile(place) as archive:
             for member in archive.infolist():

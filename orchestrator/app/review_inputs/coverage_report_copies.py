@@ -1,7 +1,7 @@
-"""Copy the coverage reports of a review for the run, before anything reads them.
+"""Copies the coverage reports of a review for the run, before they are read.
 
-The tests of the change wrote them, so only their paths are trusted: those of the command line, and
-those of the configuration in base, which may name files in the work tree only.
+The change's tests wrote them, so only their paths are trusted: those of the command line, and those
+of base's configuration, which can name only files in the work tree.
 """
 
 import hashlib

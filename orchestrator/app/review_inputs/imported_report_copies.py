@@ -1,4 +1,4 @@
-"""Copy the reports that ``--import`` names for the run, before anything reads them."""
+"""Copies the reports that ``--import`` names for the run, before they are read."""
 
 import hashlib
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ async def copy_imported_reports(
     """Copy the reports for the run, once: a resumed run reads the same bytes.
 
     Args:
-        given: absolute paths, each with its format and a colon before it or without.
+        given: absolute paths, each with or without a prefix ``FORMAT:``.
 
     Raises:
         InputError: a report cannot be read.

@@ -1,1 +1,1 @@
-"""Rubrics applied: to labeled items by models, and to recorded runs again."""
+"""Scoring with rubrics: of labeled items by models, and of recorded runs by replay."""

@@ -1,7 +1,7 @@
-"""A model that rewords a criterion of a rubric: what it is shown, and what it may propose.
+"""The agent that rewords a criterion of a rubric: its brief, and the check of its proposals.
 
-It is shown items of the training half only. Examples are named by reference, and code copies their
-texts, so a proposal cannot hold a text that the model was not shown as an item.
+It is shown only items of the training half. Proposals refer to examples by name and code copies
+their texts, so a proposal cannot contain a text that the model was not shown as an item.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ def build_writer_brief(
     count: int,
     nonce: str,
 ) -> str:
-    """The criterion, the items to learn from, and how earlier wordings did."""
+    """The criterion, the items to learn from, and the scores of earlier wordings."""
     best = sorted(pool, key=lambda c: -c.kappa)[:SHOWN_EARLIER]
     return build_brief(
         f"Propose {count} new wordings of this criterion.",
@@ -148,7 +148,7 @@ def checking_runtime(runtime: AgentRuntime, shown: Sequence[ShownItem]) -> Agent
 async def _check(
     shown: Mapping[str, ShownItem], agent: str, report: Json, earlier: Json
 ) -> tuple[Json, list[str]]:
-    """The report with what held of the one that was sent back, and why its proposals do not."""
+    """The report, plus what was valid in the one that was sent back, and errors of proposals."""
     if earlier is not None:
         kept = zip(earlier["proposals"], as_form(Wordings, earlier).proposals, strict=True)
         held = [raw for raw, wording in kept if not _find_error(wording, shown)]
@@ -179,7 +179,7 @@ def _find_error(wording: ProposedWording, shown: Mapping[str, ShownItem]) -> str
 def read_wordings(
     criterion: Criterion, shown: Sequence[ShownItem], report: Json, count: int
 ) -> list[Criterion]:
-    """The proposals that hold, as criteria; only wording, levels and examples are taken."""
+    """The valid proposals as criteria; only wording, levels and examples are taken."""
     known = references(shown)
     out = []
     for wording in as_form(Wordings, report).proposals[:count]:

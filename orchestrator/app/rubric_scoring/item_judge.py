@@ -1,7 +1,7 @@
-"""A model judges a labeled text by the judged criteria of a rubric: what it is asked and may say.
+"""The agent that judges a labeled text by the judged criteria of a rubric.
 
-A slip (a criterion left out, a score that is no level, a quotation that does not stand) is sent
-back once. What still does not hold then counts as abstained, with the reason.
+An error (a missing criterion, a score that is no level, a quotation that is not in the text) is
+sent back once. A score that is still invalid then counts as abstained, with the reason.
 """
 
 import hashlib
@@ -90,7 +90,7 @@ def judge_spec(prompt: str = PROMPT, model: str = MODEL) -> AgentSpec:
 
 
 def build_judge_brief(criteria: Sequence[Criterion], item: Item, nonce: str) -> str:
-    """The criteria, the same for all items and so cached by providers, then the item."""
+    """The criteria, equal for all items so that providers cache them, then the item."""
     given = {"context": item.context} if item.context else {}
     return build_brief(
         "Score this text by the criteria below, in their order.",
@@ -111,7 +111,7 @@ def correcting_runtime(
 async def _check(
     criteria: Sequence[Criterion], item: Item, agent: str, report: Json, earlier: Json
 ) -> tuple[Json, list[str]]:
-    """The report, completed by the one that was sent back, and what is to be sent back."""
+    """The report, completed by the one that was sent back, and the errors to send back."""
     scores = _by_criterion(criteria, report)
     if earlier is not None:
         scores = {**_by_criterion(criteria, earlier), **scores}
@@ -140,7 +140,7 @@ def _plain(name: str) -> str:
 
 
 def _find_error(criterion: Criterion, row: Mapping[str, Json], item: Item) -> str:
-    """Why a score cannot count; empty when it can."""
+    """Why a score does not count; empty if it does."""
     score = row["score"]
     if score is None:
         return ""
@@ -154,7 +154,7 @@ def _find_error(criterion: Criterion, row: Mapping[str, Json], item: Item) -> st
 
 
 def _stands(quote: str, item: Item) -> bool:
-    """Whether a quotation stands in an item; white space, outer quotes and gaps (...) are free."""
+    """Whether a quotation is in an item, ignoring white space, outer quotes and gaps (...)."""
     where = " ".join(f"{item.text}\n{item.context}".split())
     words = " ".join(quote.split())
     if words in where:
@@ -164,7 +164,7 @@ def _stands(quote: str, item: Item) -> bool:
 
 
 def read_item_marks(criteria: Sequence[Criterion], item: Item, report: Json) -> dict[str, Mark]:
-    """The marks of a report that was checked."""
+    """The marks of a checked report."""
     found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
     by_id = {c.id: c for c in criteria}
     for score in as_form(ItemScores, report).criteria:

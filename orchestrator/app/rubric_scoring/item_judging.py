@@ -1,10 +1,10 @@
 """Models that judge labeled items: journal, budget, cache by content, and concurrency.
 
     item + wording of a criterion + judge  →  a note in ``judgings.db``, if it was scored before
-    what is missing                        →  one call per item, as an effect of that journal
+    missing scores                         →  one call per item, as an effect of that journal
 
-So an interrupted scoring goes on where it stopped, and a rubric of which one criterion is reworded
-asks for that one alone. Nothing is paid for twice.
+So an interrupted scoring continues where it stopped, and after a criterion is reworded only that
+one is scored again. Nothing is paid for twice.
 """
 
 from collections import defaultdict
@@ -70,12 +70,12 @@ OUTPUT_BASE, OUTPUT_PER_CRITERION = 60, 110
 
 
 class JudgingOptions(Struct, frozen=True):
-    """Who judges items, and what it may cost; None leaves a setting to the configuration.
+    """The judge of items and its limits; None leaves a setting to the configuration.
 
     Attributes:
         model: an escalation stage of the configuration, or a model's name.
         prompt: the judge's system prompt.
-        concurrency: items that are judged at the same time.
+        concurrency: number of items that are judged at the same time.
     """
 
     repo: Path | None
@@ -88,10 +88,10 @@ class JudgingOptions(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """What calls are expected to use.
+    """The expected use of calls.
 
     Attributes:
-        usd: None where the model has no known price.
+        usd: None if the model's price is unknown.
     """
 
     calls: int = 0
@@ -113,9 +113,9 @@ class ItemMarks(Struct, frozen=True):
     """The marks of one item in one scoring.
 
     Attributes:
-        usd: what they cost when they were asked for.
-        why: why a criterion has no score because its call failed; empty where none did.
-        out_of_budget: that the budget had ended is why.
+        usd: their cost when they were scored.
+        why: the error of a failed call, because of which a criterion has no score; else empty.
+        out_of_budget: whether that error is an exhausted budget.
     """
 
     marks: Mapping[str, Mark]
@@ -125,7 +125,7 @@ class ItemMarks(Struct, frozen=True):
 
 
 class Progress(Struct):
-    """How far a scoring is; changed as it goes on."""
+    """The progress of a scoring; it is updated."""
 
     total: int
     done: int = 0
@@ -138,9 +138,9 @@ class ItemJudge:
     """A model that judges items. Use ``open_item_judge``.
 
     Attributes:
-        runtime: what its agents share.
-        budget: what all calls may use.
-        price: of the model; None where unknown.
+        runtime: shared by its agents.
+        budget: for all calls.
+        price: of the model; None if unknown.
     """
 
     def __init__(
@@ -156,17 +156,17 @@ class ItemJudge:
         self.notes: tuple[str, ...] = ()
 
     def name(self, criteria: Sequence[Criterion]) -> str:
-        """Who judges, for the scores: model, and short digests of the prompt and the wording."""
+        """The judge's name in scores: the model, and short digests of prompt and wording."""
         wording = digest([[c.id, *describe_wording(c)] for c in criteria])
         return name_judge([self.model], {"agents/judge.md": self.spec.prompt}, wording)
 
     def known(
         self, criteria: Sequence[Criterion], item: Item, number: int = 0, *, alone: bool = False
     ) -> ItemMarks:
-        """The scores that are on record.
+        """The recorded scores.
 
         Args:
-            alone: only scores of a criterion that was asked for by itself.
+            alone: only scores of a criterion that was scored by itself.
         """
         found: dict[str, Mark] = {}
         usd = 0.0
@@ -178,7 +178,7 @@ class ItemJudge:
         return ItemMarks(found, usd)
 
     def _score_key(self, criterion: Criterion, item: Item, number: int, alone: bool) -> Key:
-        """Of everything that a score depends on."""
+        """The key of a score, from everything on which it depends."""
         asked = [self.spec.digest, self.model, self._effort, item.text, item.context, number]
         topic = f"{SCORE}-alone" if alone else SCORE
         return Key(topic, subject=digest([*asked, criterion.id, *describe_wording(criterion)]))
@@ -192,10 +192,10 @@ class ItemJudge:
         recorded: bool = True,
         alone: bool = False,
     ) -> Estimate:
-        """What it takes to score items.
+        """Estimate what scoring items will use.
 
         Args:
-            recorded: what is on record costs nothing; False: as if nothing were.
+            recorded: recorded scores cost nothing; False: ignore them.
             alone: as for ``score``.
         """
         total = Estimate(usd=None if self.price is None else 0.0)
@@ -211,7 +211,7 @@ class ItemJudge:
         return total
 
     def estimate_call(self, spec: AgentSpec, brief: str, answer: int) -> Estimate:
-        """What one call of an agent without tools takes.
+        """Estimate what one call of an agent without tools will use.
 
         Args:
             answer: tokens of the expected answer.
@@ -231,19 +231,20 @@ class ItemJudge:
         account: Account | None = None,
         observe: Callable[[Progress], None] = lambda _: None,
     ) -> dict[tuple[str, int], ItemMarks]:
-        """Score items; what is on record is not asked for again.
+        """Score items; recorded scores are reused.
 
         Args:
-            alone: of one criterion, scored by itself also where it was asked for with others: what
-                stands beside a criterion may move its score, and wordings are compared alike.
-            account: what these calls may use, of ``budget``; None: all of it.
-            observe: called whenever an item is done.
+            alone: score one criterion by itself, even if it was scored with others: other criteria
+                may influence its score, and wordings are compared under equal conditions.
+            account: the part of ``budget`` for these calls; None: all of it.
+            observe: called after each item.
 
         Returns:
-            (item id, number of the scoring) → marks. Where the budget ended, criteria are missing.
+            (item id, number of the scoring) → marks; without criteria for which the budget was
+            exhausted.
 
         Raises:
-            ProviderRefused: no model can be asked.
+            ProviderRefused: no model can be called.
         """
         limiter = anyio.CapacityLimiter(self._concurrency)
         jobs = [(item, number) for item in items for number in range(repeat)]
@@ -314,8 +315,8 @@ class ItemJudge:
     ) -> tuple[AgentResult, float]:
         """Run an agent without tools on a brief; returns its result and what it cost, in dollars.
 
-        It is recorded under a key of everything that the result depends on. A failed attempt is
-        repeated under the next key when it is asked for again.
+        It is recorded under a key made from everything on which the result depends. A failed
+        attempt is repeated under the next key.
         """
         runtime = runtime or self.runtime
         journal, choice = runtime.journal, runtime.choose_model(spec)
@@ -329,7 +330,7 @@ class ItemJudge:
         if result.status != "ok":
             why: dict[str, object] = {"why": result.detail}
             journal.note(Key(f"failed-{REJUDGE}", subject=f"{request}.{attempt}"), why)
-        # What an earlier session paid is on record; to look for it takes all rows.
+        # The journal has what earlier sessions paid; the search reads all rows.
         return result, journal.spent(key).usd if before else own.used.usd
 
 
@@ -365,7 +366,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
             outgoing=guards.outgoing(opened.model),
         )
         bounds = policy.settings.run_bounds
-        # Where the money is bounded, and the price known, tokens need no bound of their own.
+        # With a bound in dollars and a known price, tokens need no bound of their own.
         free = options.max_tokens is None and options.max_usd is not None
         limits = Bounds(tokens=float("inf") if free else bounds.tokens, usd=bounds.usd)
         budget = Account(BUDGET, limits)
@@ -383,7 +384,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
 
 
 def _choose(choose: Callable[[AgentSpec], ModelChoice], spec: AgentSpec) -> ModelChoice:
-    """Without the next stages: scores of one judge are not mixed with those of another."""
+    """The model without escalation, so that scores of different judges are not mixed."""
     return replace(choose(spec), next_stages=())
 
 
@@ -393,7 +394,7 @@ async def _make_executor(journal: Journal) -> Executor:
 
 
 def describe_limits(budget: Account) -> str:
-    """What calls may use, in words; empty without limits."""
+    """The limits of calls, in words; empty without limits."""
     bounds, parts = budget.bounds, list[str]()
     if bounds.usd < float("inf"):
         parts.append(f"{bounds.usd:.2f} USD")

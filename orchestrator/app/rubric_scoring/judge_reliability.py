@@ -1,4 +1,4 @@
-"""Judge a recorded review again: repeatedly, and with perturbed evidence (reversed, padded)."""
+"""Judges a recorded review again: repeatedly, and with perturbed evidence (reversed, padded)."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -111,7 +111,7 @@ class Judge:
         )
 
     def _assign_key(self, task: Task, probe: str, number: int) -> Task:
-        """The task under a key derived from everything that its result depends on.
+        """The task under a key made from everything on which its result depends.
 
         A failed attempt is repeated under the next key.
         """
@@ -175,7 +175,7 @@ def _build_runtime(state: ReviewState, journal: Journal, opened: OpenModel) -> A
     guards = Guards(state.catalog.guards, detect_environment(), detect_author_tier(), journal)
 
     def choose(spec: AgentSpec) -> ModelChoice:
-        # Without the next stages: the judge of the first one is what is measured.
+        # Without escalation: the judge of the first stage is measured.
         return replace(opened.choose_model(spec), next_stages=())
 
     return replace(

@@ -1,10 +1,10 @@
-"""Score recorded runs with another rubric by replay: no agent or tool runs again.
+"""Scores recorded runs with another rubric by replay: no agent or tool runs again.
 
-    the run's rows, copied  →  the flow over the copy, performing forbidden  →  its evidence
+    copy of the run's rows  →  the flow over the copy, in replay only  →  its evidence
     evidence + new rubric   →  measured criteria by code; judged ones as recorded, or judged again
 
 New judgings are kept in a separate journal (``judgings.db``), so that each is paid for once. The
-run's own journal is read, and never leased or written.
+run's own journal is only read.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -59,11 +59,11 @@ class Rescored(Struct, frozen=True):
     """A run scored with another rubric.
 
     Attributes:
-        card: the new score; judged criteria as recorded where their text is unchanged.
+        card: the new score, with recorded marks of judged criteria whose texts are unchanged.
         reused: judged criteria whose recorded score is kept.
-        recorded_judge: who gave the recorded scores.
-        judge: who was asked for scores, model, prompt and rubric; empty where nobody was.
-        change_name: the name of its pull request or branch; empty where it has none.
+        recorded_judge: the judge of the recorded scores.
+        judge: the judge of new scores: model, prompt and rubric; empty without new scores.
+        change_name: the name of its pull request or branch; may be empty.
         repeats: the judge's marks, one mapping per repetition.
         probes: probe → its marks.
     """
@@ -211,7 +211,7 @@ async def _score_run(
 
 
 def _name_recorded_judge(state: ReviewState) -> str:
-    """Who judged the recorded run; a verdict names all models of its run instead."""
+    """The judge of the recorded run; a verdict names only all models of its run."""
     calls = ((Key.parse(key), value) for key, value in state.journal.outcomes().items())
     models = {v["model"] for key, v in calls if key.is_model_call and key.part == "judge"}
     return name_judge(sorted(models), state.policy_digests)

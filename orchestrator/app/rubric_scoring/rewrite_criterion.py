@@ -1,4 +1,4 @@
-"""Reword a judged criterion with a model, and keep what is proven on held-out groups."""
+"""Rewords a judged criterion with a model, and keeps a wording proven on held-out groups."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -53,11 +53,11 @@ WRITER_ANSWER = 1_200
 
 
 class RewriteOptions(Struct, frozen=True):
-    """How a wording is searched for.
+    """The options of the search for a wording.
 
     Attributes:
-        rounds: times that the writer is asked.
-        proposals: wordings per round.
+        rounds: number of calls of the writer.
+        proposals: wordings per call.
     """
 
     criterion: str
@@ -68,11 +68,11 @@ class RewriteOptions(Struct, frozen=True):
 
 
 class RewritePlan(Struct, frozen=True):
-    """What a rewrite will do and take, before anything is asked.
+    """The plan of a rewrite, before any model is called.
 
     Attributes:
-        detectable: gain in kappa that the held-out half proves with 80% power, roughly.
-        by_criterion: people's labels of the criterion itself decide, not those of the whole.
+        detectable: gain in kappa that the held-out half proves with about 80% power.
+        by_criterion: labels of the criterion decide, not those of the whole item.
     """
 
     quote: Quote
@@ -85,13 +85,13 @@ class RewritePlan(Struct, frozen=True):
 
 
 class Rewrite(Struct, frozen=True):
-    """What a rewrite came to.
+    """The result of a rewrite.
 
     Attributes:
-        rubric: with the proven wording, the next version and its proof as provenance; None where
-            nothing is proven.
-        usd, tokens: what the calls of this session used.
-        looks: wordings that were ever held to this held-out half, this one included.
+        rubric: with the proven wording, the next version and the proof as provenance; None if no
+            gain is proven.
+        usd, tokens: used by the calls of this session.
+        looks: number of wordings that were tested on this held-out half so far.
     """
 
     plan: RewritePlan
@@ -114,15 +114,15 @@ def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
     """Reword a criterion.
 
     Args:
-        agree: is shown what it will take, and says whether to continue.
-        observe: called with what is scored and how far that is.
+        agree: is shown the plan, and returns whether to continue.
+        observe: called with the progress.
 
     Returns:
-        None where ``agree`` says no.
+        None if ``agree`` returns False.
 
     Raises:
         InputError: there is no such judged criterion, too few labels, no text, or the expected cost
-            is above a limit that nobody set.
+            exceeds a default limit.
     """
     return anyio.run(_rewrite, rubric, items, labels, options, judging, agree, observe)
 
@@ -163,7 +163,7 @@ def _find_criterion(rubric: Rubric, name: str) -> Criterion:
 
 
 class _Work:
-    """One rewrite: the search's questions, asked of models."""
+    """One rewrite: answers the search's questions with models."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Work:
         self._scored = self.looks = 0
 
     def plan(self) -> RewritePlan:
-        """What it will take; keeps what the proof needs out of the search's reach."""
+        """The plan; reserves the budget of the proof, so that the search cannot use it."""
         judge, options, halves = self._judge, self._options, self._halves
         own = [self._criterion]
         base = judge.estimate(own, [*halves.training, *halves.held_out], alone=True)
@@ -211,7 +211,7 @@ class _Work:
         )
 
     def _without(self, criterion: Criterion) -> list[Item]:
-        """The items that have no score of a criterion."""
+        """The items without a score of a criterion."""
         every = (*self._halves.training, *self._halves.held_out)
         return [item for item in every if criterion.id not in item.scores]
 
@@ -223,7 +223,7 @@ class _Work:
         return build_writer_brief(self._rubric, dummy, shown, [], self._options.proposals, "")
 
     def _keep_back(self, proof: Estimate) -> Account:
-        """The search's account: what is left without the proof."""
+        """The account of the search: the budget without that of the proof."""
         bounds = self._judge.budget.bounds
         tokens = bounds.tokens - proof.tokens * HELD_OUT_RESERVE
         usd = bounds.usd - (proof.usd or 0.0) * HELD_OUT_RESERVE
@@ -231,7 +231,7 @@ class _Work:
         return Account("the search", limits, parent=self._judge.budget)
 
     async def run(self) -> SearchResult:
-        """Score what is missing, then search."""
+        """Score missing criteria, then search."""
         filled = await self._fill()
         if filled is None:
             return SearchResult(None, None, (math.nan, math.nan), 0, stopped=True)
@@ -241,7 +241,7 @@ class _Work:
         )
 
     async def _fill(self) -> Halves | None:
-        """The halves with scores of all other criteria; None where the budget has ended."""
+        """The halves with scores of all other criteria; None if the budget is exhausted."""
         scores: dict[str, dict[str, Given]] = {}
         for other in self._others:
             items = self._without(other)
@@ -257,7 +257,7 @@ class _Work:
         return replace(self._halves, training=training, held_out=held_out)
 
     async def score(self, criterion: Criterion, items: Sequence[Item]) -> Mapping[str, Mark] | None:
-        """A wording's marks; the proof may use what was kept back for it."""
+        """A wording's marks; the proof may use the budget reserved for it."""
         proof = bool(items) and items[0].id in self._held_out
         if proof:
             self._note_look(criterion)
@@ -267,7 +267,7 @@ class _Work:
         return await self._score(criterion, items, name, self._search)
 
     def _note_look(self, wording: Criterion) -> None:
-        """Count the wordings that were ever held to this held-out half."""
+        """Count the wordings that were tested on this held-out half."""
         if wording == self._criterion:
             return
         journal = self._judge.runtime.journal
@@ -296,7 +296,7 @@ class _Work:
     async def propose(
         self, candidate: Candidate, shown: Sequence[ShownItem], pool: Sequence[Candidate]
     ) -> list[Criterion] | None:
-        """New wordings; none where the writer fails, None where the budget has ended."""
+        """New wordings; none if the writer fails, None if the budget is exhausted."""
         count, judge = self._options.proposals, self._judge
         runtime = checking_runtime(judge.runtime, shown)
         nonce = runtime.executor.nonce

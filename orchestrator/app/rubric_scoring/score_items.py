@@ -1,4 +1,4 @@
-"""Score labeled items with a rubric: measured text criteria by code, judged ones by a model."""
+"""Scores labeled items with a rubric: measured text criteria by code, judged ones by a model."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,11 +23,11 @@ from orchestrator.tuning.text_measures import add_measures
 
 
 class Quote(Struct, frozen=True):
-    """What a scoring will take, before anything is asked.
+    """The expected cost of a scoring, before any model is called.
 
     Attributes:
-        known: scorings that are on record already.
-        limits: what all calls may use, in words.
+        known: number of recorded scorings.
+        limits: of all calls, in words.
     """
 
     model: str
@@ -46,8 +46,8 @@ class ScoredItems(Struct, frozen=True):
     Attributes:
         rows: scored items, in the order of the input, each scoring after the other.
         unscored: item id → why a criterion of it has no score.
-        stopped: why the scoring ended early; empty where it did not.
-        usd, tokens: what the calls of this session used.
+        stopped: why the scoring ended early; empty if it did not.
+        usd, tokens: used by the calls of this session.
     """
 
     rows: tuple[Item, ...]
@@ -69,14 +69,14 @@ def score_items(
     """Have a model score items.
 
     Args:
-        agree: is shown what it will take, and says whether to continue.
+        agree: is shown the expected cost, and returns whether to continue.
 
     Returns:
-        None where ``agree`` says no.
+        None if ``agree`` returns False.
 
     Raises:
-        InputError: an item has no text; the provider cannot be used; the expected cost is above a
-            limit that nobody set.
+        InputError: an item has no text; the provider cannot be used; the expected cost exceeds a
+            default limit.
     """
     return anyio.run(_score, rubric, items, options, repeat, agree, observe)
 
@@ -135,10 +135,10 @@ def require_texts(items: Sequence[Item]) -> None:
 
 
 def require_affordable(judge: ItemJudge, expected: Estimate, options: JudgingOptions) -> None:
-    """Require the expected cost to keep within limits that nobody set for this call.
+    """Require the expected cost to be within the configured limits.
 
-    A limit of the command line is where the work stops; one of the configuration is none that
-    whoever asks may have thought of, so what is above it is not begun.
+    A limit of the command line stops the work when it is reached. The user may not know of one in
+    the configuration, so work that is expected to exceed it is not started.
 
     Raises:
         InputError: names the option that raises the limit.

@@ -1,1 +1,1 @@
-"""Runs where they are stored: opened, listed, shown, exported, forked, cancelled."""
+"""Stored runs: opened, listed, shown, exported, forked, cancelled."""

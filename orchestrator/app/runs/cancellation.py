@@ -1,7 +1,7 @@
-"""Cancel a run that another process is working on: a row in the store, which that process reads.
+"""Cancels a run of another process by a row in the store, which that process polls.
 
-The row is for the present writer of the run. It polls, stops its agents and their programs, and
-records a verdict of what there is so far; who cancelled it stands in the verdict and the journal.
+The present writer of the run stops its agents and their programs and records a verdict of the
+results so far. Verdict and journal name the person who cancelled it.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -33,13 +33,12 @@ Outcome = Literal["cancelled", "ended", "running"]
 
 
 class Cancelled(Struct, frozen=True):
-    """What happened to a request to cancel a run.
+    """The outcome of a request to cancel a run.
 
     Attributes:
-        request: the request that stands, which may be an earlier one of somebody else.
+        request: the effective request, which may be an earlier one of another person.
         own: whether it is by the same person.
-        outcome: ``cancelled``; ``ended``, by itself and before the request was seen; or
-            ``running``, still.
+        outcome: ``cancelled``; ``ended`` before the request was seen; or ``running`` still.
     """
 
     run_id: str
@@ -49,10 +48,10 @@ class Cancelled(Struct, frozen=True):
 
 
 class Cancellation:
-    """The request to cancel a run, as the process that works on it sees it.
+    """The request to cancel a run, in the process that works on it.
 
     Attributes:
-        detail: who cancelled the run, and why; empty while it runs.
+        detail: who cancelled the run and why; empty if nobody has.
     """
 
     def __init__(self) -> None:
@@ -62,7 +61,7 @@ class Cancellation:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """What the request cuts off; the innermost of several. ``detail`` says that it did."""
+        """A scope that the request cancels, the innermost of several; ``detail`` is set then."""
         with anyio.CancelScope() as scope:
             self._scopes.append(scope)
             try:
@@ -82,7 +81,7 @@ class Cancellation:
         """Poll the store until the run is cancelled."""
         while self.request is None:
             await anyio.sleep(POLL_SECONDS)
-            with suppress(StoreError):  # the next append says what is wrong with the store
+            with suppress(StoreError):  # the next append reports the error of the store
                 self.request = await store.cancellation(run_id)
         if self._scopes:
             self._scopes[-1].cancel()
@@ -90,10 +89,10 @@ class Cancellation:
 
 @asynccontextmanager
 async def watch_cancellation(store: RunStore, journal: Journal) -> AsyncIterator[Cancellation]:
-    """Stop what is done within when somebody cancels the run.
+    """Stop the work in this context when the run is cancelled.
 
     Raises:
-        RunCancelled: it was cancelled where there was nothing to make a verdict of.
+        RunCancelled: it was cancelled before there were results for a verdict.
     """
     cancellation = Cancellation()
     async with task_group() as group:
@@ -108,7 +107,7 @@ async def watch_cancellation(store: RunStore, journal: Journal) -> AsyncIterator
 
 
 def refuse_cancelled(journal: Journal) -> None:
-    """Refuse to go on with a run that was cancelled before there was a verdict.
+    """Refuse to continue a run that was cancelled before there was a verdict.
 
     Raises:
         RunCancelled: it was.
@@ -132,11 +131,11 @@ async def request_cancellation(
     """Ask the process that works on a run to stop; returns at once.
 
     Returns:
-        The request that stands: an earlier one, where somebody was faster.
+        The effective request, which may be an earlier one.
 
     Raises:
-        InputError: nobody works on the run, or a program of somebody does, through the library.
-        RunNotFound: it is not there any more.
+        InputError: no process works on the run, or it is a program that uses the library.
+        RunNotFound: it no longer exists.
     """
     if is_program_run(run):
         raise InputError(

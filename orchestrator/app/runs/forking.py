@@ -1,8 +1,8 @@
 """Fork a run: a new run from a checkpoint of another, with an edited plan, answer or findings.
 
-The new journal begins with a note that names the old run and its head there, and all that follows
-is chained to it. Then come the old rows up to the checkpoint, so that nothing they record is done
-again. A person's decisions, and signatures, are of the old run only, and are not copied.
+The new journal begins with a note that names the old run and its head at the checkpoint. The old
+rows up to the checkpoint follow, chained to the note, so that their effects are not performed
+again. Decisions of people and signatures belong to the old run and are not copied.
 """
 
 import json
@@ -45,14 +45,14 @@ _STATES = _PAUSES | {name for name, state in FLOW.states.items() if state.target
 
 
 class Fork(Struct, frozen=True):
-    """What a run is forked from, and what is other in it.
+    """The source of a fork and its edits.
 
     Attributes:
         source: a run's name, or the directory that it was exported to.
         at: the state to continue from: its number, or its name for the last time it was entered.
         plan: a file with the plan to continue with; None: as it was.
         dropped: ids or fingerprints of findings that do not count.
-        answers: an answer follows, so a question must wait there.
+        answers: whether an answer follows, so that a question must wait at the checkpoint.
     """
 
     source: str
@@ -63,12 +63,12 @@ class Fork(Struct, frozen=True):
 
 
 def fork_run(repo: Path | None, fork: Fork) -> str:
-    """Make the new run, which ``resume_review`` then goes on with; returns its id.
+    """Create the new run, which ``resume_review`` continues; returns its id.
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: there is no such state or finding, the plan cannot be used there, or files of
-            the exported directory, or of the plan's, were edited that are not named.
+        InputError: there is no such state or finding, the plan cannot be used at the state, or
+            other files of the exported directory than the plan were edited.
         StoreError: the journal cannot be read, or was altered.
     """
     folder = state_directory.state_dir(repo)
@@ -84,7 +84,7 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
             rows, patch = anyio.run(store.rows, run.run_id), None
         verify_chain(rows)
         scratch = folder / "runs" / run.run_id
-    ReviewOptions.of_meta(review_options(run), None)  # a program's run is refused by name
+    ReviewOptions.of_meta(review_options(run), None)  # a program's run is refused with its name
     reached = _find_state(rows, fork.at)
     kept = rows[: rows.index(reached) + 1]
     if fork.answers and json.loads(reached.body)["state"] not in _PAUSES:
@@ -113,7 +113,7 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
 
 
 def _find_state(rows: Sequence[Row], at: str) -> Row:
-    """The row of a checkpoint that a run can go on from."""
+    """The row of a checkpoint from which a run can continue."""
     states = [row for row in rows if Key.parse(row.key).part == "state" and row.kind == "note"]
     known = [(str(Key.parse(row.key).number), json.loads(row.body)["state"], row) for row in states]
     found = [row for number, name, row in known if at in {number, name} and name in _STATES]
@@ -129,7 +129,7 @@ def _replace_plan(rows: Sequence[Row], file: Path) -> dict[str, Any]:
     """The key of the last plan and its outcome's new body.
 
     Raises:
-        InputError: the plan cannot be read, or the state is before or behind the use of one.
+        InputError: the plan cannot be read, or no plan is used after the state.
     """
     state = json.loads(rows[-1].body)["state"]
     plans = [row for row in rows if row.kind == "outcome" and _is_plan(Key.parse(row.key))]
@@ -154,7 +154,7 @@ def _is_plan(key: Key) -> bool:
 
 
 def _fingerprints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """The fingerprints of findings of the run's verdict that ids or fingerprints name."""
+    """The fingerprints of the findings in the run's verdict with these ids or fingerprints."""
     if not names:
         return []
     last = next((row for row in reversed(rows) if _has_findings(row)), None)
@@ -175,7 +175,7 @@ def _has_findings(row: Row) -> bool:
 
 
 def _chain(about: dict[str, Any], rows: Sequence[Row], replaced: dict[str, Any]) -> Iterator[Row]:
-    """The note of where it comes from, and the copied rows, chained to it."""
+    """The note about the source, and the copied rows, chained to it."""
     copied = [row for row in rows if not _is_left_behind(row)]
     about = {**about, "copied": len(copied)}
     entries = [("note", FORK_NOTE, rows[0].at, canonical(about))]
@@ -195,7 +195,7 @@ def _is_left_behind(row: Row) -> bool:
 
 
 def without_dropped(policy: Policy, journal: Journal) -> Policy:
-    """The policy of a forked run, in which the dropped findings are waived by who forked it."""
+    """The policy of a forked run, which waives the dropped findings in the forking user's name."""
     about = journal.noted(FORK_NOTE)
     if about is None or not about["dropped"]:
         return policy

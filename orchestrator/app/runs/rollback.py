@@ -1,4 +1,4 @@
-"""Restore the files that a run's writing tools changed, when a person asks for it."""
+"""Restores files that a run's writing tools changed, when a person asks for it."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -21,7 +21,7 @@ TOPIC = "rollback"
 def make_rollback(
     repo: Path | None, folder: Path, run_id: str, *, only: Collection[str] | None = None
 ) -> FileRollback:
-    """The rollback of a run in the work tree; the original files are kept beside the run.
+    """The rollback of a run in the work tree; the original files are in the run's directory.
 
     Args:
         only: the paths that a call may change; None: any.
@@ -33,7 +33,7 @@ def make_rollback(
 async def restore_calls(
     files: FileRollback, journal: Journal, call: str | None, *, who: str, force: Collection[str]
 ) -> dict[str, Restored]:
-    """Put back what a call changed, or what all calls did, and record who asked for it.
+    """Restore what a call changed, or what all calls did, and record who asked for it.
 
     Raises:
         InputError: no such call changed files, or ``force`` comes without a call.
@@ -71,7 +71,7 @@ def roll_back(
         force: paths to restore even though they were changed since.
 
     Returns:
-        Call → what was restored, and what was kept because somebody else changed it since.
+        Call → the restored paths, and those that were kept because they were changed since.
 
     Raises:
         RunNotFound: no run has that name.

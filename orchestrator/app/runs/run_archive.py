@@ -1,7 +1,7 @@
 """Export runs to directories of text files, and import them.
 
-``journal.jsonl`` is the run: a line for the run, then a line for each row, byte for byte. The other
-files are for people and are not imported, except for the patch that was reviewed.
+``journal.jsonl`` is the run: a line for the run, then each row as a line. The other files are for
+people and are not imported, except for the patch that was reviewed.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
     Raises:
         RunNotFound: no run has that name.
         InputError: the directory exists and is not empty.
-        OutputError: it cannot be written; nothing is left of it.
+        OutputError: it cannot be written; partial output is removed.
         StoreError: the journal cannot be read, or was altered.
     """
     folder, target = state_directory.state_dir(repo), target.absolute()
@@ -127,7 +127,7 @@ def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None)
 
 
 def _copy_outputs(source: Path, target: Path, rows: Sequence[Row]) -> None:
-    """Copy the files of what programs printed, those that are as the journal's rows say."""
+    """Copy the files with programs' output whose digests match the journal's rows."""
     bodies = (json.loads(row.body) for row in rows if row.kind == "outcome")
     values = (body.get("value") for body in bodies)
     outputs = (value.get("output") for value in values if isinstance(value, dict))
@@ -157,7 +157,7 @@ def _write_patches(target: Path, rows: Sequence[Row]) -> None:
 
 
 def _line(row: Row) -> dict[str, Json]:
-    # A body is ASCII unless somebody altered it, and then the chain is broken and it is not ours.
+    # A body that is not ASCII was altered; then the chain is broken.
     fixed = {name: getattr(row, name) for name in ("seq", "kind", "key", "at", "hash")}
     return {**fixed, "body": row.body.decode("ascii")}
 
@@ -189,9 +189,9 @@ def _happened(entry: TimelineEntry) -> str:
 def import_run(repo: Path | None, source: Path) -> str:
     """Import an exported run into the store; returns its id.
 
-    The run then belongs to this repository. The hash chain shows that its rows are complete, not
-    who wrote them: for that, see ``diffcourt audit verify``. Approvals and denials in it do not
-    count here: whoever made them is not known to this machine.
+    The run then belongs to this repository. The hash chain proves that its rows are complete, but
+    not who wrote them: for that, see ``diffcourt audit verify``. Its approvals and denials do not
+    count, since this machine does not know who made them.
 
     Args:
         source: an export's directory, or its ``journal.jsonl`` alone.
@@ -212,7 +212,7 @@ def import_run(repo: Path | None, source: Path) -> str:
 
 
 def _read_export(source: Path) -> tuple[Path, RunMeta, list[Row], bytes | None]:
-    """The journal file of an export, and what it holds, verified."""
+    """The journal file of an export and its verified contents."""
     source = Path(os.path.realpath(source))
     journal = source / JOURNAL if source.is_dir() else source
     try:
@@ -235,21 +235,21 @@ def _read_export(source: Path) -> tuple[Path, RunMeta, list[Row], bytes | None]:
 
 
 def withdraw_consents(run: RunMeta, repo: Path | None) -> None:
-    """Make an exported run one of this repository, without what its exporter allowed."""
+    """Make an exported run one of this repository, without the consents of its exporter."""
     if is_program_run(run):
-        run.meta["root"] = None  # what its tools changed was elsewhere
+        run.meta["root"] = None  # its tools changed files elsewhere
         return
     given = run.meta["options"]
     for consent in ("run_tests", "run_analyzers", "allow_spending"):
-        given[consent] = None  # the exporter decided for itself only
+        given[consent] = None  # consents of the exporter do not apply here
     given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
 
 
 def read_export(source: Path, edited: Path | None) -> tuple[RunMeta, list[Row], bytes | None]:
-    """An exported run, its rows and its patch, none of whose files were edited but one.
+    """An exported run, its rows and its patch; only one of its files may be edited.
 
     Args:
-        edited: the one that a person names.
+        edited: the file that may be edited.
 
     Raises:
         InputError: it is not an exported run, is damaged, or another file was edited or added.
@@ -284,11 +284,11 @@ def _differs(folder: Path, original: Path, name: str) -> bool:
         try:
             return given.read(name) != (original / name).read_bytes()
         except OSError:
-            return True  # not of the export, or a link
+            return True  # not part of the export, or a link
 
 
 def read_named(file: Path) -> bytes:
-    """A file that a person names.
+    """A file that the user names.
 
     Raises:
         InputError: it cannot be read.
@@ -306,16 +306,16 @@ async def _store_run(
         raise run_exists(run.run_id)
     if patch is not None:
         state_directory.save_patch(folder, run.run_id, patch)
-    # In one step with the rows: decisions in them must never count, not even after a crash.
+    # In one transaction with the rows: their decisions must not count, even after a crash.
     await store.restore(run, [*rows, _imported(rows)])
 
 
 def _imported(rows: Sequence[Row]) -> Row:
-    """The note behind the rows of an import, which says that they come from elsewhere."""
+    """The note after the rows of an import, which records that they were imported."""
     number = 1 + sum(Key.parse(row.key).part == IMPORTED for row in rows)
     body = canonical({"who": current_user(), "at": SystemClock().now()})
     last = rows[-1] if rows else Row(0, "", "", 0.0, b"", GENESIS)
-    # At the time of the row before: an import is no time of work.
+    # At the time of the last row, so that the import does not count as time worked.
     seq, kind, key, at = last.seq + 1, "note", str(Key(IMPORTED, number=number)), last.at
     return Row(seq, kind, key, at, body, row_hash(last.hash, seq, kind, key, at, body))
 
@@ -324,7 +324,7 @@ def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], l
     """Parse a ``journal.jsonl`` into the run, its first line, and its rows.
 
     Raises:
-        ValueError, KeyError, TypeError: it is not one.
+        ValueError, KeyError, TypeError: it is no such file.
     """
     with os.fdopen(folder.open(name), "rb") as file:
         lines = (json.loads(line) for line in iter(partial(file.readline, MAX_LINE), b""))
@@ -343,7 +343,7 @@ def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], l
 
 
 def _is_known(run: RunMeta) -> bool:
-    """Whether the entry has the fields of a run."""
+    """Whether the first line has the fields of a run."""
     if is_program_run(run):
         return bool(run.meta.keys() == {"kind", "root"})
     known = set(ReviewOptions.__struct_fields__) - {"diff"} | {"has_diff"}
@@ -365,7 +365,7 @@ def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def _patch(folder: SafeDirectory, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
-    """The patch that the run reviews, None when it reviews commits."""
+    """The patch that the run reviews; None if it reviews commits."""
     if not _has_patch(run):
         return None
     if not folder.is_file(PATCH):

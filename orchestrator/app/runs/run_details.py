@@ -1,4 +1,4 @@
-"""One run in full for a page: its verdict, its record, single calls, and its journal verified."""
+"""One run in full for a page: verdict, record, single calls, and verification of the journal."""
 
 import json
 import os
@@ -55,9 +55,9 @@ class RunDetails(Struct, kw_only=True, eq=False):
     """One run, read once.
 
     Attributes:
-        verdict: the final one, or what a waiting run had come to; None while there is none.
-        record: what the journal tells.
-        problem: why verdict and record are not all that there is; empty where they are.
+        verdict: the final one, or the partial one of a waiting run; may be None.
+        record: the record that is read from the journal.
+        problem: why verdict and record are incomplete; empty if they are not.
     """
 
     summary: RunSummary
@@ -68,14 +68,14 @@ class RunDetails(Struct, kw_only=True, eq=False):
 
 
 class Passage(Struct, frozen=True):
-    """A part of what a call was sent or gave.
+    """A part of a call's request or result.
 
     Attributes:
-        title: what it is.
-        kind: ``text``, ``json``, ``answer``, ``call``, ``result``, or ``note`` for what is said of
-            the others.
-        cut: characters that are left out.
-        new: it is short, and no earlier call of the agent was sent it.
+        title: its title.
+        kind: ``text``, ``json``, ``answer``, ``call``, ``result``, or ``note`` for a remark on the
+            others.
+        cut: number of characters that are left out.
+        new: whether it is short and was not sent in an earlier call of the agent.
     """
 
     title: str
@@ -86,7 +86,7 @@ class Passage(Struct, frozen=True):
 
 
 class CallDetails(Struct, frozen=True, kw_only=True):
-    """One call: what was sent, and its result; our own secrets are left out."""
+    """One call: its request and its result, without our own secrets."""
 
     span: Span
     sent: Sequence[Passage]
@@ -98,7 +98,7 @@ def load_details(repo: Path, name: str) -> RunDetails:
     """Load a run by its id, a unique prefix of it, or ``latest``.
 
     Raises:
-        RunNotFound: the repository has none of that name.
+        RunNotFound: no run has that name.
     """
     with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
         return anyio.run(_load, store, repo, name)
@@ -136,7 +136,7 @@ def verify_rows(found: RunDetails) -> VerificationResult:
 
 
 def describe_call(found: RunDetails, row: int) -> CallDetails:
-    """What a call was sent and its result.
+    """A call's request and result.
 
     Args:
         row: the number of the row with which it began.
@@ -159,7 +159,7 @@ def describe_calls(found: RunDetails) -> Iterator[CallDetails]:
 
 
 class _CallReader:
-    """Looks rows up for the descriptions of calls."""
+    """Reads rows for the descriptions of calls."""
 
     def __init__(self, found: RunDetails) -> None:
         self._rows, self._rulings = found.rows, found.record.rulings
@@ -169,7 +169,7 @@ class _CallReader:
             self._conversations.read(row)
 
     def describe(self, span: Span) -> CallDetails:
-        """What a call was sent and its result."""
+        """A call's request and result."""
         ended = self._body(span.ended_row)
         value = ended.get("value")
         return CallDetails(
@@ -180,14 +180,14 @@ class _CallReader:
         )
 
     def _body(self, number: int) -> dict[str, Any]:
-        """The body of a row; empty where there is none."""
+        """The body of a row; empty if there is none."""
         if not 0 < number <= len(self._rows):
             return {}
         loaded: dict[str, Any] = self._redact.json(json.loads(self._rows[number - 1].body))
         return loaded
 
     def _sent(self, span: Span) -> Iterator[Passage]:
-        """What was asked: each part that is kept by its digest, then the conversation."""
+        """The request: each part that is kept by its digest, then the conversation."""
         asked = self._body(span.row).get("asked")
         asked = asked if isinstance(asked, dict) else {}
         if span.kind == "tool":
@@ -221,7 +221,7 @@ class _CallReader:
             yield _passage({"contract": "Output contract"}.get(name, name.capitalize()), value)
 
     def _conversation(self, span: Span) -> Iterator[Passage]:
-        """The messages that a model was sent, and what is to be known of them."""
+        """The messages that a model was sent, with remarks."""
         key = Key.parse(span.key)
         try:
             found = self._conversations.sent(key)
@@ -318,7 +318,7 @@ def _passage(title: str, value: Any, kind: str = "", *, fresh: bool = False) -> 
 
 
 def _pretty(value: Any) -> str:
-    """A value as text; JSON, also within a frame of untrusted text, with its lines broken."""
+    """A value as text; JSON is indented, also in a frame of untrusted text."""
     if not isinstance(value, str):
         return json.dumps(value, indent=2, ensure_ascii=False)
     inner = value

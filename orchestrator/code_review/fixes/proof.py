@@ -146,7 +146,7 @@ def _new_finding(
 ) -> LocatedFinding | None:
     """A finding that unpatched head does not have.
 
-    A finding in a patched line gets another fingerprint. So in each file, as many findings of a rule
+    A finding in a patched line gets another fingerprint. So in a file as many findings of a rule
     may appear as disappear, not counting those that are to be fixed.
     """
     known = {finding.fingerprint for finding in before}
