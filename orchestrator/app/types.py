@@ -30,7 +30,7 @@ def is_program_run(run: RunMeta) -> bool:
 
 
 def review_options(run: RunMeta) -> Mapping[str, Any]:
-    """What a review was asked for, as ``ReviewOptions.as_meta`` has it.
+    """The options of a review, in the form of ``ReviewOptions.as_meta``.
 
     Raises:
         InputError: the run is no review.
@@ -52,9 +52,9 @@ class ReviewOptions(Struct, frozen=True):
         head: the git ref to review; None: HEAD.
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
-        diff_name: what messages call that diff, empty without one.
+        diff_name: the name of that diff in messages; empty without one.
         paths: directories or files of the repository to which the review is limited; empty: all.
-        title, description: what the author says of the change; None: what the CI's variables say.
+        title, description: the author's title and description; None: those of the CI's variables.
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
         imports: absolute paths of other analyzers' reports, each alone or as ``FORMAT:PATH``.
@@ -127,7 +127,7 @@ class RunInfo(Struct, frozen=True):
     Attributes:
         started: ISO 8601 time.
         change: a short description of the change.
-        state: ``finished``, ``waiting`` for a person's answer, ``interrupted``, ``cancelled`` or
+        state: ``finished``, ``waiting`` for a person, ``interrupted``, ``cancelled`` or
             ``running``.
         verdict: None while there is none; of a waiting run, the partial one.
         findings: number of open findings, None while there is no verdict.

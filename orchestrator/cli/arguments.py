@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """A hint at the option that resembles a word, to append to an error; empty without one."""
+    """A hint at a similar option, to append to an error; empty if there is none."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(options), n=1)
@@ -89,7 +89,7 @@ def add_part(parts: "argparse._SubParsersAction[P]", name: str, summary: str, **
 
 
 def describe_part(summary: str) -> str:
-    """The description that a summary makes."""
+    """The summary as a description: a sentence."""
     return f"{summary[0].upper()}{summary[1:]}."
 
 
@@ -176,7 +176,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
-    """Add the argument that names a run; it may be left out where there is a default."""
+    """Add the argument that names a run; optional if there is a default."""
     parser.add_argument(
         "run_id",
         nargs="?" if default else None,
@@ -194,7 +194,7 @@ def add_json_flag(parser: argparse._ActionsContainer) -> None:
 
 
 def add_json_file(parser: argparse._ActionsContainer, what: str = "full result") -> None:
-    """Add --json, which writes a document beside the text; without a file, to standard output."""
+    """Add --json, which writes a document to a file in addition to the report, or to stdout."""
     parser.add_argument(
         "--json",
         nargs="?",

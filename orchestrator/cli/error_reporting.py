@@ -25,7 +25,7 @@ def report_errors(command: Callable[[], int], *, resumable: bool = True) -> int:
     """Run a command and return its exit code; every exception is reported as one line.
 
     Args:
-        resumable: it may leave a run that can be resumed where it is interrupted.
+        resumable: if interrupted, it may leave a run that can be resumed.
 
     ``DIFFCOURT_DEBUG=1`` adds the traceback of an internal error.
     """
@@ -71,7 +71,7 @@ def _run(command: Callable[[], int]) -> int:
 
 
 def _report_os_error(error: Exception) -> int | None:
-    """Report an error of the operating system; None when it is not one."""
+    """Report an error of the operating system; None if it is no such error."""
     if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
         where = f" for {error.filename}" if error.filename else ""
         _print_error(

@@ -21,7 +21,7 @@ def emit(text: str, stream: TextIO | None, *, commands: bool = False) -> None:
     Commands to a CI runner are escaped, since the text may quote the change.
 
     Args:
-        commands: leave them, since the text was made to hold them.
+        commands: leave them, since they are intended.
 
     Raises:
         OutputError: it cannot be written, for example because the disk is full.
@@ -50,7 +50,7 @@ def discard(stream: TextIO | None) -> None:
 
 
 def width_of(stream: TextIO | None) -> int:
-    """Columns to fill: those of the terminal, at most 100; 80 where there is none."""
+    """The width in columns: that of the terminal, at most 100; 80 without one."""
     if stream is None or not stream.isatty():
         return 80
     return min(shutil.get_terminal_size().columns, MAX_WIDTH)
@@ -79,7 +79,7 @@ class OutputTarget:
 
     Args:
         name: a file, or ``-`` for standard output.
-        option: that named it, for errors.
+        option: the option that named it, for errors.
 
     Raises:
         InputError: the file cannot be written.
@@ -104,7 +104,7 @@ class OutputTarget:
                 )
             self._special = self._is_special()
             if not self._special:
-                # Of a symbolic link, the file behind it is replaced and the link stays.
+                # The target of a symbolic link is replaced; the link stays.
                 self._path = Path(os.path.realpath(name))
                 self._temporary().unlink()
             self.place = str(self._path)

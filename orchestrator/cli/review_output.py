@@ -1,4 +1,4 @@
-"""What ``review`` and ``resume`` share: result options, progress view, exit code."""
+"""Shared by ``review``, ``resume`` and ``fork``: result options, progress view, exit code."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def _fail_on(text: str) -> str:
 
 
 def open_outputs(args: argparse.Namespace) -> Outputs:
-    """Where the result options send the verdict.
+    """The outputs that the result options name.
 
     Raises:
-        InputError: it cannot be written there.
+        InputError: one cannot be written.
     """
     return Outputs(args.formats, "--format", args.json)
 
@@ -130,7 +130,7 @@ def deliver(
 
 @contextmanager
 def _traced(args: argparse.Namespace) -> Iterator[Callable[[Observer], Observer]]:
-    """Export the run beside it, where the options or the environment ask for that."""
+    """Export the run while it runs, if the options or the environment request it."""
     if args.otel is None and not os.environ.get("DIFFCOURT_OTEL"):
         yield lambda observer: observer
         return
@@ -145,7 +145,7 @@ def _traced(args: argparse.Namespace) -> Iterator[Callable[[Observer], Observer]
 
 
 def _print_report(args: argparse.Namespace, outputs: Outputs, verdict: Verdict) -> None:
-    """Print the report where no other format is printed; with ``--quiet``, not beside one."""
+    """Print the report; if a format goes to stdout, to stderr, or not at all with ``--quiet``."""
     if outputs.to_stdout and args.quiet:
         return
     from orchestrator.report.verdict_text import DETAILS, render_verdict

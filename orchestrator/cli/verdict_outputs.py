@@ -1,4 +1,4 @@
-"""Where a verdict is written besides the report: files and standard output, in several formats."""
+"""The outputs of a verdict besides the report: files and standard output, in several formats."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def add_format_option(parser: argparse._ActionsContainer, *names: str, purpose: 
 
 
 class Output(NamedTuple):
-    """A format, and where it goes."""
+    """A format and its target."""
 
     format: str
     target: OutputTarget
 
 
 class Outputs:
-    """All that a verdict is written to; checked before any work that they can be written.
+    """All outputs of a verdict; checked before any work that they can be written.
 
     Args:
         formats: ``FORMAT`` or ``FORMAT=FILE``, as the user gave them.
-        option: that gave them, for errors.
+        option: the option that named them, for errors.
         json: the file of ``--json``, None without that option.
 
     Raises:
@@ -91,14 +91,14 @@ class Outputs:
 
     @property
     def to_stdout(self) -> bool:
-        """Whether one of them is standard output, so that the report must not be."""
+        """Whether one of them is standard output, so that the report goes to standard error."""
         return any(output.target.to_stdout for output in self._outputs)
 
     def write(self, verdict: Verdict, repo: Path | None = None) -> None:
-        """Write every format; one that cannot be written does not keep the others from it.
+        """Write every format; an error in one does not prevent the others.
 
         Args:
-            repo: the repository, whose commits a page shows lines of.
+            repo: the repository, of whose commits a page shows excerpts.
 
         Raises:
             OutputError: one or more could not be written.
@@ -128,10 +128,10 @@ class Outputs:
 
 
 def write_all(*writes: Callable[[], None]) -> None:
-    """Make each call, also after one that failed.
+    """Make all calls, even if one fails.
 
     Raises:
-        OutputError: what the failed ones say.
+        OutputError: the errors of the failed ones.
     """
     errors: list[str] = []
     for write in writes:
@@ -179,7 +179,7 @@ def append_outputs(values: Mapping[str, str], environment: Mapping[str, str]) ->
 
 
 def _append(name: str, variable: str, text: str) -> None:
-    """Append to a file that the runner made, all or nothing; one that is missing is not ours."""
+    """Append to an existing file of the runner, all or nothing."""
     size = None
     try:
         descriptor = os.open(Path(name), os.O_WRONLY | os.O_APPEND)

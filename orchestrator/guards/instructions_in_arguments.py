@@ -10,7 +10,7 @@ from orchestrator.guards.prompt_injection import InjectionGuard
 
 
 class ArgumentGuard:
-    """Shows the texts of a call's arguments to the text guards. It warns: a match is no proof."""
+    """Checks a call's arguments with text guards. It only warns, since a match is no proof."""
 
     name = "arguments"
 

@@ -30,7 +30,7 @@ class InvisibleGuard:
 
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-# Only what loads or leads somewhere once it is rendered; `List<T>` is code.
+# Only elements that load or link something when rendered; `List<T>` is code.
 _ACTIVE = re.compile(
     r"!?\[[^\]\n]{0,300}\]\(\s{0,9}<?[a-z][a-z0-9+.-]{1,20}:"
     r"|<(?:a|embed|form|iframe|img|link|meta|object|script|style|svg|video)\b[^<>]{0,2000}>",
@@ -41,7 +41,7 @@ _ACTIVE = re.compile(
 class MarkupGuard:
     """Detects what a page that renders the text would load or link to.
 
-    The text stays as it is, since a report on HTML quotes HTML: who prints it escapes it.
+    The text is not modified, since a report on HTML quotes HTML; output formats escape it.
     """
 
     name = "markup"

@@ -1,7 +1,7 @@
 """Detect instructions to the reader of a text, in many languages, and markers of prompts.
 
-A match is a suspicion and not a proof, so it never blocks. What keeps an attack from having an
-effect is that a model's words have none: see docs/guards.md.
+A match is no proof, so it never blocks. Attacks are ineffective because a model's text decides
+nothing: see docs/guards.md.
 """
 
 import re

@@ -40,7 +40,7 @@ class GuardSettings(Struct, frozen=True):
 
 
 def _personal(settings: GuardSettings) -> TextGuard:
-    # Its libraries come with an extra, for those who turn it on.
+    # Its libraries are in an extra, and imported only if it is enabled.
     from orchestrator.guards.personal_data import PersonalGuard  # noqa: PLC0415
 
     if not settings.entities:
@@ -67,7 +67,7 @@ GUARDS: Mapping[str, Callable[[GuardSettings], TextGuard]] = MappingProxyType(
 def make_guards(
     actions: Mapping[str, Action], settings: GuardSettings
 ) -> list[tuple[TextGuard, Action]]:
-    """Make the guards that are on, in the order of the config, each with its action.
+    """Make the enabled guards, in the order of the config, each with its action.
 
     Raises:
         ImportError: the libraries of one are not installed; its ``name`` says which.

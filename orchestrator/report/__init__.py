@@ -1,1 +1,1 @@
-"""Screens: the verdict as text."""
+"""Output for people and other programs: the verdict, runs and statistics in several formats."""

@@ -32,7 +32,7 @@ Cause = Sequence[Finding]
 def sort_open_findings(verdict: Verdict) -> list[Finding]:
     """Open findings by weight, the refuted ones last.
 
-    Weight is severity, then confidence, then whether somebody besides the author stands behind it,
+    Weight is severity, then confidence, then whether another reporter than the author confirms it,
     then the verdict's order.
     """
     return _by_weight(finding for finding in verdict.findings if finding.state == "open")
@@ -76,7 +76,7 @@ def _group_by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]
 
 
 def _cause_of(finding: Finding) -> Hashable:
-    """Equal for findings that differ only in their place; a disputed one stands alone."""
+    """A key that is equal for findings that differ only in place; disputed ones are not grouped."""
     if finding.objections or finding.waiver:
         return finding.id
     # One rule's advice differs between languages.
@@ -110,7 +110,7 @@ def _describe_source(finding: Finding) -> str:
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
     confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    # That nobody has looked at a claim matters where it would block otherwise.
+    # That no other agent has verified a claim matters if it would block otherwise.
     plain = finding.standing == "unconfirmed" and finding.severity not in GRAVE
     standing = "" if plain or finding.standing == "proved" else f", {finding.standing}"
     if finding.standing == "confirmed" and finding.confirmed_by:
@@ -196,7 +196,7 @@ def fix_command(finding: Finding) -> str:
 def name_provers(finding: Finding, most: int = PROVERS) -> str:
     """The tools that proved the patch, those that reported the finding first; unescaped.
 
-    An agent that wrote it is named: what satisfies tools can still leave the defect.
+    The agent that wrote it is named: a patch that satisfies tools can still leave the defect.
     """
     tools = finding.fix.proved_by if finding.fix else ()
     shown = sorted(tools, key=lambda tool: not tool.startswith(finding.reported_by))[:most]
@@ -235,7 +235,7 @@ def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:
 
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:
-    """What agents say of it in words of their own, where an analyzer's title is shown."""
+    """Agents' own texts on a finding that is shown under an analyzer's title."""
     return [
         (f"{escape_line(report.by)} adds", ". ".join(words))
         for report in finding.reports
@@ -303,7 +303,7 @@ def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str
 
 
 def _section_of(finding: Finding) -> str:
-    """The heading under which a finding is listed: what is refuted is no work for the author."""
+    """The heading under which a finding is listed; refuted ones are listed separately."""
     return "refuted" if finding.standing == "refuted" else finding.severity
 
 

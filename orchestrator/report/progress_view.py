@@ -16,7 +16,7 @@ class PlainProgress:
     """Writes one line per state, agent, failure and note, for CI logs and pipes.
 
     Args:
-        stream: output; when writing fails, output stops and the run goes on.
+        stream: output; if writing fails, output stops and the run continues.
     """
 
     def __init__(self, stream: TextIO) -> None:

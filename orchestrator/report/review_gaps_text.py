@@ -1,4 +1,4 @@
-"""What a review did not look at, as text: files, required checks, and what agents could not do."""
+"""The gaps of a review as text: files, required checks, and what agents could not do."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ def render_skipped(page: Page, verdict: Verdict) -> list[str]:
 def describe_depth(verdict: Verdict) -> str:
     """How many files were read as code, as text and not at all, and what no agent has read.
 
-    Empty where all were read as code, and by an agent where there is a model.
+    Empty if all were read as code and, with a model, by an agent.
     """
     files, depth = count_noun(verdict.change.files, "file"), verdict.depth
     if not depth.text + depth.none + depth.unread_hunks:
@@ -178,7 +178,7 @@ def questions_to_author(verdict: Verdict) -> list[str]:
 
 
 def render_uncertain(page: Page, verdict: Verdict) -> list[str]:
-    """What remains uncertain and stands nowhere else in the report."""
+    """What remains uncertain and is nowhere else in the report."""
     gaps = {skip.why for skip in verdict.skipped if skip.gap}
     texts = [
         text

@@ -1,4 +1,4 @@
-"""Escape external text: printed, it can neither move the cursor nor forge a line of a report."""
+"""Escapes external text, so that it can neither move the cursor nor forge a line of a report."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The runs of some repositories in short, also of runs whose journal cannot be read."""
+"""Summaries of the runs of some repositories, including runs with unreadable journals."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from orchestrator.errors import DiffcourtError, RunNotFound
 from orchestrator.stores.base import RunStore
 
 KEPT_SECONDS = 30.0
-"""How long a run that nobody writes is not read again: a person may still override it."""
+"""How long the summary of a run without a writer is cached; a person may still override it."""
 
 
 class _Change(Struct):
@@ -55,7 +55,7 @@ class _Override(Struct):
 
 
 class VerdictBrief(Struct):
-    """The parts of a verdict that a list shows; quick to read."""
+    """The parts of a verdict that a list shows, fast to decode."""
 
     verdict: str
     status: str
@@ -73,11 +73,11 @@ class RunSummary(Struct, kw_only=True):
     Attributes:
         repo: the directory of its repository.
         started: seconds since the epoch.
-        branch: what the change is called; empty where nothing names it.
+        branch: the name of the change; may be empty.
         state: ``running``, ``waiting`` for a person, ``interrupted``, ``finished`` or
             ``unreadable``.
         brief: None while there is no verdict.
-        record: what the journal tells of a run that is not finished.
+        record: of a run that is not finished.
         limits: of a run without a verdict: ``usd``, ``tokens``, ``tool_calls``, ``minutes``.
         problem: why it cannot be read.
     """
@@ -96,24 +96,24 @@ class RunSummary(Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """The name to show for it."""
         return self.branch or self.change or self.run_id
 
     @property
     def verdict(self) -> str:
-        """The outcome as people left it; empty while there is none."""
+        """The outcome, after overrides; empty while there is none."""
         if self.brief is None:
             return ""
         return self.brief.override.verdict if self.brief.override else self.brief.verdict
 
     @property
     def waiting(self) -> Sequence[Waiting]:
-        """What a person is asked."""
+        """The questions and calls that wait for a person."""
         return self.record.waiting if self.record else ()
 
 
 class RunIndex:
-    """The runs of some repositories; finished ones are kept for a while."""
+    """The runs of some repositories; summaries of finished ones are cached for a while."""
 
     def __init__(self, repos: Sequence[Path]) -> None:
         self.repos = tuple(repos)
@@ -127,14 +127,14 @@ class RunIndex:
             StoreError: a store cannot be opened.
         """
         mark = self.mark()
-        if mark != self._mark:  # what is not finished may have gone on
+        if mark != self._mark:  # unfinished runs may have changed
             kept = {at: one for at, one in self._kept.items() if one[1].state == "finished"}
             self._kept, self._mark = kept, mark
         found = [run for repo in self.repos for run in self._list(repo)]
         return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 
     def find(self, run_id: str) -> RunSummary:
-        """One run, by its whole id.
+        """One run, by its full id.
 
         Raises:
             RunNotFound: no repository has it.
@@ -147,13 +147,13 @@ class RunIndex:
         raise RunNotFound(f"there is no run {run_id} here; it may have been removed")
 
     def mark(self) -> str:
-        """Another text whenever a journal has changed."""
+        """A text that changes whenever a journal has changed."""
         folders = [(state_directory.state_dir(repo), repo) for repo in self.repos]
         marks = [state_directory.mark_store(folder, repo) for folder, repo in folders]
         return digest(marks)[:16]
 
     def forget(self, run_id: str) -> None:
-        """Read a run again, after something was done to it."""
+        """Discard the cached summary of a run, after it was changed."""
         self._kept = {at: kept for at, kept in self._kept.items() if at[1] != run_id}
 
     def _list(self, repo: Path) -> list[RunSummary]:
@@ -183,7 +183,7 @@ async def summarize(store: RunStore, repo: Path, run: RunMeta) -> RunSummary:
 
 
 def describe_damage(run_id: str, error: Exception) -> str:
-    """Why a run cannot be read, and what tells more."""
+    """Why a run cannot be read, with the command that says more."""
     if isinstance(error, DiffcourtError):
         return str(error)
     return f"its journal cannot be read ({error}); see: diffcourt audit verify {run_id}"

@@ -1,4 +1,4 @@
-"""The limits of a run that has no verdict yet, as its base and its options say."""
+"""The limits of a run without a verdict, from its base and its options."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.errors import DiffcourtError
 
 _known: dict[str, Mapping[str, float]] = {}
-"""Run → limits without what was granted: base does not change under a run."""
+"""Run → limits without grants; a run's base does not change."""
 
 
 async def read_limits(
@@ -21,7 +21,7 @@ async def read_limits(
 ) -> dict[str, float]:
     """The limits in force: ``usd``, ``tokens``, ``tool_calls``, ``minutes``.
 
-    Only those of the options where base cannot be read.
+    Only those of the options if base cannot be read.
     """
     if run_id not in _known and (intake := _find_intake(rows)) is not None:
         try:

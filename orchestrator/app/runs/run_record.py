@@ -1,4 +1,4 @@
-"""A run as its journal tells it: states, tasks of agents, calls, questions and decisions."""
+"""The record of a run, read from its journal: states, tasks, calls, questions and decisions."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,17 +23,17 @@ SpanStatus = Literal["ok", "failed", "refused", "open"]
 
 
 class Span(Struct, kw_only=True):
-    """An effect from its begin to its end.
+    """An effect from its start to its end.
 
     Attributes:
-        row: number of the row with which it began; names it.
-        task: the key of the task that it belongs to, empty for what belongs to none.
-        name: the tool, the model, or the key where it is neither.
+        row: number of the row with which it began; identifies it.
+        task: the key of its task; empty outside of tasks.
+        name: the tool, the model, or else the key.
         at: seconds since the run began.
-        seconds: None while it has not ended.
+        seconds: None until it ends.
         outcome: its code, status or error, in a few words.
-        ended_row: number of the row of its end, 0 while there is none.
-        repeated: how often it was begun again, as after a crash.
+        ended_row: number of the row of its end; 0 until it ends.
+        repeated: how often it was started again, as after a crash.
     """
 
     row: int
@@ -63,7 +63,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     """What only a person can decide.
 
     Attributes:
-        name: of a question what ``resume --to`` takes; of a call what ``approve`` takes.
+        name: for ``resume --to`` (a question) or ``approve`` (a call).
         text: the question, or the tool.
         arguments: of the call.
         level: what the call can do to the world; empty for a question.
@@ -90,14 +90,14 @@ class PersonDecision(Struct, frozen=True):
 
 
 class RunRecord(Struct, kw_only=True):
-    """What rows tell.
+    """The record of a run.
 
     Attributes:
-        started: of the first row, in seconds since the epoch.
+        started: time of the first row, in seconds since the epoch.
         seconds: from the first row to the last.
         rulings: bodies of the guards' notes.
-        feedback: what people said of findings: identity → the newest.
-        notes: further things that were noted: key → body.
+        feedback: identity of a finding → the newest feedback.
+        notes: other notes: key → body.
     """
 
     run_id: str
@@ -114,12 +114,12 @@ class RunRecord(Struct, kw_only=True):
 
     @property
     def spent(self) -> Cost:
-        """What the ended effects cost."""
+        """The cost of the ended effects."""
         return sum((span.cost for span in self.spans), NO_COST)
 
     @property
     def at_work(self) -> list[tuple[str, list[Span]]]:
-        """Agents whose task has not ended, each with its calls that have not."""
+        """Agents whose tasks have not ended, each with its calls that have not."""
         tasks = [span for span in self.spans if span.kind == "task" and span.status == "open"]
         return [(task.agent, [*self._open_under(task.key)]) for task in tasks]
 
@@ -130,7 +130,7 @@ class RunRecord(Struct, kw_only=True):
 
 
 class _Reader:
-    """Reads rows one after the other."""
+    """Builds the record row by row."""
 
     def __init__(self, run_id: str) -> None:
         self.record = RunRecord(run_id=run_id)
@@ -140,7 +140,7 @@ class _Reader:
         self._requests: dict[str, Mapping[str, Any]] = {}
 
     def read(self, row: Row) -> None:
-        """Take a row in."""
+        """Read the next row."""
         record = self.record
         if not record.rows:
             record.started = row.at
@@ -234,7 +234,7 @@ class _Reader:
             )
 
     def finish(self) -> RunRecord:
-        """What the rows tell together."""
+        """The record, after all rows are read."""
         record = self.record
         for row_key, (asked, since) in self._questions.items():
             record.waiting.append(
@@ -267,7 +267,7 @@ def read_record(run_id: str, rows: Iterable[Row]) -> RunRecord:
     """Read a run's rows.
 
     Raises:
-        ValueError: a row is not what Diffcourt writes.
+        ValueError: a row was not written by Diffcourt.
     """
     reader = _Reader(run_id)
     for row in rows:

@@ -1,4 +1,4 @@
-"""What an export says of a run for a person: its plan, findings, what is left, and what it used."""
+"""The files of an export for people: plan, findings, what is left to do, and use of resources."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ PLAN = "plan.json"
 
 
 def summary_files(run: RunMeta, rows: Sequence[Row]) -> dict[str, str]:
-    """File name → text; a file is left out where the run has nothing to say in it."""
+    """File name → text; files without content are left out."""
     files = {"left.txt": "".join(f"{_plain(line)}\n" for line in _left(rows))}
     try:
         facts = read_run(run, rows)
-    except StoreError:  # of another version, whose rows are exported all the same
+    except StoreError:  # of another version; its rows are exported nevertheless
         facts = None
     if facts is not None:
         used = to_builtins(figures_of([facts]))
@@ -70,7 +70,7 @@ def _last_verdict(rows: Sequence[Row]) -> Verdict | None:
 
 
 def _left(rows: Sequence[Row]) -> Iterator[str]:
-    """What is left to do, a line each."""
+    """What is left to do, one line each."""
     verdict = _last_verdict(rows)
     if verdict is None:
         yield from _under_way(rows)

@@ -43,13 +43,13 @@ STORE = "DIFFCOURT_STORE"
 
 
 def state_dir(repo: Path | None) -> Path:
-    """The state directory of a repository, or of the current directory where there is none.
+    """The state directory of a repository, or of the current directory if there is none.
 
-    Where that cannot be used (a read-only checkout, or one with a symbolic link in its place, with
+    If that cannot be used (the checkout is read-only, or has a symbolic link at its place, with
     which a change could escape), a directory under the user's state home is used.
 
     Raises:
-        InputError: git tracks it: what it holds may have come with a clone.
+        InputError: git tracks it, so its contents may have come with a clone.
         StoreError: neither is writable.
     """
     root = repo_root(repo or Path())
@@ -79,7 +79,7 @@ def _ensure_untracked(root: Path) -> None:
 
 
 def _prepare_directory(above: Path, below: str) -> None:
-    """Create a state directory where it is missing."""
+    """Create a state directory if it does not exist."""
     above.mkdir(parents=True, exist_ok=True)
     with SafeDirectory(above.resolve()) as folder:
         folder.make_directory(below)
@@ -132,7 +132,7 @@ def open_store(folder: Path, repo: Path | None) -> Iterator[RunStore]:
 
 
 def mark_store(folder: Path, repo: Path | None) -> str:
-    """Another text whenever a run of the repository has changed, without reading its rows.
+    """A text that changes whenever a run of the repository has changed; no rows are read.
 
     Raises:
         InputError, StoreError: as ``open_store``.
@@ -163,7 +163,7 @@ def open_run(folder: Path, repo: Path | None, name: str) -> Iterator[tuple[RunSt
 
 
 def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Journal]:
-    """Open a run's journal as its one writer, with the signing key and secrets of the environment.
+    """Open a run's journal as its writer, with the signing key and secrets of the environment.
 
     Raises:
         InputError: the signing key cannot be used.
@@ -173,7 +173,7 @@ def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Jo
 
 
 def ensure_unwritten(journal: Journal, folder: Path) -> None:
-    """Check that the journal of a new run is empty: recorded effects would be believed, not run.
+    """Check that the journal of a new run is empty: recorded effects would not be performed.
 
     Raises:
         StoreError: it has rows, for example because the change added a journal to the checkout.
@@ -278,7 +278,7 @@ def load_patch(folder: Path, run_id: str) -> bytes:
     """Load the patch that a run reviews.
 
     Raises:
-        StoreError: it cannot be read, for example on another machine than the run started on.
+        StoreError: it cannot be read, for example because the run started on another machine.
     """
     place = folder / "runs" / run_id / PATCH
     try:

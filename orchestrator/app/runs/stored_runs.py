@@ -92,7 +92,7 @@ async def _prune(
 
 
 def load_verdict(repo: Path | None, source: str) -> Verdict:
-    """The verdict of a file, where there is one or the name can be no run's, else of a run.
+    """The verdict of a file if it exists or the name cannot be that of a run, else of a run.
 
     Raises:
         InputError: the file cannot be read or holds no verdict, or the run has none yet.
@@ -140,7 +140,7 @@ def parse_verdict(row: Row) -> Verdict:
     """The verdict of a run's row.
 
     Raises:
-        InputError: it is of another version of this program.
+        InputError: it is from another version of this program.
     """
     try:
         return convert(json.loads(row.body), Verdict)

@@ -1,4 +1,4 @@
-"""Verdicts that were written to files; one from elsewhere is not trusted."""
+"""Reads verdicts from files, which are untrusted."""
 
 import json
 from pathlib import Path

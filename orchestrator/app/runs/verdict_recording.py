@@ -36,7 +36,7 @@ async def answer_question(journal: Journal, answer: Answer, who: str) -> None:
 
 
 def record_verdict(journal: Journal, verdict: Verdict) -> None:
-    """Note a verdict: as the run's last word, or as what there is while it waits for an answer."""
+    """Record a verdict: the final one, or a partial one while the run waits for an answer."""
     waits = verdict.approvals or any(not question.answer for question in verdict.questions)
     if waits and verdict.stop.reason != "cancelled":
         journal.add_note(WAITING, to_builtins(verdict))
@@ -45,12 +45,12 @@ def record_verdict(journal: Journal, verdict: Verdict) -> None:
 
 
 def has_ended(journal: Journal) -> bool:
-    """Whether the run has its final verdict, and nobody has raised a limit since."""
+    """Whether the run has its final verdict, and no limit was raised since."""
     return journal.noted(VERDICT) is not None and not journal.granted_after(VERDICT)
 
 
 def require_not_ended(journal: Journal) -> None:
-    """Check that the run can go on, so that it makes sense to decide or answer something.
+    """Check that the run can continue, so that a decision or an answer has an effect.
 
     Raises:
         InputError: it has its final verdict.
@@ -63,12 +63,12 @@ def require_not_ended(journal: Journal) -> None:
 
 
 def is_waiting_verdict(row: Row) -> bool:
-    """Whether a row is a verdict from when the run stopped for an answer."""
+    """Whether a row is a partial verdict, recorded when the run stopped for an answer."""
     return row.kind == "note" and Key.parse(row.key).part == WAITING
 
 
 def waiting_verdict(rows: Sequence[Row]) -> Row | None:
-    """The row of a waiting run's partial verdict; None when the run has continued since."""
+    """The row of a waiting run's partial verdict; None if the run has continued since."""
     last = None
     for row in rows:
         if is_waiting_verdict(row):

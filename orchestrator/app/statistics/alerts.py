@@ -59,7 +59,7 @@ def check_alerts(collected: Collected, thresholds: AlertThresholds) -> list[Aler
     """Every alert that is switched on.
 
     Args:
-        collected: the runs of the window and of the baseline at least; more do no harm.
+        collected: at least the runs of the window and of the baseline.
     """
     begin = collected.until - thresholds.window_days * DAY
     before = begin - thresholds.baseline_days * DAY

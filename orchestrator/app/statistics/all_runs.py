@@ -1,6 +1,6 @@
 """Statistics over all runs of a store, computed from the rows of their journals.
 
-One run's rows are in memory at a time. A run whose journal is damaged is named and left out.
+Only one run's rows are in memory at a time. A run with a damaged journal is reported and left out.
 """
 
 import math
@@ -68,7 +68,7 @@ def collect(
     Args:
         repos: a directory of each; None: the current one.
         since: only runs that began at this time or later, in seconds since the epoch.
-        all_repositories: those of every repository in a shared store, where there is one.
+        all_repositories: include every repository in a shared store.
 
     Raises:
         StoreError: a store cannot be opened or listed. A damaged run is not an error.
@@ -107,7 +107,7 @@ async def collect_from(
 
 
 def summarize(collected: Collected) -> Statistics:
-    """The statistics of what was collected."""
+    """The statistics of the collected runs."""
     runs = collected.runs
     days = _grouped(runs, lambda run: _iso(run.started)[:10])
     patterns = _grouped([run for run in runs if run.pattern], lambda run: run.pattern)
@@ -218,14 +218,14 @@ def _tool_figures(calls: Sequence[ToolCallFact]) -> dict[str, Any]:
 
 
 def _steps(run: RunFacts) -> int:
-    """The calls of agents that had a task; code calls tools as well, to prove patches."""
+    """The number of calls of agents with a task; code calls tools as well, to prove patches."""
     agents = {task.agent for task in run.tasks}
     calls: list[ModelCallFact | ToolCallFact] = [*run.model_calls, *run.tool_calls]
     return sum(call.agent in agents for call in calls)
 
 
 def percentiles(seconds: Iterable[float | None]) -> Percentiles:
-    """Median and 95th percentile by nearest rank; None is left out."""
+    """Median and 95th percentile by nearest rank; None is ignored."""
     known = sorted(value for value in seconds if value is not None)
     if not known:
         return Percentiles()
@@ -343,7 +343,7 @@ def _models(runs: Sequence[RunFacts]) -> tuple[ModelFigures, ...]:
 
 
 def _fates(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
-    """Each finding by its identity, as its newest review has it; ``runs`` are oldest first."""
+    """Each finding by its identity, as in its newest review; ``runs`` are oldest first."""
     known: dict[str, FindingFact] = {}
     for run in runs:
         if run.state == "finished":

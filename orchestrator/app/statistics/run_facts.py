@@ -1,4 +1,4 @@
-"""What one run did, read from the rows of its journal and from nothing else."""
+"""Facts about one run, read only from the rows of its journal."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -26,8 +26,8 @@ class ToolCallFact(Struct, frozen=True, gc=False):
     Attributes:
         result: ``ok``, ``failed``, ``timeout`` or ``declined`` of a call that was performed, else
             the code of its refusal.
-        performed: False where it was refused.
-        seconds: None where it was not performed.
+        performed: False if it was refused.
+        seconds: None if it was not performed.
     """
 
     agent: str
@@ -38,7 +38,7 @@ class ToolCallFact(Struct, frozen=True, gc=False):
 
 
 class ModelCallFact(Struct, frozen=True, gc=False):
-    """A model call that has ended; ``model`` is what was asked for where no reply names one."""
+    """A model call that has ended; ``model`` is the requested one if no reply names it."""
 
     agent: str
     model: str
@@ -68,20 +68,20 @@ class FindingFact(Struct, frozen=True, gc=False):
 
 
 class RunFacts(Struct, kw_only=True):
-    """What one run did.
+    """Facts about one run.
 
     Attributes:
         started: seconds since the epoch.
-        is_review: False for a run that a program keeps with the library; it has no verdict.
-        pattern: ``team`` or ``single``; ``analyzers`` where no model took part; else empty.
-        seconds: worked, without the time between sessions.
-        outcome, status, stop: of the verdict, empty without one.
-        resumes: later sessions that did anything; those of approvals and overrides do not count.
-        resumes_ended: of them, those that came to a verdict or to a question.
+        is_review: False for a run of a program that uses the library; it has no verdict.
+        pattern: ``team`` or ``single``; ``analyzers`` if no model took part; else empty.
+        seconds: time worked, without the time between sessions.
+        outcome, status, stop: of the verdict; empty without one.
+        resumes: later sessions with effects; those of approvals and overrides do not count.
+        resumes_ended: those of them that reached a verdict or a question.
         usd: the most that it cost: calls whose outcome is unknown count at their worst case.
-        usd_by_agent: the part of it that agents' calls cost.
-        person_asked: a person was asked how to go on, or a question of the plan.
-        escalations: agent and the stage it escalated to.
+        usd_by_agent: ``usd`` by agent.
+        person_asked: a person was asked how to continue, or a question of the plan.
+        escalations: the agent and its new stage.
         guard_blocks: the guard of each block.
         rejected: findings that were reported and do not count.
     """
@@ -132,7 +132,7 @@ def _is_review(run: RunMeta) -> bool:
     return not is_program_run(run)
 
 
-# --- the parts of rows that are read; what a body has besides is skipped, not parsed -------------
+# --- the fields of rows that are read; others are skipped without being parsed -------------------
 
 
 class _Cost(Struct):
@@ -268,7 +268,7 @@ class _Reader:
         self._marked_fixed: set[str] = set()
 
     def read(self, row: Row) -> None:
-        """Read the next row; what a forked run took over counts in the run that it is from."""
+        """Read the next row; rows that a fork copied count only in the original run."""
         if row.seq == 1 and row.key == FORK_NOTE:
             self._copied = 1 + _FORK.decode(row.body).copied
         if row.seq <= self._copied:
@@ -412,7 +412,7 @@ def _read_reply(request: RecordedRequest, value: bytes) -> _Reply:
 
 
 def _finding(one: _Found, state: str) -> FindingFact:
-    # What an agent reports under no rule of the table is known by its title.
+    # A finding of an agent without a rule of the table is counted by its title.
     rule = one.title if one.rule.endswith(".reported") else one.rule
     identity = one.first_fingerprint or one.fingerprint
     return FindingFact(identity, rule, one.category, one.severity, state)

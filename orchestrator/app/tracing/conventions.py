@@ -1,7 +1,7 @@
 """The names of OpenTelemetry's GenAI semantic conventions that a trace of a run uses.
 
-The conventions are in development: names change between their releases. All of those that we write
-stand here, as of one release, and in the table of ``docs/traces.md``.
+The conventions are in development: names change between releases. All names that we write are here,
+as of one release, and in the table of ``docs/traces.md``.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai
 """

@@ -1,7 +1,7 @@
-"""Export the trace of a run: afterwards, or beside it while it runs.
+"""Exports the trace of a run, afterwards or while it runs.
 
-Whoever exports only reads the store, over a connection of its own. So a collector that is slow or
-down can neither hold up a review nor change it, and what did not arrive is exported again later.
+The exporter only reads the store, over its own connection. So a collector that is slow or down can
+neither delay nor change a review, and a trace can be exported again later.
 """
 
 import os
@@ -88,7 +88,7 @@ class LiveTrace:
         self._run_id = self._failure = ""
 
     def follow(self, observer: Observer) -> Observer:
-        """An observer that passes events on, and starts with the run that they are of."""
+        """An observer that forwards events, and starts the export when the run starts."""
 
         def observe(event: Event) -> None:
             if event.kind == "run_started" and self._thread is None:
@@ -125,7 +125,7 @@ class LiveTrace:
                 anyio.run(self._export, store)
         except DiffcourtError as error:
             self._failure = str(error)
-        except Exception as error:  # a thread's error must be told of, and end nothing else
+        except Exception as error:  # reported; must not end anything else
             self._failure = f"{type(error).__name__}: {error}"
         finally:
             self._collector.close()
@@ -145,13 +145,13 @@ class LiveTrace:
 def live_trace(
     repo: Path | None, flag: str | None, environment: Mapping[str, str]
 ) -> LiveTrace | None:
-    """The live export that an option or the environment asks for; None where neither does.
+    """The live export that an option or the environment requests; None if neither does.
 
     Args:
         flag: the option's address, empty for OpenTelemetry's variables; None: it is not given.
 
     Raises:
-        InputError: the variable has a value that it does not know, or as ``LiveTrace``.
+        InputError: the variable has an unknown value, or as ``LiveTrace``.
     """
     wish = environment.get(LIVE, "").strip().lower()
     if wish not in {"", "0", "1", "content"}:

@@ -32,9 +32,9 @@ TIMEOUT = 10.0
 
 
 def traces_url(given: str, environment: Mapping[str, str]) -> str:
-    """The address that spans go to: of an option, else of OpenTelemetry's environment variables.
+    """The address to which spans are sent: of an option, else of OpenTelemetry's variables.
 
-    An address without the path of traces gets it, as OTEL_EXPORTER_OTLP_ENDPOINT does.
+    The path of traces is appended if it is missing, as for OTEL_EXPORTER_OTLP_ENDPOINT.
 
     Raises:
         InputError: there is none, or it is no http address.
@@ -65,7 +65,7 @@ class Collector:
 
     def __init__(self, url: str) -> None:
         try:
-            # The SDK takes half a second to import, and comes with an extra.
+            # Optional, and its import takes half a second.
             from opentelemetry.exporter.otlp.proto.http import trace_exporter  # noqa: PLC0415
         except ImportError:
             raise InputError(
@@ -107,11 +107,11 @@ def _host(url: str) -> str:
 
 
 def _reason(said: Sequence[str]) -> str:
-    # Its last words are that it gave up; what it met before says why.
+    # Its last message says only that it gave up; an earlier one says why.
     found = (re.search(r"Transient error (.*) encountered", line) for line in said)
     why = next((match[1] for match in found if match), said[-1] if said else "no reason given")
     text = " ".join(why.split())
-    # urllib3 names its pool, its retries and its own classes before it says what happened.
+    # urllib3 names its pool, retries and classes before the actual error.
     if cause := re.search(r"\(Caused by \w+\([\"'](?:.*?\): )?(.*?)[\"']\)\)", text):
         text = cause[1]
     for mark in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "SSLError"):
@@ -122,7 +122,7 @@ def _reason(said: Sequence[str]) -> str:
 
 @contextmanager
 def _collected_logs() -> Iterator[list[str]]:
-    """What the SDK logs, which would otherwise be printed."""
+    """Collects the SDK's log messages, which would otherwise be printed."""
     said: list[str] = []
 
     class Handler(logging.Handler):
@@ -166,7 +166,7 @@ def render_json(trace: TraceContext, spans: Sequence[Span]) -> str:
 def _write_ids_in_hex(
     entry: dict[str, Any], trace: TraceContext, spans: Mapping[str, Span]
 ) -> None:
-    """OTLP's JSON has ids in hexadecimal, where that of protobuf has base64."""
+    """Rewrite ids in hexadecimal, as OTLP's JSON requires; protobuf's JSON has base64."""
     import base64  # noqa: PLC0415
 
     span = spans[base64.b64decode(entry["spanId"]).hex()]
@@ -176,7 +176,7 @@ def _write_ids_in_hex(
 
 
 def _readable(trace: TraceContext, span: Span) -> ReadableSpan:
-    """A span as the SDK exports it."""
+    """A span in the SDK's form."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415

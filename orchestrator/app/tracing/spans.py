@@ -1,7 +1,7 @@
-"""Spans from the rows of a journal: a run is one trace.
+"""Builds spans from the rows of a journal; a run is one trace.
 
-Rows are fed one by one, and each span comes out when the row that ends it is there; so a run can be
-followed while it runs. Nothing is asked of the run itself.
+Rows are fed one by one, and each span is yielded with the row that ends it, so a run can be
+followed while it runs.
 """
 
 import json
@@ -47,7 +47,7 @@ SHOWN = frozenset(
     {"action", "agent", "approved", "from_stage", "guard", "layer", "level", "place", "state",
      "to_stage", "tool"}
 )  # fmt: skip
-"""Fields of a note that every trace has: words of ours and names. All others are content."""
+"""Fields of a note that every trace has: our own texts and names. All others are content."""
 
 
 TOLD = frozenset({"answer", "arguments", "question", "reason", "who", "why"})
@@ -67,7 +67,7 @@ class Span(Struct):
 
     Attributes:
         parent: empty for a run that is in no other trace.
-        error: its ``error.type``, empty where it ended well.
+        error: its ``error.type``; empty if it succeeded.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Span(Struct):
 
 
 class SpanBuilder:
-    """Makes the spans of one run.
+    """Builds the spans of one run.
 
     Args:
-        content: with prompts, answers, arguments, results and reasons.
-        redact: takes our own secrets out of content once more.
+        content: include prompts, answers, arguments, results and reasons.
+        redact: removes our own secrets from content once more.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SpanBuilder:
         self._last = 0.0
 
     def feed(self, row: Row) -> Iterator[Span]:
-        """Take the next row; yields what has ended with it."""
+        """Read the next row; yields the spans that it ends."""
         body = json.loads(row.body)
         if row.key == TRACEPARENT and row.kind == "note":
             self.trace = trace_of(self._run_id, body)
@@ -119,7 +119,7 @@ class SpanBuilder:
                 yield from self._end(root, row, body)
 
     def close(self) -> Iterator[Span]:
-        """What is left when no more rows come: spans that nothing ended, and the run's own."""
+        """The remaining spans after the last row: those without an end, and the run's own."""
         for span in self._open.values():
             span.end, span.error = self._last, span.error or "interrupted"
             yield span
@@ -197,7 +197,7 @@ class SpanBuilder:
     def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
         asked, key = body.get("asked"), Key.parse(row.key)
         request = read_request(asked)
-        before = self._open.pop(row.key, None)  # it was cut off, and is done again
+        before = self._open.pop(row.key, None)  # it was interrupted and is repeated
         attributes: dict[str, Value] = {
             names.CONVERSATION: self._run_id,
             "diffcourt.journal.key": row.key,
@@ -320,7 +320,7 @@ class SpanBuilder:
         return self._messages.write([message])
 
     def _text(self, value: Any) -> str:
-        """Content as an attribute: redacted, as JSON unless it is text, and not too long."""
+        """Content as an attribute: redacted, as JSON unless it is text, and cut to the limit."""
         clean = self._redact(value)
         text = clean if isinstance(clean, str) else json.dumps(clean, ensure_ascii=False)
         return cut_text(text)

@@ -1,4 +1,4 @@
-"""``diffcourt dismiss``: have a finding remembered as dismissed, with who, why and until when."""
+"""``diffcourt dismiss``: dismiss a finding, with a reason, a person and an expiry date."""
 
 from __future__ import annotations
 

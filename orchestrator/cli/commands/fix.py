@@ -109,7 +109,7 @@ def _heading(finding: Finding) -> str:
 
 
 def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
-    """Prove the patches again and say its result."""
+    """Prove the patches again and print the results."""
     from orchestrator.app.apply_fixes import prove_again
 
     proven = prove_again(args.repo, fixes)
@@ -126,7 +126,7 @@ def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
 
 
 def _holds_less(finding: Finding, now: Fix | None) -> bool:
-    """Whether a patch is not what the run says of it any more."""
+    """Whether a patch no longer has the state that the run recorded."""
     assert finding.fix is not None
     if finding.fix.is_verified:
         return now is None or not now.is_verified
@@ -134,7 +134,7 @@ def _holds_less(finding: Finding, now: Fix | None) -> bool:
 
 
 def _confirmed(question: str) -> bool:
-    """What a person at a terminal answers."""
+    """Whether a person at the terminal confirms."""
     if not sys.stdin.isatty():
         raise InputError("nobody can be asked without a terminal: give --yes, or --check")
     emit(f"{question} [y/N] ", sys.stdout)

@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         _notify(args, alerts)
         return _print_alerts(args, alerts) or broken
     if targets.keys() <= {"prometheus", "dashboard"} and targets and not (args.json or args.by):
-        return broken  # from cron: the file is what was asked for
+        return broken  # from cron: only the file was requested
     statistics = summarize(collected)
     if "csv" in targets:
         from orchestrator.report.statistics.text_and_csv import render_csv
@@ -151,14 +151,14 @@ def _metrics(collected: Collected, alerts: list[Alert]) -> str:
 
 
 def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
-    """Print each alert that fires or cannot be told, and the exit code that says so."""
+    """Print each alert that fires or cannot be decided; returns the exit code."""
     from msgspec import to_builtins
 
     if args.json:
         emit(as_json([to_builtins(alert) for alert in alerts]), sys.stdout)
     shown: dict[str, str] = {}
     for alert in alerts:
-        if alert.state != "ok":  # one line for all that lack the same runs
+        if alert.state != "ok":  # one line for all alerts with the same reason
             name, why = alert.name, alert.message.removeprefix(f"{alert.name}: ")
             same = alert.state == "unknown" and why in shown
             shown[why] = f"{shown[why]}, {name}" if same else name
@@ -211,7 +211,7 @@ def _print(args: argparse.Namespace, statistics: Statistics) -> None:
 
 
 def _report_broken(collected: Collected) -> int:
-    """Name each damaged run, and the exit code that says whether there is one."""
+    """Print each damaged run; returns the exit code."""
     for broken in collected.broken:
         emit(f"diffcourt: not counted: run {broken.run_id}: {broken.why}\n", sys.stderr)
     return EXIT_INCOMPLETE if collected.broken else EXIT_OK

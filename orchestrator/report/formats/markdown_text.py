@@ -1,4 +1,4 @@
-"""Text of others in Markdown, where it may neither link, mention nor mark up anything."""
+"""Untrusted text in Markdown, escaped so that it cannot link, mention or mark up anything."""
 
 import re
 
@@ -12,7 +12,7 @@ COMMAND = re.compile(r"/\w")
 
 
 def plain(text: str) -> str:
-    """Prose on one line in which every character of markup, links and mentions stands for itself.
+    """Prose on one line in which no character acts as markup, link or mention.
 
     Punctuation becomes a numeric character reference, which Markdown shows as the character and
     never reads as syntax: ``@team``, ``#1``, ``https://host`` and ``<img>`` have no effect.

@@ -1,4 +1,4 @@
-"""What several formats say of a finding: its order, its place in head, and its message."""
+"""Shared by several formats: the order of findings, their places in head, and messages."""
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ ERRORS: frozenset[Severity] = frozenset({"critical", "high"})
 
 
 class Place(Struct, frozen=True):
-    """Where a finding stands in head.
+    """The place of a finding in head.
 
     Attributes:
         path: escaped, on one line.
@@ -27,7 +27,7 @@ class Place(Struct, frozen=True):
 
 
 def place_in_head(finding: Finding) -> Place:
-    """Where a finding stands in head; of removed lines, only the file."""
+    """The place of a finding in head; of removed lines, only the file."""
     path = escape_unprintable(finding.path)
     if finding.evidence.side == "base":
         return Place(path, 0, 0, 0)
@@ -68,7 +68,7 @@ def describe_skip(entry: Skipped) -> str:
 
 
 def gaps(verdict: Verdict) -> list[Skipped]:
-    """What makes the review incomplete."""
+    """The gaps that make the review incomplete."""
     return [entry for entry in verdict.skipped if entry.gap]
 
 

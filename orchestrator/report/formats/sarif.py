@@ -59,7 +59,7 @@ _LINK = re.compile(r"(?=[\[\]])")
 def render_sarif(verdict: Verdict, sources: Sources) -> str:
     """One run: rules, open and waived findings, and gaps as notifications.
 
-    What exceeds the limits is left out from the least grave on, and a notification says so.
+    If there are too many, the least severe are left out, and a notification says so.
     """
     findings = counted_findings(verdict)
     findings += [finding for finding in verdict.findings if finding.state == "waived"]
@@ -117,7 +117,7 @@ def _notify(name: str, text: str, gap: Skipped | None = None) -> dict[str, Any]:
 
 
 def _describe_rules(findings: Iterable[Finding], known: Mapping[str, Rule]) -> list[dict[str, Any]]:
-    """The rules of the findings by id, each with the most severe severity that it has here."""
+    """The rules of the findings by id, each with its highest severity in this verdict."""
     found: dict[str, Finding] = {}
     for finding in findings:
         gravest = found.setdefault(finding.rule, finding)

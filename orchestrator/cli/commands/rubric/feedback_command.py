@@ -1,4 +1,4 @@
-"""``rubric feedback``: what people did with findings, as labels that nobody was asked for."""
+"""``rubric feedback``: what people did with findings, as weak labels."""
 
 from __future__ import annotations
 

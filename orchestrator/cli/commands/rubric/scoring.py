@@ -66,7 +66,7 @@ def _score_items(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _require_scores(rubric: Rubric, items: list[Item]) -> None:
-    """As ``require_scores``; texts that no model has judged yet are told how to be.
+    """As ``require_scores``; the error says how unjudged texts can be judged.
 
     Raises:
         InputError: an item has no score of a criterion.
@@ -177,7 +177,7 @@ def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
 
 
 def _name_judges(run: Rescored) -> str:
-    """Who gave the judged scores: the judge of the run, another one that was asked now, or both."""
+    """The judges of the scores: that of the run, a new one, or both."""
     scored = {
         c.id
         for c in run.card.rubric.criteria

@@ -1,4 +1,4 @@
-"""Each call of a run in a shared copy: what was sent and its result."""
+"""The calls of a run in a shared page: requests and results."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ class _CallWriter:
         self._room = MOST_CHARACTERS
 
     def render(self, call: CallDetails) -> str:
-        """A call; its anchor is within what is folded, so that a link to it unfolds it."""
+        """A call; its anchor is inside the folded part, so that a link unfolds it."""
         span = call.span
         about = f"{text(span.agent or 'code')}, {span.at:.2f} s"
         seen = "".join(map(self._passage, call.seen)) or '<p class="soft">Nothing was recorded.</p>'

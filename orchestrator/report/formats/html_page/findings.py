@@ -1,4 +1,4 @@
-"""Findings as articles of the page: words, code, the way of a value, and who stands behind it."""
+"""Findings as articles of the page: text, code, data flow, and reporters."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ def render_findings(
     """All open findings, most severe first, then waived and rejected ones folded away.
 
     Args:
-        actions: HTML that stands at the end of a finding.
+        actions: HTML at the end of a finding.
     """
     findings = counted_findings(verdict)
     parts = ['<section aria-labelledby="findings"><h2 id="findings">Findings</h2>']
@@ -81,7 +81,7 @@ def _render_filters(findings: Sequence[Finding]) -> str:
 
 
 def _render_index(findings: Sequence[Finding]) -> str:
-    """A line for each finding, with a link to it; nothing where few can be seen at a glance."""
+    """A line for each finding, with a link to it; empty if there are few."""
     if len(findings) < LISTED_FROM:
         return ""
     items = "".join(

@@ -1,4 +1,4 @@
-"""What stands around the findings: outcome, what was read, agents, score, cost."""
+"""The parts of the page around the findings: outcome, coverage, agents, score, cost."""
 
 from collections.abc import Iterable, Sequence
 
@@ -90,7 +90,7 @@ def render_coverage(verdict: Verdict) -> str:
 
 
 def _render_depth(verdict: Verdict) -> str:
-    """A bar of the files by depth, and the same in words; nothing where there is no file."""
+    """A bar of the files by depth, and the same in words; empty without files."""
     depth = verdict.depth
     counts = {"code": depth.code, "text": depth.text, "none": depth.none}
     total = sum(counts.values())
@@ -179,7 +179,7 @@ def render_review(verdict: Verdict) -> str:
 
 
 def _why(one: CriterionScore) -> str:
-    """Why a criterion has its score, with what that rests on."""
+    """Why a criterion has its score, with the evidence."""
     items = "".join(f'<li class="place">{text(each)}</li>' for each in one.evidence)
     return text(one.why) + (f'<ul class="plain">{items}</ul>' if items else "")
 
