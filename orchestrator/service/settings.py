@@ -195,7 +195,9 @@ def load_settings(path: Path) -> Settings:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"the configuration {path} cannot be read: {error.strerror}") from None
+        raise InputError(
+            f"the configuration {path} cannot be read: {error.strerror}; name another with --config"
+        ) from None
     settings = read_yaml(Settings, data, str(path))
     times, worker = settings.queue, settings.worker
     if times.stalled < 3 * times.heartbeat or worker.grace >= times.stalled:

@@ -162,5 +162,5 @@ def test_export_asks_for_a_format_and_for_a_run_that_is_there(
     first, second, third, fourth = capsys.readouterr().err.splitlines()
     assert "name a format with --to" in first
     assert "there is no run nothing" in second
-    assert third.endswith("cannot read the verdict nothing.json: No such file or directory")
-    assert fourth.endswith("cannot read the verdict .git: Is a directory")
+    assert "cannot read the verdict nothing.json: No such file or directory; write one" in third
+    assert "cannot read the verdict .git: Is a directory" in fourth

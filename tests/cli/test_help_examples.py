@@ -63,6 +63,16 @@ def test_every_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
 
 
+def test_every_argument_has_a_help_text() -> None:
+    unexplained = [
+        (name, action.dest)
+        for name, parser in every_parser().items()
+        for action in parser._actions
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+    assert unexplained == []
+
+
 def test_json_needs_no_file_in_any_command() -> None:
     options = {
         name: parser._option_string_actions["--json"]

@@ -126,6 +126,17 @@ def test_an_override_is_recorded_shown_exported_and_of_this_head_only(
     assert load_verdict(None, "latest").override is None
 
 
+def test_the_outcome_that_a_run_has_already_is_no_override(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = ["override", "--reason", "x", "--verdict"]
+    assert main([*to, "needs_changes"]) == 2
+    assert "is needs_changes already; name another with --verdict" in capsys.readouterr().err
+    assert main([*to, "merge"]) == 0
+    assert main([*to, "merge"]) == 2
+    assert main([*to, "needs_changes"]) == 0
+
+
 def test_an_incomplete_review_cannot_be_overridden_to_merge(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,7 +26,7 @@ def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: s
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: the run has no verdict yet, or an incomplete one.
+        InputError: the run has no verdict yet, an incomplete one, or the same outcome already.
     """
 
     async def work(store: RunStore, run: RunMeta) -> Verdict:
@@ -39,6 +39,11 @@ def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: s
                 raise InputError(
                     f"{run.run_id} is incomplete, and incomplete is never merge: review what is "
                     "missing, or exclude it in base"
+                )
+            present = verdict.override.verdict if verdict.override else verdict.verdict
+            if outcome == present:
+                raise InputError(
+                    f"the outcome of {run.run_id} is {outcome} already; name another with --verdict"
                 )
             at = datetime.fromtimestamp(SystemClock().now(), UTC).isoformat(timespec="seconds")
             override = Override(outcome, verdict.change.head, current_user(), at, reason)

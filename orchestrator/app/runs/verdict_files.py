@@ -24,7 +24,9 @@ def read_verdict(path: Path) -> Verdict:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"cannot read the verdict {name}: {why}") from None
+        raise InputError(
+            f"cannot read the verdict {name}: {why}; write one with diffcourt review --json FILE"
+        ) from None
     if len(data) > LARGEST:
         raise InputError(f"{name} is larger than {LARGEST >> 20} MB, which no verdict is")
     return parse_verdict(data, name)

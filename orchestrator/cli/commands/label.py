@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rater", type=name_of("yourself"), metavar="NAME",
         help="who labels; behind a proxy: who is signed in",
     )  # fmt: skip
-    parser.add_argument("--answers", choices=SCALES, default="accept")
+    parser.add_argument(
+        "--answers", choices=SCALES, default="accept", help="the scale of labels; default accept"
+    )
     parser.add_argument(
         "--rubric", metavar="RUBRIC", help="the rubric whose criteria --criteria asks for"
     )

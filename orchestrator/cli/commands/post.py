@@ -24,7 +24,7 @@ FORGES = ("github", "gitlab", "forgejo")
 def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
     """Add the options that name a forge and a project on it."""
     parser.add_argument(
-        "--to", choices=forges, required=True, metavar="FORGE", help=" or ".join(forges)
+        "--to", choices=forges, required=True, metavar="FORGE", help=", ".join(forges)
     )
     parser.add_argument(
         "--project",

@@ -19,6 +19,7 @@ from orchestrator.cli.commands.rubric.exchange_commands import add_exchange_comm
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    RUBRIC_HELP,
     add_items,
     add_labels,
     add_report,
@@ -99,14 +100,14 @@ def _drop(text: str) -> float:
 
 def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
     p = part("check", "validate rubric files")
-    p.add_argument("rubrics", nargs="+", metavar="RUBRIC")
+    p.add_argument("rubrics", nargs="+", metavar="RUBRIC", help=RUBRIC_HELP)
     p.set_defaults(do=file_commands.check)
     p = part("show", "print a rubric as a tree, with its provenance")
-    p.add_argument("rubric", metavar="RUBRIC")
+    p.add_argument("rubric", metavar="RUBRIC", help=RUBRIC_HELP)
     p.set_defaults(do=file_commands.show)
     p = part("diff", "list the differences between two rubrics")
-    p.add_argument("old", metavar="OLD")
-    p.add_argument("new", metavar="NEW")
+    p.add_argument("old", metavar="OLD", help=RUBRIC_HELP)
+    p.add_argument("new", metavar="NEW", help=RUBRIC_HELP)
     p.set_defaults(do=file_commands.diff)
     p = part("new", "create a rubric with equal weights from the criteria in scored items")
     add_items(p, rubric=False)
@@ -126,7 +127,7 @@ def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     )
     p.set_defaults(do=file_commands.import_)
     p = part("export", "export a rubric to another tool's format")
-    p.add_argument("rubric", metavar="RUBRIC")
+    p.add_argument("rubric", metavar="RUBRIC", help=RUBRIC_HELP)
     _add_format(p, "--to")
     p.add_argument("--items", type=Path, metavar="FILE", help="an item whose grades to include")
     p.set_defaults(do=file_commands.export)

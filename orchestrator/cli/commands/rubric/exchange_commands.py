@@ -23,7 +23,7 @@ _SHOWN = 10
 def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
     """Add the subcommands and their options."""
     p = part("import-items", "convert another tool's scores and annotations to items and labels")
-    p.add_argument("source", type=Path, metavar="FILE")
+    p.add_argument("source", type=Path, metavar="FILE", help="an export of the other tool")
     p.add_argument(
         "--from", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
         help=", ".join(FORMATS),
@@ -33,9 +33,16 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
     p.add_argument("--label", metavar="NAME", help="which of people's annotations is the label")
     _add_map(p)
     p.set_defaults(do=import_items)
-    p = part("export-items", "convert items and labels to another tool's shape")
+    p = part("export-items", "convert items and labels to another tool's format")
     add_items(p, rubric=False)
-    p.add_argument("--labels", type=Path, action="append", default=[], metavar="FILE")
+    p.add_argument(
+        "--labels",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="label file of diffcourt label (repeatable)",
+    )
     p.add_argument(
         "--to", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
         help=", ".join(FORMATS),

@@ -41,7 +41,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_json_file(p)
     add_repo(p)
     p.add_argument("--from", dest="forge", choices=FORGES, help="read comments of a request there")
-    p.add_argument("--project", type=name_of("a project"), metavar="OWNER/NAME")
+    p.add_argument(
+        "--project",
+        type=name_of("a project"),
+        metavar="OWNER/NAME",
+        help="the project there; default: that of the CI's variables",
+    )
     p.add_argument("--request", type=count, metavar="N", help="number of the request")
     p.add_argument("--url", type=name_of("an address"), metavar="URL", help="of the forge's API")
     p.set_defaults(do=feedback)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from orchestrator.tuning.training_data import TrainingData
 
 
+RUBRIC_HELP = "a rubric file, or the name of a shipped rubric"
+
+
 def parse_scale(text: str) -> tuple[float, float]:
     """Parse a range of raw scores, such as ``0:1`` or ``1:4``."""
     low, colon, high = text.partition(":")
@@ -36,9 +39,7 @@ def parse_scale(text: str) -> tuple[float, float]:
 def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = "+") -> None:
     """Add the arguments RUBRIC, ITEMS and --scale."""
     if rubric:
-        parser.add_argument(
-            "rubric", metavar="RUBRIC", help="a rubric file, or the name of a shipped rubric"
-        )
+        parser.add_argument("rubric", metavar="RUBRIC", help=RUBRIC_HELP)
     parser.add_argument(
         "items",
         metavar="ITEMS",
@@ -94,12 +95,22 @@ class TuningInputs(Struct, frozen=True):
 
 
 def find_rubric(text: str) -> Path:
-    """The path of a rubric file, given as a path or as the name of a shipped rubric."""
+    """The path of a rubric file, given as a path or as the name of a shipped rubric.
+
+    Raises:
+        InputError: it is the name of neither.
+    """
     from orchestrator.data_directories import data_root
 
     path = Path(text)
-    shipped = data_root() / "rubrics" / f"{text}.yaml"
-    return shipped if not path.exists() and shipped.is_file() else path
+    shipped = {file.stem: file for file in sorted((data_root() / "rubrics").glob("*.yaml"))}
+    if path.suffix or path.exists():
+        return path
+    if text not in shipped:
+        raise InputError(
+            f"there is no rubric {text}: name a file, or a shipped one: {', '.join(shipped)}"
+        )
+    return shipped[text]
 
 
 def load_inputs(args: argparse.Namespace) -> TuningInputs:
