@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
-from orchestrator.cli.arguments import add_json_file
+from orchestrator.cli.arguments import add_json_file, name_of
 from orchestrator.cli.output import emit, use_color, width_of
 from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_all, write_job_files
+from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
+    from orchestrator.app.types import Answer
     from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.engine.observer_events import Observer
     from orchestrator.sandbox.worker_pool import WorkerPool
@@ -63,13 +65,37 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="URL",
-        help="export the run as a trace while it goes on; default: OTEL_EXPORTER_OTLP_ENDPOINT",
+        help="export the run as a trace while it runs; default: OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     group.add_argument(
         "--quiet",
         action="store_true",
         help="print no progress; with a format on standard output, no report either",
     )
+
+
+def add_answer_options(parser: argparse._ActionsContainer) -> None:
+    """Add the options that answer the question of a waiting run."""
+    parser.add_argument("--answer", metavar="TEXT", help="your answer to the pending question")
+    parser.add_argument(
+        "--to",
+        type=name_of("a question"),
+        metavar="NAME",
+        help="the name of the question, if several are pending",
+    )
+
+
+def read_answer(args: argparse.Namespace) -> Answer | None:
+    """The answer that the options give, if any.
+
+    Raises:
+        InputError: a question is named without an answer.
+    """
+    if args.to is not None and args.answer is None:
+        raise InputError("--to requires --answer TEXT")
+    from orchestrator.app.types import Answer
+
+    return None if args.answer is None else Answer(args.answer, args.to or "")
 
 
 def _fail_on(text: str) -> str:

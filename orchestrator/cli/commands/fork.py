@@ -3,17 +3,22 @@
 import argparse
 from pathlib import Path
 
-from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, name_of
-from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
-from orchestrator.errors import InputError
+from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo
+from orchestrator.cli.review_output import (
+    add_answer_options,
+    add_result_options,
+    deliver,
+    open_outputs,
+    read_answer,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Start a new run from a checkpoint of another one, with an edited plan, without some\n"
-        "findings, or with another answer. What is recorded before the checkpoint is not done\n"
-        "again; the old run stays as it is."
+        "findings, or with another answer. Effects before the checkpoint are not repeated; the\n"
+        "old run is not changed."
     )
     parser.epilog = EXIT_CODES
     parser.add_argument(
@@ -23,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         required=True,
         metavar="STATE",
-        help="go on from this state, such as Triage, Synthesize or Evaluate, or its number",
+        help="continue from this state, such as Triage, Synthesize or Evaluate, or its number",
     )
     parser.add_argument(
-        "--plan", type=Path, metavar="FILE", help="the plan to go on with: an edited plan.json"
+        "--plan", type=Path, metavar="FILE", help="the plan to continue with: an edited plan.json"
     )
     parser.add_argument(
         "--drop",
@@ -35,10 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FINDING",
         help="a finding that is not to count; may be repeated",
     )
-    parser.add_argument("--answer", metavar="TEXT", help="the answer to the question that waits")
-    parser.add_argument(
-        "--to", type=name_of("a question"), metavar="NAME", help="the name of that question"
-    )
+    add_answer_options(parser)
     add_repo(parser)
     add_result_options(parser)
     add_backend(parser)
@@ -46,15 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fork the run, review on, and return the exit code."""
-    if args.to is not None and args.answer is None:
-        raise InputError("--to requires --answer TEXT")
+    answer = read_answer(args)
     outputs = open_outputs(args)
 
     from orchestrator.app.run_review import resume_review
     from orchestrator.app.runs.forking import Fork, fork_run
-    from orchestrator.app.types import Answer
 
-    answer = None if args.answer is None else Answer(args.answer, args.to or "")
     edits = Fork(args.run_id, args.at, args.plan, args.drop, answers=answer is not None)
     fork = fork_run(args.repo, edits)
     return deliver(

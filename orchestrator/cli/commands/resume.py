@@ -2,17 +2,14 @@
 
 import argparse
 
-from orchestrator.cli.arguments import (
-    EXIT_CODES,
-    add_backend,
-    add_repo,
-    add_run,
-    amount,
-    count,
-    name_of,
+from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_run, amount, count
+from orchestrator.cli.review_output import (
+    add_answer_options,
+    add_result_options,
+    deliver,
+    open_outputs,
+    read_answer,
 )
-from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
-from orchestrator.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,16 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXIT_CODES
     add_run(parser, default="latest")
     add_repo(parser)
-    answer = parser.add_argument_group("answer")
-    answer.add_argument(
-        "--answer", metavar="TEXT", help="your answer to the question of the review"
-    )
-    answer.add_argument(
-        "--to",
-        type=name_of("a question"),
-        metavar="NAME",
-        help="the name of the question, if several are pending",
-    )
+    add_answer_options(parser.add_argument_group("answer"))
     more = parser.add_argument_group("raise a limit of the whole run")
     more.add_argument("--max-tool-calls", type=count, metavar="N", help="number of tool calls")
     more.add_argument("--max-minutes", type=amount, metavar="N", help="wall time in minutes")
@@ -46,14 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Resume the review and return the exit code."""
-    if args.to is not None and args.answer is None:
-        raise InputError("--to requires --answer TEXT")
+    answer = read_answer(args)
     outputs = open_outputs(args)
 
     from orchestrator.app.run_review import resume_review
-    from orchestrator.app.types import Answer
 
-    answer = None if args.answer is None else Answer(args.answer, args.to or "")
     limits = ("max_tool_calls", "max_minutes", "max_tokens", "max_usd")
     grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
     return deliver(
