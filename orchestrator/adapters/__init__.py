@@ -1,1 +1,1 @@
-"""Other people's agent frameworks behind the harness: a module each, each an extra."""
+"""Adapters for other agent frameworks, each in its own module and extra."""

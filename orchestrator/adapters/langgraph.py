@@ -2,9 +2,9 @@
 
     graph.add_node("tools", GuardedTools(harness))
 
-What cannot be undone interrupts the graph, which goes on with
+An irreversible call interrupts the graph, which continues with
 ``Command(resume={"approved": True, "who": "a name"})``. An interrupted node runs again from its
-start: each call is named by its tool call id, so what had happened is not done again.
+start; each call is named by its tool call id, so completed calls are not repeated.
 """
 
 import json
@@ -29,7 +29,7 @@ class GuardedTools:
         self._harness, self._agent = harness, agent
 
     async def __call__(self, state: Any) -> dict[str, list[ToolMessage]]:
-        """Run the calls of the last message, one after the other, and answer each."""
+        """Run the calls of the last message in order, and answer each."""
         requested = state["messages"][-1].tool_calls
         return {"messages": [await self._answer(call) for call in requested]}
 

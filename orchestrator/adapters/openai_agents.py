@@ -2,8 +2,9 @@
 
     agent = Agent(name="ops", tools=guarded_tools(harness))
 
-What cannot be undone asks for approval the SDK's way (``result.interruptions``, ``state.approve``).
-The harness holds by itself: a tool that is invoked without that approval is refused all the same.
+An irreversible call asks for approval in the SDK's way (``result.interruptions``,
+``state.approve``). The harness does not depend on that: a tool that is invoked without approval is
+refused.
 """
 
 import json
@@ -48,6 +49,6 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
         description=spec.description,
         params_json_schema=dict(spec.schema),
         on_invoke_tool=invoke,
-        strict_json_schema=False,  # the harness holds the arguments against the schema itself
+        strict_json_schema=False,  # the harness validates the arguments itself
         needs_approval=spec.level > Level.WRITE,
     )

@@ -1,4 +1,4 @@
-"""One agent's work in a program's run: opens its model, makes its tools known, runs it once."""
+"""Runs one agent in a program's run: opens its model and registers its tools."""
 
 import os
 from collections import defaultdict
@@ -34,12 +34,12 @@ from orchestrator.stores.writer_identity import this_process
 
 @dataclass(frozen=True)
 class RunLocation:
-    """Where a program's run is kept, and which files its tools may change.
+    """The journal of a program's run, and the files that its tools may change.
 
     Attributes:
         file: the SQLite journal; None keeps the run in memory.
-        files: remembers files before a tool writes them; None where no tool may write.
-        meta: what the index of runs says of it.
+        files: saves files before a tool writes them; None if no tool may write.
+        meta: its entry in the index of runs.
     """
 
     file: Path | None
@@ -48,12 +48,12 @@ class RunLocation:
 
     @property
     def used(self) -> UsedApprovalsLog | None:
-        """Where used approvals are recorded; None for a run in memory, which nobody can copy."""
+        """The record of used approvals; None for a run in memory, which cannot be copied."""
         return UsedApprovalsLog(os.environ) if self.file else None
 
     @classmethod
     def of(cls, path: str | Path | None, root: str | Path | None, run_id: str) -> "RunLocation":
-        """Locate a run; makes the journal's directory where there is none."""
+        """Locate a run; creates the journal's directory if necessary."""
         file = None if path is None else Path(path)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class RunLocation:
     async def open_journal(
         self, run_id: str, clock: Clock, redact: Redactor
     ) -> AsyncIterator[tuple[RunStore, Journal]]:
-        """Open the run's store and journal; a new run is entered first.
+        """Open the run's store and journal; a new run is added first.
 
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
@@ -85,7 +85,7 @@ class RunLocation:
 
 @dataclass(frozen=True)
 class RunParts:
-    """What the harness of a program's run is made of.
+    """The parts of the harness of a program's run.
 
     Attributes:
         files: remembers files before a tool writes them; None where no tool may write.
@@ -103,13 +103,13 @@ class RunParts:
 
 
 class WorkNumbers:
-    """Numbers an agent's works: 1, 2, 3, ...; one that was interrupted keeps its number."""
+    """Numbers an agent's runs: 1, 2, 3, ...; an interrupted one keeps its number."""
 
     def __init__(self) -> None:
         self._taken: defaultdict[str, set[int]] = defaultdict(set)
 
     def begin(self, name: str) -> int:
-        """The lowest number that is free."""
+        """The lowest free number."""
         number = 1
         while number in self._taken[name]:
             number += 1
@@ -117,7 +117,7 @@ class WorkNumbers:
         return number
 
     def interrupt(self, name: str, number: int) -> None:
-        """Free a number: whoever asks again goes on with that work."""
+        """Free a number, so that the next run of the agent continues the interrupted one."""
         self._taken[name].discard(number)
 
 
@@ -159,7 +159,7 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -
 
 
 def observed_rulings(journal: Journal, under: Key | str = "") -> list[str]:
-    """What the calls under a key did though it would have been refused: call, guard, reason."""
+    """Calls under a key that would have been refused without observe-only: call, guard, reason."""
     below = f"{under}/" if str(under) else ""
     return [
         f"{call.key}: {warning.guard}: {warning.reason}"

@@ -25,13 +25,13 @@ class Agent:
         name: unique among the agents of a run; a part of the journal's keys.
         instructions: the system prompt.
         tools: what it may call: tools, or names of registered ones.
-        model: ``provider:model``, where the model is a model's name or an escalation stage
-            (``anthropic:strong``); or an object with the methods of ``Model``. None takes the
-            harness's.
+        model: ``provider:model`` with a model's name or an escalation stage
+            (``anthropic:strong``), or an object with the methods of ``Model``. None: the
+            harness's model.
         output: a pydantic model that the final answer must fit; None for free text.
-        tags: topics of its task. A model is shown 19 tools at most; of more, those tagged
-            ``navigation`` and those that share a tag with the task come first.
-        bounds: its share of the run's budget. Twenty turns where they name no turns.
+        tags: topics of its task. A model is shown at most 19 tools: those tagged ``navigation``
+            and those that share a tag with the task come first.
+        bounds: its share of the run's budget; twenty turns by default.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Agent:
     bounds: Bounds = field(default_factory=lambda: Bounds(turns=TURNS))
 
     def spec(self, model: str) -> AgentSpec:
-        """The agent as the engine has it.
+        """The agent in the engine's form.
 
         Args:
             model: the model's name at its provider.
@@ -74,15 +74,15 @@ class Agent:
 
 @dataclass(frozen=True)
 class AgentResult:
-    """What came of an agent's work.
+    """The result of an agent's work.
 
     Attributes:
-        status: ``ok``; ``failed``, ``timeout`` or ``budget`` where there is no answer.
+        status: ``ok``; ``failed``, ``timeout`` or ``budget`` without an answer.
         output: an instance of the agent's ``output`` model, or text; None unless ``ok``.
         detail: why it is not ok.
-        turns, tool_calls: how many it took.
-        tokens, usd: what its model and tool calls used, at most.
-        observed: what an observe-only run would have refused it: call, guard, reason.
+        turns, tool_calls: number of each.
+        tokens, usd: upper bound of what its model and tool calls used.
+        observed: calls that would have been refused without observe-only: call, guard, reason.
     """
 
     agent: str

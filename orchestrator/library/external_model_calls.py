@@ -16,7 +16,7 @@ class ModelCall:
     """One call of a model that the caller makes; ``record`` says what it used.
 
     Attributes:
-        worst: what is reserved for it, and booked where nothing is recorded.
+        worst: the reservation, which is booked if nothing is recorded.
     """
 
     def __init__(self, worst: Cost, price: Price | None) -> None:
@@ -27,10 +27,10 @@ class ModelCall:
         """Record what the call used, as its provider reports it.
 
         Args:
-            usd: US dollars; by default at the model's price, or else what was reserved.
+            usd: US dollars; by default at the model's price, or else the reserved amount.
 
         Raises:
-            InputError: an amount is negative or no number.
+            InputError: an amount is negative or not a number.
         """
         if usd is None and self._price is not None:
             usd = max_call_cost(self._price, input_tokens, output_tokens)

@@ -55,7 +55,7 @@ EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
 
 
 async def _same(world: str) -> str:
-    """The world that approvals are bound to: what the program said it is."""
+    """The state to which approvals are bound, as given by the program."""
     return world
 
 
@@ -67,9 +67,9 @@ def _announce_observe_only(journal: Journal, observer: Observer) -> None:
 class Harness(RunQueries):
     """Tools and agents behind one executor and one journal. Use ``Harness.open``.
 
-    Calls and agents are numbered in the order in which they are asked for. A program that is
-    started again over the same journal asks for the same in the same order, gets what is recorded,
-    and nothing is done or paid for twice.
+    Calls and agents are numbered in the order in which they are requested. A program that is
+    started again with the same journal makes the same requests in the same order, gets the recorded
+    results, and nothing is done or paid for twice.
     """
 
     def __init__(self, parts: RunParts) -> None:
@@ -97,23 +97,23 @@ class Harness(RunQueries):
         clock: Clock = CLOCK,
         observer: Observer = ignore_event,
     ) -> AsyncIterator[Self]:
-        """Open a run, new or begun before, and be its one writer until the end.
+        """Open a new or existing run as its only writer, until the context ends.
 
         Args:
-            path: the SQLite journal, made with its directory where there is none; None keeps the
-                run in memory.
-            tools: registered at once.
-            model: answers agents that name none, see ``Agent.model``.
-            bounds: the most that all tools and agents of the run may use together.
-            policy: the most that a tool may do, and who is denied what.
-            root: files below it may be changed by tools of level WRITE, and are put back when one
+            path: the SQLite journal, created with its directory if necessary; None keeps the run in
+                memory.
+            tools: registered immediately.
+            model: for agents that name none, see ``Agent.model``.
+            bounds: limits of all tools and agents of the run together.
+            policy: the highest level of tools, and which agents are denied which tools.
+            root: tools of level WRITE may change files below it, which are restored if the tool
                 fails; None refuses such tools.
-            world: what an approval is bound to besides the call, such as a commit's id.
-            secrets: values that are never recorded, however they are written; what a tool returns
-                is free of them too. Values under 8 characters are ignored.
+            world: a state to which approvals are bound besides the call, such as a commit's id.
+            secrets: values that are removed from all that is recorded, in any encoding, and from
+                what tools return. Values under 8 characters are ignored.
             observe_only: permissions, guards and missing approvals are recorded and refuse nothing:
-                tools run, the irreversible ones too. See ``observed``.
-            observer: told of every event of the run.
+                all tools run, even irreversible ones. See ``observed``.
+            observer: called with every event of the run.
 
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
@@ -154,20 +154,20 @@ class Harness(RunQueries):
         before: LogHook | None = None,
         after: LogHook | None = None,
     ) -> None:
-        """Make an action known.
+        """Register an action.
 
         Args:
-            handler: does it; takes the arguments, returns a JSON value.
+            handler: performs it; takes the arguments, returns a JSON value.
             schema: JSON Schema of the arguments.
             level: what it can do to the world: READ, WRITE, ADMIN or IRREVERSIBLE.
-            usd: the most that it can cost, in US dollars.
+            usd: its maximum cost, in US dollars.
             timeout: seconds.
             tags: topics to choose tools by.
             output_schema: JSON Schema of the result; one that does not fit is a failure.
             before, after: log a call when it begins and when it has ended.
 
         Raises:
-            ValueError: the name is taken, or a schema is none.
+            ValueError: the name is taken, or a schema is invalid.
         """
         spec = ToolSpec(
             name, description, schema, level, frozenset(tags), timeout=timeout, usd=usd,
@@ -183,21 +183,21 @@ class Harness(RunQueries):
         call: str = "",
         agent: str = "agent",
     ) -> Json:
-        """The automated path: what cannot be undone is not done here.
+        """Execute a call without a person: an irreversible one is not performed.
 
         Args:
-            call: names this one call, such as by the id of a model's tool call: asked for again, it
-                is the same call. Calls without a name are numbered.
+            call: a name of this call, such as the id of a model's tool call; a request with the
+                same name is the same call. Calls without a name are numbered.
 
         Returns:
-            What the handler returned, or the record of it.
+            The handler's result, or the recorded one.
 
         Raises:
             NotRegistered, NotPermitted, InvalidArguments, GuardRefused, BudgetExhausted: refused;
-                nothing happened, and it cost nothing.
+                it was not performed and cost nothing.
             ApprovalPending: it waits for a person; it cost nothing.
-            Denied: a person has said no.
-            ActionFailed: the handler failed; what it wrote is put back.
+            Denied: a person has denied it.
+            ActionFailed: the handler failed; what it wrote is restored.
         """
         return await self._execute(
             self._key(name, call, arguments or {}), name, arguments or {}, agent
@@ -212,15 +212,15 @@ class Harness(RunQueries):
         call: str = "",
         agent: str = "agent",
     ) -> Json:
-        """The human path: a person has said yes to exactly this, and it is done, once.
+        """Execute a call once that a person has approved with exactly these arguments.
 
         Args:
-            who: recorded as the one who approved.
-            call: as for ``execute``. Without it, the call of the same tool and arguments that
-                waits, or that ``execute`` asked for last.
+            who: the person who approved, for the record.
+            call: as for ``execute``. Without it, the pending call of the same tool and arguments,
+                or the latest one of ``execute``.
 
         Raises:
-            InputError: no such call was asked for, and it cannot be undone: name it.
+            InputError: there is no such call and it is irreversible, so it needs a name.
             Others as ``execute``, except ApprovalPending.
         """
         return await self._decide_and_execute(
@@ -236,29 +236,29 @@ class Harness(RunQueries):
         call: str = "",
         agent: str = "agent",
     ) -> None:
-        """A person has said no: recorded, and raised as it is when the call is asked for again.
+        """Record that a person denies a call; a later request of the call raises the same.
 
         Raises:
-            Denied: always, unless it had happened before.
+            Denied: always, unless the call was performed before.
         """
         await self._decide_and_execute(name, arguments or {}, who, call, agent, approved=False)
 
     async def run(self, agent: Agent, prompt: str, *, call: str = "") -> AgentResult:
-        """Let an agent work on a prompt until it answers, fails, or its bounds end it.
+        """Let an agent work on a prompt until it answers, fails, or reaches a bound.
 
-        An agent whose work is on record is not run again: its result comes from the journal. One
-        that was interrupted goes on after its last recorded reply.
+        If its work is recorded, the result comes from the journal. Interrupted work continues after
+        the last recorded reply.
 
         Args:
             prompt: its task, the first user message.
-            call: names this work. Without a name an agent's works are numbered, so two that run
-                side by side under one name need names.
+            call: a name of this work. Without it the runs of an agent are numbered, so concurrent
+                runs of one agent need names.
 
         Raises:
-            ApprovalPending: a tool waits for a person. With the decision on record
-                (``approve``, ``reject``) the same call of ``run`` goes on.
+            ApprovalPending: a tool waits for a person. Once the decision is recorded (``approve``,
+                ``reject``), the same call of ``run`` continues.
             InputError, ConfigError: the agent's name, its model or a key is missing or wrong.
-            ReplayMismatch: another prompt, or another agent, is on record under this name.
+            ReplayMismatch: another prompt or agent is recorded under this name.
         """
         # An agent's name has no dot.
         if call:
@@ -279,14 +279,14 @@ class Harness(RunQueries):
 
         Args:
             tasks: agents and their prompts.
-            concurrency: how many at once.
-            call: names this team in the run.
+            concurrency: maximum number at a time.
+            call: a name of this team in the run.
 
         Returns:
             Results in the order of the tasks; one that failed says so, the others continue.
 
         Raises:
-            ApprovalPending: one of them waits for a person; the others were let finish.
+            ApprovalPending: one of them waits for a person; the others have finished.
         """
         results: dict[int, AgentResult] = {}
         pending: list[ApprovalPending] = []
@@ -317,24 +317,24 @@ class Harness(RunQueries):
         usd: float | None = None,
         call: str = "",
     ) -> Json:
-        """Make a model call of another framework, within the run's budget and on record once.
+        """Make a model call of another framework within the run's budget, recorded once.
 
-        The worst case is reserved before, and what ``ask`` records is booked after. Where it
-        records nothing, raises, or is cut off, the worst case is booked.
+        The worst case is reserved before the call; afterwards, what ``ask`` records is booked. If
+        it records nothing, raises, or is interrupted, the worst case is booked.
 
         Args:
             ask: makes the call, records what it used, and returns a JSON value.
-            model: a model's name, with its provider or without.
-            input_tokens: the most that the request has.
-            max_tokens: the most that the model may answer.
-            usd: the most that the call can cost; by default at the model's price.
-            call: names this one call; calls without a name are numbered.
+            model: a model's name, with or without its provider.
+            input_tokens: upper bound of the request's tokens.
+            max_tokens: limit of the answer's tokens.
+            usd: the maximum cost of the call; by default at the model's price.
+            call: a name of this call; calls without a name are numbered.
 
         Returns:
-            What ``ask`` returned, or the record of it.
+            The result of ``ask``, or the recorded one.
 
         Raises:
-            BudgetExhausted: the worst case does not fit; nothing was asked.
+            BudgetExhausted: the worst case does not fit; no call was made.
             InputError: the budget has a bound in US dollars, and the model no known price.
         """
         self._model_calls += not call
@@ -351,8 +351,8 @@ class Harness(RunQueries):
     async def run_flow(self, flow: Flow[Context], context: Context) -> str:
         """Run a flow of states to a final state, and return its name.
 
-        Each step is journaled before it is taken. A handler that calls ``run`` or ``execute`` gets
-        what is recorded when the program is started again.
+        Each step is journaled before it runs. When the program is started again, ``run`` and
+        ``execute`` in handlers return what is recorded.
 
         Raises:
             FlowError: a handler returned a state that the table does not allow.
@@ -361,37 +361,37 @@ class Harness(RunQueries):
         return await state_machine.run(flow, context, self.journal, self._parts.observer)
 
     def approve(self, call: str, *, who: str, seconds: float = APPROVED_SECONDS) -> None:
-        """Record that a person has approved a call that waits: ``ApprovalPending.call``.
+        """Record that a person has approved a pending call: ``ApprovalPending.call``.
 
         Args:
-            who: recorded as the one who approved.
-            seconds: how long the approval holds.
+            who: the person who approved, for the record.
+            seconds: how long the approval is valid.
 
         Raises:
-            InputError: no such call waits.
+            InputError: no such call is pending.
         """
         self._decide(call, True, who, seconds)
 
     def reject(self, call: str, *, who: str) -> None:
-        """Record that a person has rejected a call that waits.
+        """Record that a person has rejected a pending call.
 
         Raises:
-            InputError: no such call waits.
+            InputError: no such call is pending.
         """
         self._decide(call, False, who, APPROVED_SECONDS)
 
     async def rollback(
         self, call: str | None = None, *, who: str = "", force: Collection[str] = ()
     ) -> dict[str, Restored]:
-        """Put back what a call changed, or what all calls of the run did, the newest first.
+        """Restore the files that a call changed, or all calls of the run, the newest first.
 
         Args:
-            call: a call's key; None: all that have not been put back.
-            who: recorded as the one who asked for it.
-            force: paths to put back even though they were changed again since.
+            call: a call's key; None: all that have not been restored.
+            who: the person who asked for it, for the record.
+            force: paths to restore even if they were changed since.
 
         Returns:
-            Call → the paths that were put back, and those kept because they were changed since.
+            Call → the restored paths, and those kept because they were changed since.
 
         Raises:
             InputError: nothing was changed, or ``force`` comes without a call.
@@ -436,12 +436,12 @@ class Harness(RunQueries):
         return key
 
     def _key_to_decide(self, name: str, arguments: Mapping[str, Json], call: str) -> str:
-        """The call that a person decides: the named one, or an equal one that was asked for.
+        """The key of the call that a person decides: the named one, or an equal requested one.
 
-        One that waits, or the last one of this program: started again, it meets its own record.
+        That is a pending one, or the latest of this program.
 
         Raises:
-            InputError: none was asked for, and what cannot be undone must be recognized when the
+            InputError: none was requested, and an irreversible call must be recognized when the
                 program is started again.
         """
         if call:

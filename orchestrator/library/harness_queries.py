@@ -1,4 +1,4 @@
-"""What a program can ask of its run without changing it: tools, budget, observed rulings."""
+"""Queries of a program's run that do not change it: tools, budget, observed decisions."""
 
 from orchestrator.engine.types import Bounds, Level, ToolSpec
 from orchestrator.library.agent_execution import RunParts, observed_rulings
@@ -6,7 +6,7 @@ from orchestrator.library.agents import Agent
 
 
 class RunQueries:
-    """The reading half of ``Harness``."""
+    """The read-only part of ``Harness``."""
 
     def __init__(self, parts: RunParts) -> None:
         self.journal = parts.journal
@@ -14,11 +14,11 @@ class RunQueries:
         self._executor, self._account = parts.executor, parts.account
 
     def observed(self) -> list[str]:
-        """What an observe-only run did though it would have been refused: call, guard, reason."""
+        """Calls that would have been refused without observe-only: call, guard, reason."""
         return observed_rulings(self.journal)
 
     def left(self) -> Bounds:
-        """What is left of the run's budget; ``inf`` where nothing bounds."""
+        """What is left of the run's budget; ``inf`` without a limit."""
         account = self._account
         names = [name for name in Bounds.__struct_fields__ if name not in {"seconds", "iterations"}]
         left = {name: account.left(name) for name in names}
@@ -29,12 +29,12 @@ class RunQueries:
         """What a tool can do to the world.
 
         Raises:
-            NotRegistered: there is none of that name.
+            NotRegistered: there is no tool of that name.
         """
         return self._executor.registry.get(name).spec.level
 
     def actions(self) -> list[ToolSpec]:
-        """What is registered, in order."""
+        """The registered actions, in order."""
         return list(self._executor.registry.specs().values())
 
     def filter_by_tag(self, *tags: str) -> list[ToolSpec]:
@@ -42,7 +42,7 @@ class RunQueries:
         return list(self._executor.registry.filter_by_tag(*tags))
 
     def tools_for_task(self, agent: Agent) -> list[ToolSpec]:
-        """The tools that an agent's model is shown: of its registered tools, 19 at most.
+        """The tools that an agent's model is shown: at most 19 of its registered tools.
 
         Those tagged ``navigation`` come first, then those that share a tag with ``agent.tags``.
         """

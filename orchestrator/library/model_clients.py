@@ -22,7 +22,7 @@ from orchestrator.providers.model_selection import choose_model
 
 
 class OpenModel(Struct, frozen=True):
-    """A model, the name that an agent's spec has for it, and how its settings are chosen."""
+    """A model, its name in an agent's spec, and the function that chooses its settings."""
 
     model: Model
     name: str
@@ -34,7 +34,7 @@ class Models:
 
     Args:
         closing: closes the clients.
-        default: answers agents that name none.
+        default: for agents that name none.
     """
 
     def __init__(

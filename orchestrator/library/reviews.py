@@ -1,4 +1,4 @@
-"""A review as a call: what ``diffcourt review`` does, for programs."""
+"""Reviews for programs: the same as ``diffcourt review``, as a function."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,13 +39,13 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
         paths: directories or files of the repository to which the review is limited; empty: all.
-        title, description: what its author says of it; None: what the CI's variables say.
-        provider, pattern: who answers and how agents work together; None: what the policy says.
-        max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
+        title, description: the author's title and description; None: those of the CI's variables.
+        provider, pattern: the model provider and the pattern of agents; None: the policy's.
+        max_minutes, max_usd: bounds in minutes and US dollars; None: the policy's.
         run_tests: base's test command and agents' snippets may run; None: the environment decides.
         run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
-        observer: told of every event of the run.
+        observer: called with every event of the run.
 
     Raises:
         InputError, ConfigError: the change cannot be reviewed; says what to do.

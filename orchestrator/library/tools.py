@@ -1,4 +1,4 @@
-"""Tools from typed Python functions: JSON Schema and validation come from the signature."""
+"""Makes tools from typed Python functions: the signature gives JSON Schema and validation."""
 
 import inspect
 import json
@@ -38,10 +38,10 @@ class Tool:
         return self._function(*args, **kwargs)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Turn the arguments into instances and call the function.
+        """Convert the arguments to instances and call the function.
 
         Returns:
-            What the function returned, as JSON: pydantic models, dataclasses and dates included.
+            The function's result as JSON, with pydantic models, dataclasses and dates converted.
 
         Raises:
             ValueError: the arguments do not validate; names the first one and why.
@@ -68,13 +68,13 @@ class Action(Struct):
     handler: Handler
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Run the handler; what it returns is the action's result."""
+        """Run the handler and return its result."""
         value = await self.handler(arguments)
         return Observation(value if isinstance(value, str) else json.dumps(value), value)
 
 
 class _Arguments(BaseModel):
-    """The parameters of a function, each an argument."""
+    """The parameters of a function as arguments."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
@@ -122,17 +122,17 @@ def tool(  # noqa: PLR0913 - options, all by keyword
         level: what it can do to the world: ``read``, ``write``, ``admin`` or ``irreversible``. The
             last two wait for a person's approval.
         name: the function's name by default.
-        description: what a model is told; the function's docstring by default.
-        usd: the most that one call can cost, in US dollars.
+        description: for models; the function's docstring by default.
+        usd: the maximum cost of one call, in US dollars.
         timeout: seconds.
         tags: topics to choose tools by.
-        output: what it returns, as a pydantic model or a JSON Schema; a result that does not fit is
-            a failure.
+        output: the type of its result, a pydantic model or a JSON Schema; a result that does not
+            fit is a failure.
         before, after: log a call when it begins and when it has ended.
 
     Raises:
         TypeError: the function is not async, or a parameter has no annotation or no name.
-        ValueError: there is no level of that name.
+        ValueError: there is no such level.
     """
     granted = level if isinstance(level, Level) else _level(level)
 

@@ -1,7 +1,7 @@
-"""Carry out a command that a person wrote as a comment on a pull request, once.
+"""Carries out a command that a person wrote as a comment on a pull request, once.
 
-No model takes part, and nothing of the change is checked out or run. Only somebody with write
-permission, which the forge is asked for, is heard; everybody else gets no answer at all.
+No model takes part, and nothing of the change is checked out or run. Only people with write
+permission, as the forge confirms, get an answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,10 +38,10 @@ LISTED = 10
 
 
 class ForgeComment(Struct, frozen=True):
-    """A comment as the forge has it.
+    """A comment, as read from the forge.
 
     Attributes:
-        author: the login; empty where the account is gone.
+        author: the login; empty if the account is gone.
         is_person: the author is a person's account, not a program's.
         is_here: the comment is one of this request.
     """
@@ -64,7 +64,7 @@ class ReviewRun(Struct, frozen=True):
     """A run of the job that reviews.
 
     Attributes:
-        is_over: it may be run again.
+        is_over: whether it may be run again.
     """
 
     id: int
@@ -72,16 +72,16 @@ class ReviewRun(Struct, frozen=True):
 
 
 class CommandForge(Protocol):
-    """What commands need of one pull request of a forge; each method may raise ``ForgeError``."""
+    """The operations of a forge that commands need; each method may raise ``ForgeError``."""
 
     def read_comment(self, comment_id: int) -> ForgeComment | None:
-        """A comment as it is now; None where it is gone."""
+        """A comment in its present form; None if it is gone."""
 
     def may_write(self, login: str) -> bool:
         """Whether a person has write permission."""
 
     def read_state(self) -> RequestState | None:
-        """Head and state; None where the number is of no request."""
+        """Head and state; None if the number is not that of a request."""
 
     def is_answered(self, comment_id: int) -> bool:
         """Whether a comment of ours answers this one."""
@@ -97,13 +97,13 @@ class CommandForge(Protocol):
 
 
 class Handled(Struct, frozen=True):
-    """What happened to a comment.
+    """The result of handling a comment.
 
     Attributes:
-        command: what is left to do, or was done; ``nothing`` for everything that is refused.
+        command: what was done or remains to be done; ``nothing`` if the comment was refused.
         line: for the job's log.
-        head: the commit that it is about.
-        run_id: of the review whose verdict the answer needs; 0: it needs none.
+        head: the commit that it concerns.
+        run_id: of the review whose verdict the answer needs; 0: none.
     """
 
     command: Literal[CommandName, "nothing"]
@@ -113,12 +113,12 @@ class Handled(Struct, frozen=True):
 
 
 class Answering(Struct, frozen=True):
-    """What answers are made with.
+    """The context of answers.
 
     Attributes:
-        clean: replaces secrets in a text; every answer passes it.
+        clean: replaces secrets in a text; applied to every answer.
         rules: the rules that can be explained, by id.
-        of_service: it is ``diffcourt serve`` that answers, which can do more.
+        of_service: whether ``diffcourt serve`` answers, which supports more commands.
     """
 
     forge: CommandForge
@@ -128,7 +128,7 @@ class Answering(Struct, frozen=True):
 
 
 class _Request(Struct, frozen=True):
-    """A comment that is to be answered."""
+    """A comment to answer."""
 
     comment_id: int
     author: str
@@ -137,10 +137,10 @@ class _Request(Struct, frozen=True):
 
 
 def start_command(event: CommentEvent, answering: Answering) -> Handled:
-    """Carry out a command that needs no verdict, or say which review's verdict it needs.
+    """Carry out a command that needs no verdict, or return the review whose verdict it needs.
 
     Raises:
-        ForgeError: the forge did not say what had to be asked, or refused a call.
+        ForgeError: the forge refused a call or gave no usable answer.
     """
     request = _read_request(event, answering.forge)
     if isinstance(request, Handled):
@@ -175,13 +175,13 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
 
 
 def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict | None) -> Handled:
-    """Answer a command that needs the verdict of the head; everything is asked for again.
+    """Answer a command that needs the verdict of the head; all checks are repeated.
 
     Args:
         verdict: it may be forged; None: the review left none.
 
     Raises:
-        ForgeError: the forge did not say what had to be asked, or refused a call.
+        ForgeError: the forge refused a call or gave no usable answer.
     """
     request = _read_request(event, answering.forge)
     if isinstance(request, Handled):
@@ -212,7 +212,7 @@ def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict |
 
 
 def _read_request(event: CommentEvent, forge: CommandForge) -> _Request | Handled:
-    """The comment as the forge has it, where it is a command that may be carried out."""
+    """The comment, read from the forge, if it is a command that may be carried out."""
     number, comment_id = event.issue.number, event.comment.id
     if event.action != "created" or event.issue.pull_request is None:
         return Handled("nothing", "only new comments on a pull request are commands")
@@ -235,7 +235,7 @@ def _read_request(event: CommentEvent, forge: CommandForge) -> _Request | Handle
 
 
 def _answer(answering: Answering, request: _Request, text: str, *, dismissed: bool = False) -> None:
-    """Write an answer; its last line says of what."""
+    """Write an answer; its last line marks the comment that it answers."""
     text = answering.clean(text)
     if len(text) > MOST_CHARACTERS:
         text = "The answer is too long for a comment; the verdict's file has the finding."
@@ -244,7 +244,7 @@ def _answer(answering: Answering, request: _Request, text: str, *, dismissed: bo
 
 
 def _describe_unknown(command: Command, found: list[Finding], verdict: Verdict) -> str:
-    """Why a command's finding cannot be answered, and what there is."""
+    """Why a command's finding is unknown, and which findings there are."""
     if found:
         return f"{code(command.identity)} is not open any more, or not the only one of its ID."
     lines = [f"The review has no finding {code(command.identity)}. Open findings:", ""]

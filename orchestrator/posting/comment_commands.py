@@ -1,6 +1,6 @@
 """Commands that people write as comments on a pull request, and the marks of their answers.
 
-A command counts by who wrote it, which the forge says. Its text and everything else of it is data.
+Whether a command counts depends on its author, as read from the forge. Its text is untrusted data.
 """
 
 import re
@@ -34,7 +34,7 @@ _MARKS = re.compile(rf"{re.escape(MARKER)}(answer|dismissed) ([1-9][0-9]{{0,18}}
 
 
 class Command(Struct, frozen=True):
-    """What a person asks for.
+    """A person's command.
 
     Attributes:
         identity: of the finding; empty for a review.
@@ -47,7 +47,7 @@ class Command(Struct, frozen=True):
 
 
 class WrongCommand(InputError):
-    """A comment begins like a command and is none; the message says what is wrong."""
+    """A comment begins like a command but is invalid; the message says why."""
 
 
 def is_command(body: str) -> bool:
@@ -59,10 +59,10 @@ def parse_command(body: str, *, of_service: bool = False) -> Command:
     """Parse a comment; the lines after the first one belong to a reason only.
 
     Args:
-        of_service: what only ``diffcourt serve`` can do is a command as well.
+        of_service: accept commands that only ``diffcourt serve`` supports.
 
     Raises:
-        WrongCommand: it is no known command, or has not what that needs.
+        WrongCommand: it is no known command, or lacks an argument.
     """
     first, _, more = body.partition("\n")
     _, *words = first.split()
@@ -87,7 +87,7 @@ def parse_command(body: str, *, of_service: bool = False) -> Command:
 
 
 def answer_marker(comment_id: int, *, dismissed: bool) -> str:
-    """The hidden line by which the answer to a comment is found again.
+    """The hidden line that marks the answer to a comment.
 
     Args:
         dismissed: the command was a dismissal, and is accepted.

@@ -1,4 +1,4 @@
-"""The event file of a new comment on GitHub: hostile, so what counts is asked of the API."""
+"""The event file of a new comment on GitHub: untrusted, so facts are read from the API."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ class EventIssue(Struct, frozen=True):
 
 
 class CommentEvent(Struct, frozen=True):
-    """The event ``issue_comment``, as far as it is used."""
+    """The used fields of the event ``issue_comment``."""
 
     action: str
     comment: EventComment

@@ -1,4 +1,4 @@
-"""Findings that people have dismissed in a pull request: shown, and not counted any more."""
+"""Findings that people dismissed in a pull request: still shown, but not counted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
@@ -12,10 +12,10 @@ from orchestrator.posting.forge import PostedDismissal
 
 
 def apply_dismissals(verdict: Verdict, dismissals: Iterable[PostedDismissal]) -> Verdict:
-    """The verdict with what was dismissed as waived, and decided again without it.
+    """The verdict with dismissed findings as waived, decided again without them.
 
-    Where more than open findings decided the outcome or the exit code, these stay as they are: an
-    option of the job is not known here.
+    If not only open findings decided the outcome or the exit code, these stay: options of the job
+    are unknown here.
     """
     known = {one.identity: one for one in dismissals}
     findings = tuple(_apply(finding, known) for finding in verdict.findings)

@@ -1,4 +1,4 @@
-"""A finding explained in a comment: what it is, what it rests on, and its rule."""
+"""The explanation of a finding in a comment: the finding, its evidence, and its rule."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ def explain_finding(finding: Finding, rules: Mapping[str, Rule]) -> str:
 
 
 def _evidence(finding: Finding) -> Iterator[str]:
-    """What the finding rests on, and what speaks against it."""
+    """The finding's evidence, and objections to it."""
     by = plain(", ".join(finding.reported_by)) or "nobody"
     yield f"{finding.standing}, confidence {finding.confidence:.2f}, reported by {by}"
     if finding.confirmed_by:

@@ -1,4 +1,4 @@
-"""What posting needs of a forge; each adapter of this package implements ``Forge``."""
+"""The port for forges, which each adapter of this package implements (``Forge``)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -16,11 +16,11 @@ CHECK_NAME = "Diffcourt"
 
 
 class PullRequest(Struct, frozen=True):
-    """A pull or merge request as it is now.
+    """The present state of a pull or merge request.
 
     Attributes:
         head: the commit id of its newest push.
-        lines: path → lines of head that its diff shows, so that a comment can stand at them.
+        lines: path → lines of head that its diff shows, where a comment is possible.
     """
 
     head: str
@@ -33,10 +33,10 @@ class Comment(Struct, frozen=True):
 
     Attributes:
         identity: of its finding.
-        body: Markdown, without the marker by which it is found again.
-        patch: Markdown behind the body: the finding's patch to be read.
-        suggestion: what can be committed in place of the lines, without the last line end; shown
-            instead of the patch where the forge knows suggestions. None: there is none.
+        body: Markdown, without the marker that identifies the comment.
+        patch: Markdown after the body: the finding's patch, to read.
+        suggestion: the replacement of the lines to commit, without the last line end; shown
+            instead of the patch if the forge supports suggestions. None: there is none.
     """
 
     identity: str
@@ -62,12 +62,12 @@ class Check(Struct, frozen=True):
 
 
 class Thread(Struct, frozen=True):
-    """A comment of ours that is there already.
+    """An existing comment of ours.
 
     Attributes:
         id: the forge's.
         identity: of its finding.
-        likes, dislikes: people's thumbs up and down, 0 where the forge does not tell.
+        likes, dislikes: people's thumbs up and down; 0 if the forge does not provide them.
     """
 
     id: str
@@ -82,7 +82,7 @@ class PostedDismissal(Struct, frozen=True):
 
     Attributes:
         identity: of the finding.
-        by: the person's name, which the forge says.
+        by: the person's name, as read from the forge.
         reason: one line.
     """
 
@@ -92,10 +92,10 @@ class PostedDismissal(Struct, frozen=True):
 
 
 class Posted(Struct, frozen=True):
-    """What of ours a pull request has, told from others' by its author and its marker.
+    """Our own comments on a pull request, recognized by author and marker.
 
     Attributes:
-        summary_id: of the summary comment; empty where there is none.
+        summary_id: of the summary comment; empty if there is none.
         dismissals: commands of people that a comment of ours accepted.
     """
 
@@ -113,26 +113,26 @@ class Forge(Protocol):
     """
 
     def read_pull_request(self) -> PullRequest:
-        """The request as it is now."""
+        """The present state of the request."""
 
     def read_posted(self) -> Posted:
-        """What of ours is there, all pages of it."""
+        """All our own comments, from all pages."""
 
     def write_check(self, head: str, check: Check) -> None:
-        """Set the check of a commit; the one of the same name is replaced."""
+        """Set the check of a commit, replacing one of the same name."""
 
     def write_summary(self, body: str, summary_id: str) -> None:
-        """Write the summary comment, in place where it has an id."""
+        """Write the summary comment; one with an id is edited."""
 
     def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
-        """Post all comments, as one batch where the forge has such."""
+        """Post all comments, as one batch if the forge supports it."""
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Resolve threads of ours."""
 
 
 class ForgeError(DiffcourtError):
-    """A forge refused a call, or could not be reached; one line that says what to do."""
+    """A forge refused a call or could not be reached; one line that says what to do."""
 
     exit_code = 3
 

@@ -1,7 +1,7 @@
 """Pull requests of Forgejo, and of Gitea, whose API is the same here.
 
-The API has no call that resolves a conversation, so what is fixed is named in the summary only.
-A suggestion would be plain code there, which nobody can commit, so a patch is shown as a diff.
+The API cannot resolve a conversation, so fixed findings are named only in the summary. Forgejo does
+not support suggestions, so a patch is shown as a diff.
 
 Source: https://codeberg.org/api/swagger
 """
@@ -71,7 +71,7 @@ class Forgejo:
     Args:
         url: address of the server, without ``/api``.
         project: ``OWNER/NAME``.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Forgejo:
         return Posted(str(summaries[0]["id"]), summaries[0]["body"], threads)
 
     def _pages(self, path: str) -> Iterator[dict[str, Any]]:
-        """The entries of a list, which ends with a page that has none of its own."""
+        """The entries of a list, which ends with a page without new entries."""
         seen: set[int] = set()
         page = 1
         while True:
@@ -132,7 +132,7 @@ class Forgejo:
             page += 1
 
     def write_check(self, head: str, check: Check) -> None:
-        """Set the status of the commit; one that says the same already is left."""
+        """Set the status of the commit, unless it is the same already."""
         state, text = _STATES[check.conclusion], check.title
         for known in self._pages(f"commits/{head}/statuses"):
             if known["context"] == CHECK_NAME:
@@ -167,7 +167,7 @@ class Forgejo:
         """Do nothing: the API has no such call."""
 
     def _call(self, what: str, method: str, path: str, **given: Any) -> httpx2.Response:
-        """Make a call; a rate limit is waited out, and nothing else is repeated.
+        """Make a call, with retries only for rate limits.
 
         Raises:
             ForgeError: the server refused it, or could not be reached.

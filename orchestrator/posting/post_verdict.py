@@ -1,4 +1,4 @@
-"""Post a verdict to a pull request so that posting it again, or after a crash, changes nothing."""
+"""Posts a verdict to a pull request; posting it again, or after a crash, changes nothing."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ from orchestrator.posting.posting_plan import INLINE, Plan, plan_posting
 
 
 class Receipt(Struct, frozen=True):
-    """What of a plan the request has, as read back.
+    """The part of a plan that the request has, as read back.
 
     Attributes:
-        wanted, found: number of new comments at lines that should be, and that are there.
+        wanted, found: number of new comments at lines that were planned and that exist.
         resolved: number of threads that were resolved.
         summary: whether the request has the summary comment of this verdict.
     """
@@ -35,15 +35,15 @@ def post_verdict(
     trust_override: bool = False,
     suggest_fixes: bool = False,
 ) -> Receipt:
-    """Write what is missing, bring the summary up to date, and read back what is there.
+    """Write what is missing, update the summary, and read back the result.
 
     Args:
-        clean: replaces secrets in a text; everything that is written passes it.
+        clean: replaces secrets in a text; applied to everything that is written.
         inline, always_comment, trust_override, suggest_fixes: see ``plan_posting``.
 
     Raises:
         HeadMoved: the request has another head, or is closed; nothing was written.
-        ForgeError: a call failed, or something that was written is not there.
+        ForgeError: a call failed, or something that was written is missing.
     """
     request = forge.read_pull_request()
     check_head(verdict, request)
@@ -64,13 +64,13 @@ def post_verdict(
         forge.resolve(plan.resolve)
     if plan.summary is not None and not _equal(plan.summary, posted.summary):
         forge.write_summary(plan.summary, posted.summary_id)
-    # Last: who waits for the check finds the comments there.
+    # Last, so that the comments exist when the check appears.
     forge.write_check(request.head, plan.check)
     return _read_back(forge, plan)
 
 
 def check_head(verdict: Verdict, request: PullRequest) -> None:
-    """Check that the verdict is of what the request is now.
+    """Check that the verdict is of the request's present head.
 
     Raises:
         HeadMoved: it is not.
@@ -103,10 +103,10 @@ def _cleaned_comment(comment: Comment, clean: Callable[[str], str]) -> Comment:
 
 
 def _read_back(forge: Forge, plan: Plan) -> Receipt:
-    """Read what is there now.
+    """Read back the present state.
 
     Raises:
-        ForgeError: something of the plan is not.
+        ForgeError: a part of the plan is missing.
     """
     posted = forge.read_posted()
     there = {thread.identity for thread in posted.threads}
@@ -127,5 +127,5 @@ def _read_back(forge: Forge, plan: Plan) -> Receipt:
 
 
 def _equal(one: str, other: str) -> bool:
-    """Whether two texts are the same but for white space, which forges change."""
+    """Whether two texts are equal except for white space, which forges change."""
     return one.split() == other.split()

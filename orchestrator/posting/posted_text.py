@@ -1,4 +1,4 @@
-"""The last look at a text before it is posted: no secret of ours and none that was found leaves."""
+"""Redacts texts before they are posted: our own secrets, and those that are detected."""
 
 from collections.abc import Callable, Mapping
 

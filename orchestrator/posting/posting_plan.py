@@ -1,4 +1,4 @@
-"""What to post of a verdict: decided here, in plain code, from the verdict and the request."""
+"""Plans what to post, from the verdict and the present state of the request."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,12 +32,12 @@ GRAVE_ENOUGH = frozenset({"critical", "high", "medium"})
 
 
 class Plan(Struct, frozen=True):
-    """What is to be written.
+    """The changes to make.
 
     Attributes:
-        summary: None: no summary comment is written.
+        summary: the summary comment; None: none is written.
         comments: not posted yet.
-        resolve: threads of ours whose finding is fixed, waived, dismissed or rejected.
+        resolve: our threads whose findings are fixed, waived, dismissed or rejected.
     """
 
     check: Check
@@ -58,11 +58,11 @@ def plan_posting(
 ) -> Plan:
     """Decide what to write.
 
-    A clean change gets no summary comment, unless one is there to be brought up to date.
+    A clean change gets no summary comment, unless one exists that must be updated.
 
     Args:
-        inline: most comments at lines.
-        always_comment: write the summary also where there is nothing to say.
+        inline: maximum number of comments at lines.
+        always_comment: write the summary even if there is nothing to report.
         trust_override: the verdict is of a trusted job, so a person's override in it counts.
         suggest_fixes: the same, so verified patches in it can be committed from a comment.
     """
@@ -88,7 +88,7 @@ def plan_posting(
 
 
 def _is_settled(verdict: Verdict, identity: str) -> bool:
-    """Whether the review says what happened to a finding that is not open any more."""
+    """Whether the review says what happened to a finding that is no longer open."""
     if verdict.status == "complete":
         return True
     gone = [*verdict.findings, *(entry.finding for entry in verdict.rejected)]
@@ -127,21 +127,21 @@ def _new_comments(
 
 
 def _unresolved(posted: Posted, findings: Sequence[Finding]) -> int:
-    """Our open threads of findings that are open still: they use up the room."""
+    """Our open threads of findings that are still open: they count against the maximum."""
     open_now = {finding.identity for finding in findings}
     return sum(not one.is_resolved and one.identity in open_now for one in posted.threads)
 
 
 def _weight(finding: Finding) -> tuple[float, str]:
-    """By severity and confidence together, the weightiest first."""
+    """The sort key by severity and confidence, the most important first."""
     grave = len(SEVERITIES) - SEVERITIES.index(finding.severity)
     return -grave * finding.confidence, finding.id
 
 
 def _comment(finding: Finding, lines: frozenset[int], *, suggest: bool) -> Comment:
-    """A comment at the finding's lines, as far as the diff shows them without a break.
+    """A comment at the finding's lines, up to the first that the diff does not show.
 
-    One with a suggestion stands at the lines that this replaces.
+    One with a suggestion is at the lines that the suggestion replaces.
     """
     start, end = finding.end_line, finding.end_line
     while start > finding.start_line and start - 1 in lines:
@@ -174,12 +174,12 @@ def comment_text(comment: Comment, suggestion: str = "") -> str:
 
 
 def marker(identity: str) -> str:
-    """The hidden line by which a comment is found again."""
+    """The hidden line that identifies a comment."""
     return f"{MARKER}finding {''.join(filter(str.isalnum, identity))} -->"
 
 
 def identity_of(body: str) -> str:
-    """The finding of a comment of ours; empty where it is none."""
+    """The finding of our own comment; empty for other comments."""
     found = _LAST_MARKER.search(body)
     return found[1] if found else ""
 
@@ -190,7 +190,7 @@ def render_summary(verdict: Verdict) -> str:
 
 
 def describe_check(verdict: Verdict, *, dismissed: int = 0) -> Check:
-    """The state at the commit; incomplete is never a success, nor is what people let pass.
+    """The check of the commit; neither incomplete nor overridden reviews are a success.
 
     Args:
         dismissed: number of findings that people have dismissed.

@@ -1,7 +1,7 @@
 """Patches in comments at lines: a suggestion that a person can commit, or a diff to read.
 
-A forge commits a suggestion as it understands it. So there is one only where every forge takes its
-text for the very bytes that were proven.
+Forges may alter the text of a suggestion. So there is one only if every forge commits exactly the
+proven bytes.
 """
 
 from orchestrator.code_review.fixes.patch_lines import Span, only_span
@@ -18,11 +18,11 @@ MOST_CHARACTERS = 8_000
 
 
 def find_suggestion(finding: Finding, lines: frozenset[int]) -> Span | None:
-    """What can be suggested for a finding; None where nothing can be.
+    """The suggestion for a finding; None if there is none.
 
-    A verified patch can whose one place is at the finding and within the lines of the request's
-    diff, and whose text a forge cannot change: it may lose a carriage return, a missing last line
-    end and blank lines at both ends, and carry out a line that looks like a command.
+    It requires a verified patch with a single place, at the finding and within the lines of the
+    request's diff, whose text a forge does not change: forges drop carriage returns, blank lines at
+    both ends and a missing last line end, and execute lines that look like commands.
 
     Args:
         lines: of the finding's file, at which a comment can stand.
@@ -55,14 +55,14 @@ def suggestion_block(text: str, opening: str) -> str:
 
 
 def describe_proof(finding: Finding) -> str:
-    """Who verified a finding's patch, on one line of Markdown; empty where it is not verified."""
+    """Which tools verified a finding's patch, as one line of Markdown; empty if none did."""
     if finding.fix is None or not finding.fix.is_verified:
         return ""
     return f"Patch, verified by {plain(name_provers(finding)[:300])}:"
 
 
 def diff_to_read(finding: Finding) -> str:
-    """The patch as a diff, where it is short, and the command that applies it."""
+    """The patch as a diff, if it is short, and the command that applies it."""
     if finding.fix is None or not finding.fix.is_verified:
         return ""
     command = apply_command(finding)

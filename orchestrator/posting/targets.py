@@ -1,4 +1,4 @@
-"""Which request of which forge is posted to: as given, else from the CI's variables."""
+"""The target of posting: the given request, else that of the CI's variables."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from orchestrator.errors import InputError
 
 
 class Target(Struct, frozen=True):
-    """What the user gave; empty or 0 where it is left to the CI's variables."""
+    """The user's values; empty or 0 for those of the CI's variables."""
 
     project: str
     request: int
@@ -16,10 +16,10 @@ class Target(Struct, frozen=True):
     environment: Mapping[str, str]
 
     def variable(self, given: str, name: str, option: str) -> str:
-        """A value that was given, else that of a variable.
+        """The given value, else that of a variable.
 
         Args:
-            option: what to suggest where there is neither.
+            option: the option to suggest if there is neither.
 
         Raises:
             InputError: there is neither.
