@@ -1,1 +1,1 @@
-"""Reviews for an organization: webhooks in, a durable queue in PostgreSQL, workers, posts out."""
+"""The service for an organization: webhooks, a durable queue in PostgreSQL, and workers."""

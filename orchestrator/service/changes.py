@@ -1,7 +1,7 @@
-"""Pull and merge requests as the server knows them: a row each, and the jobs that they make.
+"""Pull and merge requests as rows of the database, and the jobs for them.
 
 A push is recorded and its job enqueued in one transaction, so neither is lost or doubled. A job
-names the change only: what it reviews is the head that the row has when it starts.
+names only the change; it reviews the head that the row has when the job starts.
 """
 
 import hashlib
@@ -57,16 +57,16 @@ _COLUMNS = (
 
 
 class Push(Struct, frozen=True):
-    """A pull or merge request as a forge tells of it.
+    """A push to a pull or merge request, as reported by a forge.
 
     Attributes:
         forge: the name of the forge in the server's configuration.
-        installation: whose tokens and limits apply; the forge's own name for it.
+        installation: the forge's name of the installation whose tokens and limits apply.
         repository: ``owner/name``.
         clone_url: where git fetches it, without a token.
-        base: commit id of the base branch's tip; ``refs/heads/NAME`` where that is not told.
+        base: commit id of the base branch's tip; ``refs/heads/NAME`` if that is unknown.
         head: commit id of the newest push.
-        lines: how many it changes; None where the forge does not say.
+        lines: number of changed lines; None if the forge does not report it.
     """
 
     forge: str
@@ -90,14 +90,14 @@ class StoredChange(Struct, frozen=True):
     """A row of a change.
 
     Attributes:
-        run, run_base, run_head: the newest run and what it reviews; empty before the first.
-        base_commit: the commit that ``run_base`` was when the run began; empty before.
+        run, run_base, run_head: the newest run and its base and head; empty before the first.
+        base_commit: the commit of ``run_base`` when the run began; empty before.
         crashes: how often a worker or its review died on this head.
-        failures: how often this head's review failed in a way that may pass.
-        is_paused: pushes are recorded and not reviewed.
+        failures: how often this head's review failed temporarily.
+        is_paused: pushes are recorded but not reviewed.
         is_full: the head is reviewed as if it were the first.
         posted_head: the head for which the newest verdict was posted.
-        problem: why no verdict can come for the head; empty when there is none.
+        problem: why there can be no verdict for the head; empty if there can.
     """
 
     change: str
@@ -129,12 +129,12 @@ class StoredChange(Struct, frozen=True):
 
 
 class Enqueuing(Strict, frozen=True):
-    """How jobs are enqueued.
+    """The settings for enqueuing jobs.
 
     Attributes:
-        debounce: seconds that a review waits for a further push, from each push anew.
-        most_wait: seconds after which it begins, however many more pushes come.
-        slots: how many reviews of one repository may run at a time.
+        debounce: seconds that a review waits for a further push, restarted by each push.
+        most_wait: seconds after which it begins, regardless of further pushes.
+        slots: maximum number of concurrent reviews of one repository.
     """
 
     debounce: Annotated[float, Meta(ge=0)] = 5.0
@@ -145,10 +145,10 @@ class Enqueuing(Strict, frozen=True):
 async def record_delivery(
     db: psycopg.AsyncConnection, forge: str, delivery: str, body: bytes
 ) -> bool:
-    """Record a webhook's delivery id and its body's digest; False when one was recorded before.
+    """Record a webhook's delivery id and its body's digest; False if either was recorded before.
 
-    Forges sign the body alone: somebody who has seen one could send it again under another id, and
-    have an older head reviewed.
+    Forges sign only the body: an attacker could replay one under another id to have an older head
+    reviewed.
     """
     signed = f"sha256:{hashlib.sha256(body).hexdigest()}"
     done = await db.execute(
@@ -181,7 +181,7 @@ async def enqueue_review(
     change: Push | StoredChange,
     how: Enqueuing,
 ) -> bool:
-    """Enqueue a review; False when one waits already, which will review the newest head."""
+    """Enqueue a review; False if one waits already, which will review the newest head."""
     slot = zlib.crc32(change.change.encode()) % how.slots
     task = queue.configure_task(
         REVIEW_TASK,
@@ -203,7 +203,7 @@ async def enqueue_review(
 
 
 async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, change: str) -> bool:
-    """Enqueue the posting of a change's newest verdict; False when one waits already."""
+    """Enqueue the posting of a change's newest verdict; False if one waits already."""
     task = queue.configure_task(
         POST_TASK,
         queue=POSTS,
@@ -231,7 +231,7 @@ async def enqueue_command(
 async def review_again(
     db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, *, full: bool = False
 ) -> bool:
-    """Review a change's head in a new run, at once; False when there is no such change.
+    """Review a change's head in a new run immediately; False if there is no such change.
 
     Args:
         full: as if it were the first review of the change.
@@ -251,7 +251,7 @@ async def review_again(
 
 
 async def pause(db: psycopg.AsyncConnection, change: str) -> None:
-    """Record later pushes of a change and do not review them, until somebody asks."""
+    """Record later pushes of a change without reviewing them, until a person asks for it."""
     await db.execute("UPDATE service_changes SET is_paused = true WHERE change = %s", (change,))
 
 
@@ -269,7 +269,7 @@ async def changes_at(
 async def count_recent_reviews(
     db: psycopg.AsyncConnection, row: StoredChange, job: int
 ) -> tuple[int, int]:
-    """How many other reviews began in the last hour: of the installation, of the repository."""
+    """The number of other reviews that began in the last hour, by installation and repository."""
     done = await db.execute(
         "SELECT count(DISTINCT j.id),"
         " count(DISTINCT j.id) FILTER (WHERE c.repository = %(repository)s)"
@@ -301,12 +301,12 @@ async def is_reviewing(db: psycopg.AsyncConnection, change: str) -> bool:
 async def cancel_begun_jobs(
     db: psycopg.AsyncConnection, change: str, *, running: bool = True
 ) -> Sequence[int]:
-    """End the jobs of a change that have begun; the one that has yet to begin stays.
+    """Cancel the jobs of a change that have begun; a job that has not begun stays.
 
-    One that waits for its next attempt has begun as well: a new job would have to wait behind it.
+    A job that waits for its next attempt has begun as well: a new job would have to wait for it.
 
     Args:
-        running: also those that run now, which are asked to end.
+        running: include running jobs, which are asked to end.
     """
     return await _cancel_jobs(
         db,
@@ -325,7 +325,7 @@ async def _cancel_jobs(
     db: psycopg.AsyncConnection, change: str, which: LiteralString, **values: object
 ) -> Sequence[int]:
     done = await db.execute(
-        # The states are said again, so that the index of live jobs is used.
+        # The states are repeated so that the index of live jobs is used.
         "SELECT procrastinate_cancel_job_v1(id, true, false) FROM procrastinate_jobs"  # noqa: S608
         f" WHERE status IN ('todo', 'doing') AND task_name <> %(answer)s"
         f" AND args->>'change' = %(change)s AND {which}",
@@ -335,7 +335,7 @@ async def _cancel_jobs(
 
 
 async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange | None:
-    """The row of a change; None where there is none."""
+    """The row of a change; None if there is none."""
     async with db.cursor(row_factory=class_row(StoredChange)) as cursor:
         await cursor.execute(
             f"SELECT {_COLUMNS} FROM service_changes WHERE change = %s",  # noqa: S608
@@ -345,7 +345,7 @@ async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange 
 
 
 async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> StoredChange | None:
-    """The row of a change with the run of its head: the one begun before, else ``new``."""
+    """The row of a change with the run of its head: an existing one, else ``new``."""
     await db.execute(
         "UPDATE service_changes SET run = %s, run_base = base, run_head = head,"
         " base_commit = '' WHERE change = %s"
@@ -356,7 +356,7 @@ async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> Stor
 
 
 async def record_base(db: psycopg.AsyncConnection, change: str, run: str, commit: str) -> None:
-    """Record with which commit a run compares, so that it is resumed with the same."""
+    """Record the base commit of a run, so that it is resumed with the same."""
     await db.execute(
         "UPDATE service_changes SET base_commit = %s WHERE change = %s AND run = %s",
         (commit, change, run),
@@ -364,12 +364,12 @@ async def record_base(db: psycopg.AsyncConnection, change: str, run: str, commit
 
 
 async def count_failure(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
-    """Record that a review failed in a way that may pass; False when it did too often."""
+    """Record that a review failed temporarily; False if it did too often."""
     return await _count(db, "failures", change, most)
 
 
 async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
-    """Record that a worker or its child died on a change's head; False when it did too often."""
+    """Record that a worker or its child died on a change's head; False if it did too often."""
     return await _count(db, "crashes", change, most)
 
 
@@ -387,7 +387,7 @@ async def _count(
 
 
 async def record_problem(db: psycopg.AsyncConnection, change: str, head: str, why: str) -> None:
-    """Record why there is no verdict for a head; its check says it."""
+    """Record why there is no verdict for a head, for its check."""
     await db.execute(
         "UPDATE service_changes SET problem = %s WHERE change = %s AND head = %s",
         (why, change, head),

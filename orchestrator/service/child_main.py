@@ -1,4 +1,4 @@
-"""What the child processes of a worker share: a request on standard input, and an end with it."""
+"""Shared by a worker's child processes: a request on standard input, and death with the worker."""
 
 import os
 import sys
@@ -13,10 +13,10 @@ from orchestrator.sandbox.kernel_calls import die_with_parent
 
 
 class ChildRequest(Struct, frozen=True, kw_only=True):
-    """What every child is told.
+    """The request of every child.
 
     Attributes:
-        worker: process id of the worker, with which the child ends.
+        worker: process id of the worker; if it dies, the child is killed.
         repo: path of the bare repository.
     """
 
@@ -28,14 +28,14 @@ T = TypeVar("T", bound=ChildRequest)
 
 
 def run_as_child(kind: type[T], work: Callable[[T], int]) -> int:
-    """Do what standard input asks for; returns the exit code.
+    """Perform the request on standard input; returns the exit code.
 
     Args:
-        work: its error's line goes to stderr, and its error's exit code is returned.
+        work: performs it; its error is printed to stderr and decides the exit code.
     """
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
     die_with_parent()
-    if os.getppid() != request.worker:  # it had ended before the kernel was asked
+    if os.getppid() != request.worker:  # the worker had died before the kernel was asked
         return EXIT_INCOMPLETE
     try:
         return work(request)

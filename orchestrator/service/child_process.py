@@ -1,4 +1,4 @@
-"""Run a child process for a job: it is ended when the job is cancelled or has become another's."""
+"""Runs a child process for a job; it is stopped when the job is cancelled or lost."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ KEPT_BYTES = 4000
 
 
 class Ended(Struct, frozen=True):
-    """How a child ended.
+    """The end of a child.
 
     Attributes:
         code: its exit code; negative: the signal that killed it.
@@ -28,7 +28,7 @@ class Ended(Struct, frozen=True):
 
 
 class JobLost(Exception):
-    """The job is another worker's now."""
+    """The job belongs to another worker now."""
 
 
 async def run_child(
@@ -44,10 +44,10 @@ async def run_child(
     Args:
         module: run with ``python -m``.
         request: its standard input.
-        still_own: whether the job is still ours; asked every so many seconds.
+        still_own: whether this worker still owns the job; called periodically.
 
     Raises:
-        JobLost: it is not; the child was ended.
+        JobLost: it does not; the child was stopped.
     """
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module),
@@ -75,7 +75,7 @@ async def run_child(
 
 async def _end(child: asyncio.subprocess.Process, ending: asyncio.Task[object]) -> None:
     """Ask the child to end, then kill what is left of its session."""
-    with suppress(ProcessLookupError):  # it has ended, and what it started has not
+    with suppress(ProcessLookupError):  # it has ended, but not all processes that it started
         child.terminate()
     await asyncio.wait({ending}, timeout=END_SECONDS)
     if not ending.done():

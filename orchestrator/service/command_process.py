@@ -1,7 +1,7 @@
-"""The process that answers a command in a comment; the forge is asked for everything that counts.
+"""The process that answers a command in a comment; all facts are read from the forge.
 
-What is left for the worker to do is its exit code's part: 0 nothing; 10 review the head again;
-11 as if it were the first; 12 review no further push; 13 post anew. 2 and 3 as everywhere.
+Its exit code says what the worker must do: 0 nothing; 10 review the head again; 11 as if it were
+the first; 12 review no further push; 13 post again. 2 and 3 as everywhere.
 """
 
 import os
@@ -29,12 +29,12 @@ _LEFT = {"review": REVIEW, "full": FULL, "pause": PAUSE, "dismiss": POST}
 
 
 class CommandRequest(ChildRequest, frozen=True, kw_only=True):
-    """What the child is told, as JSON on its standard input.
+    """The child's request, as JSON on standard input.
 
     Attributes:
         run_id: the newest run of the request's change; empty before the first.
-        run_head: what that run reviews.
-        is_running: it has not ended.
+        run_head: the head of that run.
+        is_running: whether it has not ended.
     """
 
     run_id: str
@@ -49,11 +49,10 @@ class CommandRequest(ChildRequest, frozen=True, kw_only=True):
 
 
 def answer(request: CommandRequest) -> Handled:
-    """Answer the command; ``command`` of what is returned is left to the worker.
+    """Answer the command; the worker must do the ``command`` of the result.
 
     Raises:
-        DiffcourtError: the forge did not answer, or refused; the exit code says whether to try
-            again.
+        DiffcourtError: the forge did not answer or refused; the exit code says whether to retry.
     """
     try:
         from orchestrator.posting.github_commands import GitHubCommands  # noqa: PLC0415 - an extra

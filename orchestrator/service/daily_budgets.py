@@ -1,6 +1,6 @@
-"""What reviews may cost in a day, for each installation and each repository.
+"""Daily budgets of reviews, for each installation and each repository.
 
-A review reserves the most that it may cost, and gives back what it did not use, however it ended.
+A review reserves its maximum cost and returns what it did not use, however it ended.
 """
 
 from contextlib import closing
@@ -34,9 +34,9 @@ RETURNING most_usd
 async def reserve(
     db: psycopg.AsyncConnection, settings: Settings, row: StoredChange
 ) -> float | None:
-    """Reserve what a run may cost; returns its limit in US dollars, None for no limit.
+    """Reserve the maximum cost of a run; returns its limit in US dollars, None for no limit.
 
-    A run that goes on keeps the limit that it began with.
+    A resumed run keeps the limit with which it began.
 
     Raises:
         InputError: the day's budget is used up.
@@ -71,12 +71,12 @@ async def reserve(
 
 
 async def settle(db: psycopg.AsyncConnection, run: str, usd: float) -> None:
-    """Record what a run has cost so far in place of what it reserved."""
+    """Replace the reservation of a run by its cost so far."""
     await db.execute("UPDATE service_spending SET usd = %s WHERE run = %s", (usd, run))
 
 
 def cost_so_far(address: str, repo: Path, run_id: str) -> float | None:
-    """What a run has cost, by its journal; None where that cannot be read. Blocks."""
+    """The cost of a run, by its journal; None if that cannot be read. Blocks."""
     try:
         with closing(PostgresStore(address, repository_identity(repo))) as store:
             found = [run for run in anyio.run(store.runs) if run.run_id == run_id]

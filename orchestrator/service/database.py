@@ -12,7 +12,7 @@ QUEUE_SCHEMA = "0001_procrastinate_3_10.sql"
 
 
 def prepare_database(address: str) -> None:
-    """Create the tables where they are not there, or bring them up to date.
+    """Create the tables, or migrate them to this version.
 
     Raises:
         InputError: the address is invalid.
@@ -25,7 +25,7 @@ def prepare_database(address: str) -> None:
             db.execute(DURABLE)
             migrate(db, "service_migrations", files)
     except psycopg.ProgrammingError as error:
-        # Without libpq's words about an address: they may quote the password.
+        # Without libpq's message about an address, which may quote the password.
         why = "the address is none of PostgreSQL" if not error.sqlstate else str(error)
         raise InputError(
             f"the service's database cannot be used: {' '.join(why.split())}"

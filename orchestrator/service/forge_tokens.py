@@ -1,4 +1,4 @@
-"""The token with which a job reads or posts: of a bot, or of an installation of a GitHub App."""
+"""Tokens with which jobs read and post: of a bot, or of an installation of a GitHub App."""
 
 import time
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ CALL_SECONDS = 20.0
 
 
 class NoToken(DiffcourtError):
-    """The forge gave no token now; another attempt may get one."""
+    """The forge gave no token; another attempt may get one."""
 
     exit_code = 3
 
@@ -36,7 +36,7 @@ class _Token(Struct, frozen=True):
 
 
 class ForgeTokens:
-    """Tokens, each kept while it is valid. Of an App, one for each repository and purpose."""
+    """Tokens, cached while they are valid; of an App, one for each repository and purpose."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], _Token] = {}
@@ -47,10 +47,10 @@ class ForgeTokens:
         """The token for a change's repository; blocks while the forge is asked.
 
         Args:
-            permissions: of a GitHub App's token, no more than the job needs.
+            permissions: of a GitHub App's token; no more than the job needs.
 
         Raises:
-            InputError: the configuration names no token that can be used.
+            InputError: the configuration names no usable token.
             NoToken: the forge does not answer.
         """
         if forge.app_id is None:

@@ -1,4 +1,4 @@
-"""The server: takes webhooks, records them with their jobs in one transaction, and answers."""
+"""The server: receives webhooks and records them with their jobs in one transaction."""
 
 import asyncio
 import time
@@ -35,10 +35,10 @@ BODY_SECONDS = 20.0
 
 
 class Refused(Exception):
-    """A webhook that is not taken.
+    """A webhook is rejected.
 
     Args:
-        status: of the answer.
+        status: the HTTP status of the answer.
     """
 
     def __init__(self, status: int, why: str) -> None:
@@ -47,13 +47,13 @@ class Refused(Exception):
 
 
 class Server:
-    """The answers, over an open queue."""
+    """The request handlers, over an open queue."""
 
     def __init__(self, settings: Settings, queue: procrastinate.App) -> None:
         self._settings, self._queue = settings, queue
 
     async def webhook(self, request: Request) -> Response:
-        """Take a webhook: 202 when it is recorded or was before."""
+        """Receive a webhook: 202 if it is recorded or was before."""
         name = request.path_params["forge"]
         began = time.monotonic()
         try:
@@ -65,7 +65,7 @@ class Server:
             said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
         took = (time.monotonic() - began) * 1000
         LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, said, took)
-        # What is wrong with the database is for our log only.
+        # The error of the database is only logged.
         return PlainTextResponse(
             "try again later\n" if status == 503 else f"{said}\n",
             status,
@@ -91,7 +91,7 @@ class Server:
         return await self._record(name, delivery, body)
 
     async def _record(self, name: str, delivery: Delivery, body: bytes) -> str:
-        """Record a delivery and what follows from it, whole or not at all."""
+        """Record a delivery and its jobs in one transaction."""
         async with self.connection() as db, db.transaction():
             if not await record_delivery(db, name, delivery.id, body):
                 return "a delivery that was recorded before"
@@ -112,11 +112,11 @@ class Server:
         return "nothing to do"
 
     async def live(self, _: Request) -> Response:
-        """Whether the process answers."""
+        """The liveness probe: whether the process answers."""
         return PlainTextResponse("ok\n")
 
     async def ready(self, _: Request) -> Response:
-        """Whether webhooks can be recorded."""
+        """The readiness probe: whether webhooks can be recorded."""
         try:
             async with asyncio.timeout(READY_SECONDS), self.connection() as db:
                 await db.execute("SELECT 1 FROM service_changes LIMIT 1")
@@ -146,7 +146,7 @@ async def _read_body(request: Request) -> bytes:
     """The raw body.
 
     Raises:
-        Refused: it is too large, or does not come.
+        Refused: it is too large, or incomplete.
     """
     body = bytearray()
     try:

@@ -1,8 +1,8 @@
-"""The queue of jobs: Procrastinate on PostgreSQL, with what it leaves to its users (decision 0027).
+"""The queue of jobs: Procrastinate on PostgreSQL, with job ownership added (decision 0027).
 
-A job may run more than once: after a crash another worker takes it over. A worker that was stopped
-meanwhile still believes that the job is its own, so whoever ends or retries a job says which
-attempt it had, and is ignored when that is not the present one.
+A job may run more than once: after a crash another worker takes it over. A worker that was only
+suspended still believes that it owns the job. So ending or retrying a job requires the number of
+the attempt, and is ignored if that is not the present one.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class QueueTimes(Strict, frozen=True):
     """Seconds between what workers do.
 
     Attributes:
-        heartbeat: a worker says that it lives.
-        stalled: without a heartbeat for so long, its jobs are another's. Longer than any outage of
-            the database that is to be tolerated.
-        sweep: jobs of stalled workers are looked for.
-        poll: new jobs, cancelled jobs and lost jobs are looked for, beside notifications.
+        heartbeat: between heartbeats of a worker.
+        stalled: without a heartbeat for this long, a worker loses its jobs. Longer than any outage
+            of the database that is to be tolerated.
+        sweep: between searches for jobs of stalled workers.
+        poll: between searches for new, cancelled and lost jobs, in addition to notifications.
     """
 
     heartbeat: PositiveFloat = 10.0
@@ -69,7 +69,7 @@ class OwnedJobs(JobManager):
     """Ends and retries a job only for the worker and the attempt that own it."""
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        """Set a job's final state, if it is still ours."""
+        """Set a job's final state, if this worker still owns it."""
         if not await self._end_own(job, _FINISH, status=status.value, delete=delete_job):
             LOG.warning("job %s is another worker's now; its end here is ignored", job.id)
 
@@ -81,29 +81,29 @@ class OwnedJobs(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        """Have a job run again, if it is still ours."""
+        """Retry a job, if this worker still owns it."""
         to = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
         if not await self._end_own(job, _RETRY, **to):
             LOG.warning("job %s is another worker's now; it is not retried here", job.id)
 
     async def is_own(self, job: Job) -> bool:
-        """Whether a job is still ours; True where the database cannot be asked."""
+        """Whether this worker still owns a job; True if the database is unavailable."""
         try:
             return await self._if_own(job, _IS_OWN)
         except ConnectorException:
             return True
 
     async def free_waiting_place(self, job: Job) -> bool:
-        """Let another job of the same change wait behind this one; False: it is not ours.
+        """Let another job of the same change wait for this one; False if the job is not ours.
 
-        Until then a retry of this job would collide with the waiting one, for ever.
+        Otherwise a retry of this job would always conflict with the waiting one.
         """
         return await self._if_own(job, _FREE_WAITING_PLACE)
 
     async def _end_own(self, job: Job, query: str, **arguments: Any) -> bool:
-        """Write how a job ended, when the database is back at the latest.
+        """Record the end of a job; if the database is away, once it is back.
 
-        A job whose end is not written stays with a worker that lives, so nobody takes it over.
+        Until then no other worker takes the job over, because its worker is alive.
         """
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(ConnectorException), wait=wait_fixed(RECONNECT_SECONDS)
@@ -126,7 +126,7 @@ def make_queue(
     LISTEN needs a direct connection: not one through a pooler in transaction mode.
 
     Args:
-        address: asked for anew for each connection where it is a function, as passwords change.
+        address: a function is called for each connection, since passwords change.
     """
     connector = procrastinate.PsycopgConnector(
         conninfo=address,
@@ -143,21 +143,21 @@ def make_queue(
 async def sweep_stalled_jobs(
     jobs: OwnedJobs, times: QueueTimes, count_crash: Callable[[Job], Awaitable[bool]]
 ) -> None:
-    """Have jobs of dead workers run again, for ever; every worker does it.
+    """Retry jobs of dead workers periodically; every worker does it.
 
     Args:
-        count_crash: records that a job's worker died; False when it did so too often.
+        count_crash: records that a job's worker died; False if that happened too often.
     """
     while True:
         await asyncio.sleep(times.sweep)
-        with suppress(ConnectorException):  # the database is away: the next time decides
+        with suppress(ConnectorException):  # the database is away: try again the next time
             await retry_stalled_jobs(jobs, times, count_crash)
 
 
 async def retry_stalled_jobs(
     jobs: OwnedJobs, times: QueueTimes, count_crash: Callable[[Job], Awaitable[bool]]
 ) -> None:
-    """Have each job of a dead worker run again, or park it as failed; see the caller."""
+    """Retry each job of a dead worker, or park it as failed; see the caller."""
     for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=times.stalled):
         try:
             if await count_crash(job):
@@ -166,5 +166,5 @@ async def retry_stalled_jobs(
             else:
                 await jobs.finish_job(job, Status.FAILED, delete_job=False)
                 LOG.error("job %s is parked: its workers died too often", job.id)
-        except UniqueViolation:  # one that waits will do the same work
+        except UniqueViolation:  # a waiting job will do the same work
             await jobs.finish_job(job, Status.ABORTED, delete_job=False)

@@ -1,7 +1,7 @@
-"""A PostgreSQL of our own for one machine: the system's programs, or those of an extra's wheel.
+"""A local PostgreSQL server for one machine, from the system's programs or an extra's wheel.
 
-It listens on a socket in a directory that only its user can enter, and asks for a password. It
-outlives whoever started it: server and workers find it running, and start it where it is not.
+It listens on a socket in a directory that only its user can enter, and requires a password. It
+outlives the process that started it: server and workers use it, and start it if necessary.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ OPTIONS = "-c listen_addresses='' -c unix_socket_permissions=0700"
 
 
 def start_local_postgres(directory: Path) -> str:
-    """The address of the server whose data is in a directory; started where it is not running.
+    """The address of the server with its data in a directory; started if it is not running.
 
     Raises:
         InputError: it cannot be used here; says what to do.
@@ -77,7 +77,7 @@ def _start(directory: Path) -> str:
 
 
 def _initialize(programs: Path, data: Path, password_file: Path) -> None:
-    """Make the data directory, whole or not at all."""
+    """Create the data directory atomically."""
     descriptor = os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w") as file:
         file.write(secrets.token_hex(16))
@@ -90,10 +90,10 @@ def _initialize(programs: Path, data: Path, password_file: Path) -> None:
 
 
 def _programs(version: str | None) -> Path:
-    """The directory of PostgreSQL's programs, of a major version where data asks for one.
+    """The directory of PostgreSQL's programs, of the major version of existing data.
 
     Raises:
-        InputError: there are none, or none of that version.
+        InputError: they are not installed, or not in that version.
     """
     found = [Path(place) for pattern in PLACES for place in sorted(glob.glob(pattern))[::-1]]
     spec = find_spec(WHEEL)
@@ -114,7 +114,7 @@ def _programs(version: str | None) -> Path:
 
 
 def _socket_directory(directory: Path) -> Path:
-    """A directory that only this user can enter, with a path that is short enough for a socket."""
+    """A directory that only this user can enter, with a path short enough for a socket."""
     own = directory / "run"
     if len(os.fsencode(own)) > MOST_SOCKET_BYTES:
         kept = directory / "run-elsewhere"
@@ -127,7 +127,7 @@ def _socket_directory(directory: Path) -> Path:
 
 
 def _is_running(data: Path) -> bool:
-    """Whether the process of a pid file is a server, and this data's; a number alone is not."""
+    """Whether the process of a pid file is the server of this data."""
     try:
         pid = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
         works_in = os.readlink(f"/proc/{pid}/cwd")
@@ -138,9 +138,9 @@ def _is_running(data: Path) -> bool:
 
 
 def _remove_foreign_pid_file(data: Path) -> None:
-    """Remove the pid file of a server that is gone and whose number is another process's now.
+    """Remove the pid file of a dead server whose pid another process has now.
 
-    PostgreSQL would take that for a server. Any other pid file it judges itself.
+    PostgreSQL would take that process for a server; it handles other stale pid files itself.
     """
     file = data / "postmaster.pid"
     try:
@@ -152,7 +152,7 @@ def _remove_foreign_pid_file(data: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time."""
+    """Hold a lock between processes."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

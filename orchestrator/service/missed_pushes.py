@@ -1,7 +1,6 @@
-"""Find pushes whose webhooks were missed, as while the server was down: ask the forge what is open.
+"""Finds pushes whose webhooks were missed, such as during a downtime, by listing open requests.
 
-Only repositories that the service knows are asked for, and only requests whose newest push it does
-not know are enqueued.
+Only known repositories are queried, and only requests whose newest push is unknown are enqueued.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ ORDER BY forge, repository, received DESC
 
 
 class KnownRepository(Struct, frozen=True):
-    """A repository that sent something lately; ``change`` is the newest."""
+    """A repository with recent webhooks; ``change`` is its newest change."""
 
     forge: str
     installation: str
@@ -63,7 +62,7 @@ class _MergeRequest(Struct, frozen=True):
 
 
 async def sweep_forever(settings: Settings, queue: procrastinate.App, connect: Connect) -> None:
-    """Look for missed pushes now, and then every ten minutes, or less often in a large place."""
+    """Look for missed pushes now and every ten minutes, or less often with many repositories."""
     tokens = ForgeTokens()
     while True:
         asked = 0
@@ -82,9 +81,9 @@ async def sweep_forever(settings: Settings, queue: procrastinate.App, connect: C
 async def find_missed_pushes(
     settings: Settings, queue: procrastinate.App, connect: Connect, tokens: ForgeTokens
 ) -> tuple[int, int]:
-    """Enqueue the open requests whose newest push is not known; how many, and of how many calls.
+    """Enqueue open requests whose newest push is unknown; returns their number, and of API calls.
 
-    A forge that refuses is asked no more this time: it is away, or limits the rate.
+    After a refusal the forge is not called again this time: it is down or limits the rate.
 
     Raises:
         Exception: one of ``DATABASE_ERRORS``.
@@ -118,7 +117,7 @@ async def find_missed_pushes(
 
 
 def _is_about_one_repository(error: Exception) -> bool:
-    """Whether the next repository may well be answered: this one is gone, or strange."""
+    """Whether an error concerns only one repository, so that the next one can be queried."""
     if isinstance(error, httpx2.HTTPStatusError):
         return error.response.status_code in {301, 302, 307, 308, 404, 410, 451}
     return isinstance(error, (InputError, ValidationError, msgspec.DecodeError))

@@ -1,7 +1,7 @@
-"""The process that posts one verdict: the only one that has a token that may write.
+"""The process that posts one verdict: the only one with a token that can write.
 
-Exit codes: 0 it is posted; 14 the request is closed or has a newer head, so nothing was; 2 no
-attempt can work, which the last line of stderr explains; 3 another attempt may.
+Exit codes: 0 posted; 14 the request is closed or has a newer head, so nothing was posted; 2 no
+attempt can succeed, as the last line of stderr explains; 3 another attempt may.
 """
 
 import os
@@ -22,11 +22,11 @@ TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJ
 
 
 class PostRequest(ChildRequest, frozen=True, kw_only=True):
-    """What the child is told, as JSON on its standard input.
+    """The child's request, as JSON on standard input.
 
     Attributes:
-        head: the commit id of which the verdict is.
-        problem: why there is no verdict; the check says it. Empty where there is one.
+        head: the commit id of the verdict.
+        problem: why there is no verdict, for the check; empty if there is one.
     """
 
     run_id: str

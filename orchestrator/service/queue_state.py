@@ -1,4 +1,4 @@
-"""What an operator sees of the queue, and does with it."""
+"""The state of the queue for operators, and their actions on it."""
 
 from collections.abc import Sequence
 
@@ -37,12 +37,12 @@ FROM procrastinate_jobs j WHERE status IN ('todo', 'doing') GROUP BY 1, 2
 
 
 class QueuedJob(Struct, frozen=True):
-    """A job as an operator sees it.
+    """A job, for operators.
 
     Attributes:
-        state: ``todo``, ``doing``, ``failed``, or how it ended.
+        state: ``todo``, ``doing``, ``failed``, or another final state.
         seconds: since its state changed.
-        head, run, crashes, is_paused, problem: of its change; None where that is gone.
+        head, run, crashes, is_paused, problem: of its change; None if that is gone.
     """
 
     id: int
@@ -81,20 +81,20 @@ async def list_jobs(
 
 
 async def read_figures(db: psycopg.AsyncConnection) -> list[QueueFigures]:
-    """How many jobs wait and run, and for how long."""
+    """The number of waiting and running jobs, and their age."""
     async with db.cursor(row_factory=class_row(QueueFigures)) as cursor:
         await cursor.execute(_FIGURES)
         return await cursor.fetchall()
 
 
 async def is_draining(db: psycopg.AsyncConnection) -> bool:
-    """Whether workers take nothing new."""
+    """Whether workers take no new jobs."""
     row = await (await db.execute("SELECT is_draining FROM service_state")).fetchone()
     return row is not None and bool(row[0])
 
 
 async def set_draining(db: psycopg.AsyncConnection, draining: bool) -> int:
-    """Let workers take nothing new, or again; returns how many jobs run."""
+    """Stop workers from taking new jobs, or let them; returns the number of running jobs."""
     await db.execute("UPDATE service_state SET is_draining = %s", (draining,))
     query = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'doing'"
     row = await (await db.execute(query)).fetchone()
@@ -105,7 +105,7 @@ async def set_draining(db: psycopg.AsyncConnection, draining: bool) -> int:
 async def retry_change(
     db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, how: Enqueuing
 ) -> bool:
-    """Review a change again, from where its run stopped; False when a review waits already.
+    """Resume the review of a change; False if a review waits already.
 
     Raises:
         InputError: there is no such change.
@@ -121,10 +121,10 @@ async def retry_change(
 
 
 async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -> Sequence[int]:
-    """End the running and the waiting reviews of a change; returns their ids.
+    """Cancel the running and waiting reviews of a change; returns their ids.
 
     Args:
-        park: later pushes are recorded and not reviewed, until somebody retries.
+        park: record later pushes without reviewing them, until a person retries.
 
     Raises:
         InputError: there is no such change.
@@ -136,7 +136,7 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
 
 
 async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) -> int:
-    """Remove what ended long ago; returns how many jobs that were."""
+    """Remove jobs that ended long ago; returns their number."""
     await db.execute(
         "DELETE FROM service_changes c WHERE received < now() - make_interval(days => %s)"
         " AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs j WHERE j.status IN ('todo', 'doing')"

@@ -1,4 +1,4 @@
-"""Bare clones of the reviewed repositories; a token is seen by git's fetch alone."""
+"""Bare clones of the reviewed repositories; only git's fetch gets a token."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ FETCH_SECONDS = 600.0
 
 
 class FetchFailed(DiffcourtError):
-    """A repository could not be fetched now; another attempt may work."""
+    """A repository could not be fetched; another attempt may succeed."""
 
     exit_code = 3
 
@@ -32,7 +32,7 @@ class RepositoryCache:
     """Clones in one directory, which workers of one machine may share.
 
     Args:
-        root: the directory; each installation's clones are apart.
+        root: the directory; each installation has its own subdirectory.
     """
 
     def __init__(self, root: Path) -> None:
@@ -44,11 +44,11 @@ class RepositoryCache:
         return self._root / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.git"
 
     async def fetch(self, change: StoredChange, kind: str, token: str) -> str:
-        """Have base and head of a change's run in the clone; returns base's commit id.
+        """Fetch base and head of a change's run into the clone; returns base's commit id.
 
         Args:
-            kind: of the forge, which decides where heads of requests are.
-            token: with which git reads; empty for a public repository.
+            kind: of the forge, which determines the refs of requests.
+            token: for git; empty for a public repository.
 
         Raises:
             FetchFailed: the forge does not answer, or has no such repository or commit.
@@ -72,23 +72,23 @@ class RepositoryCache:
         return base
 
     async def _prepare(self, place: Path, address: str) -> None:
-        """Make the clone where it is not there, and have its origin say whose it is."""
+        """Create the clone if necessary, with the repository's address as its origin."""
         if not (place / "HEAD").exists():
             await _git(self._root, "init", "--quiet", "--bare", str(place))
         await _git(place, "config", "remote.origin.url", address)
 
 
 def _lock(path: Path) -> int:
-    """Wait for a lock on a file; closing the descriptor ends it."""
+    """Wait for a lock on a file; closing the descriptor releases it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
 
 
 async def _has(place: Path, commit: str) -> bool:
-    """Whether a clone has a commit and, since fetches are whole, all that it reaches.
+    """Whether a clone has a commit and, since fetches are complete, its history.
 
-    It never has a branch: what that is now, only the forge knows.
+    False for a branch: only the forge knows its present commit.
     """
     if commit.startswith("refs/"):
         return False
@@ -130,7 +130,7 @@ async def _git(place: Path, *arguments: str, token: str = "") -> bytes:
 
 
 def _environment(token: str) -> Mapping[str, str]:
-    """What git is told; a token goes to the one address only, as no redirect is followed."""
+    """The environment of git; a token is sent only to its address: redirects are not followed."""
     options = {
         "credential.helper": "",
         "core.hooksPath": "/dev/null",

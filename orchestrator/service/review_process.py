@@ -1,8 +1,8 @@
-"""The process of one review: a worker's child, so that what happens here cannot hurt the worker.
+"""The process of one review: a worker's child, so that a failure does not affect the worker.
 
-It begins the run that the worker names, or resumes it where another worker began it. Exit codes:
-0 the verdict is in the store; 2 no attempt can work, which the last line of stderr explains;
-3 another attempt may; 130 it was asked to end.
+It begins the run that the worker names, or resumes it if another worker began it. Exit codes: 0 the
+verdict is in the store; 2 no attempt can succeed, as the last line of stderr explains; 3 another
+attempt may; 130 it was asked to end.
 """
 
 import os
@@ -24,10 +24,10 @@ RETRY_SECONDS = 0.5
 
 
 class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
-    """What the child is told, as JSON on its standard input.
+    """The child's request, as JSON on standard input.
 
     Attributes:
-        lease_seconds: how long to wait for the process of another worker that still writes the run.
+        lease_seconds: how long to wait for another worker's process that still writes the run.
     """
 
     run_id: str
@@ -44,10 +44,10 @@ class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
 
 
 def review(request: ReviewRequest) -> None:
-    """Begin the run or go on with it, until its verdict is recorded.
+    """Begin or resume the run, until its verdict is recorded.
 
     Raises:
-        DiffcourtError: it cannot be reviewed; the exit code says whether another attempt may work.
+        DiffcourtError: it cannot be reviewed; the exit code says whether to retry.
     """
     repo = Path(request.repo)
     trace = live_trace(repo, None, os.environ)
@@ -64,7 +64,7 @@ def review(request: ReviewRequest) -> None:
                     backend=request.backend,
                     run_id=request.run_id,
                 )
-        except RunLocked:  # of a worker that was stopped, and whose child goes on
+        except RunLocked:  # of a suspended worker, whose child still runs
             if time.monotonic() > deadline:
                 raise
             time.sleep(RETRY_SECONDS)
@@ -98,7 +98,7 @@ def main(request: ReviewRequest) -> int:
     """Review; returns the exit code."""
     try:
         review(request)
-    except ReplayMismatch as error:  # of another version's run: the same at every attempt
+    except ReplayMismatch as error:  # a run of another version: every attempt fails
         raise InputError(f"run {request.run_id} cannot be resumed: {error}") from None
     return EXIT_OK
 

@@ -1,4 +1,4 @@
-"""The configuration of server and workers: one YAML file; secrets by file or environment only."""
+"""The configuration of server and workers: one YAML file; secrets are in files or variables."""
 
 import os
 from pathlib import Path
@@ -15,15 +15,15 @@ from orchestrator.service.local_postgres import start_local_postgres
 
 
 class NoSecret(InputError):
-    """A secret is not where the configuration says; it may be soon, as in a rotation."""
+    """A secret is missing, perhaps only temporarily, as in a rotation."""
 
 
 class Secret(Strict, frozen=True):
-    """Where a secret is; read anew each time, so that it can be rotated without a restart.
+    """The place of a secret, which is read on each use, so that it can be rotated.
 
     Attributes:
-        file: the path of a file that holds it.
-        env: the environment variable that holds it.
+        file: the path of a file with the secret.
+        env: the environment variable with the secret.
     """
 
     file: str = ""

@@ -1,7 +1,7 @@
-"""Each installation's runs in a schema and under a role of its own, where that is configured.
+"""Separates installations: each has its own schema and role for its runs, if configured.
 
-A review's process knows the address of its own schema only: what the change under review makes it
-do, the database refuses for the rows of others and for the queue.
+A review's process knows only the address of its own schema. So even if the change under review took
+over the process, the database would refuse access to the rows of others and to the queue.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from orchestrator.service.settings import Settings
 
 
 class Tenants:
-    """Addresses of the journals, one for each installation; made when first asked for."""
+    """Addresses of the journals, one for each installation, created on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._made: set[tuple[str, str]] = set()
 
     def address(self, forge: str, installation: str) -> str:
-        """Where an installation's journals are; blocks while they are made.
+        """The address of an installation's journals; blocks while the schema is created.
 
         Raises:
-            InputError: the service's role may make no schema or role.
+            InputError: the service's role cannot create schemas or roles.
         """
         database = self._settings.database.read()
         if self._settings.tenants is None:
@@ -44,7 +44,7 @@ class Tenants:
 
 
 def _make(database: str, name: str, password: str) -> None:
-    """Create a role and its schema where they are not there, and give it this password."""
+    """Create a role and its schema if necessary, and set the password."""
     who = sql.Identifier(name)
     try:
         with psycopg.connect(database) as db:

@@ -1,6 +1,6 @@
-"""The trace of a push, from its webhook to its post: the review's own trace is a part of it.
+"""The trace of a push, from its webhook to its post, with the review's trace as a part.
 
-Made afterwards from the queue's events, so that a collector that is down changes nothing.
+It is created afterwards from the queue's events, so a collector that is down has no effect.
 """
 
 import time
@@ -33,10 +33,10 @@ def context_of(row: StoredChange) -> TraceContext:
 
 
 def check_exporter(address: str) -> None:
-    """Check that traces can be sent at all; nothing is sent.
+    """Check that traces can be sent; nothing is sent.
 
     Raises:
-        InputError: the address is none of a collector, or the extra is missing.
+        InputError: the address is not a collector's, or the extra is missing.
     """
     Collector(traces_url(address, {})).close()
 

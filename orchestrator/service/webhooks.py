@@ -1,4 +1,4 @@
-"""What forges send: whether it is theirs, and what it tells of a pull or merge request.
+"""Reads webhooks of forges: verifies their origin, and parses pull and merge requests.
 
 Formats as documented by GitHub ("Validating webhook deliveries", event ``pull_request``), GitLab
 ("Webhook events", Merge Request Hook) and Forgejo ("Webhooks").
@@ -36,11 +36,11 @@ _REVIEWED_GITLAB = frozenset({"open", "reopen"})
 
 
 class WrittenComment(Struct, frozen=True):
-    """A comment that begins like a command; who wrote it is asked of the forge later.
+    """A comment that begins like a command; its author is read from the forge later.
 
     Attributes:
-        change: of the request it is on.
-        id: the forge's.
+        change: of its request.
+        id: of the forge.
     """
 
     change: str
@@ -49,14 +49,14 @@ class WrittenComment(Struct, frozen=True):
 
 
 class Delivery(Struct, frozen=True):
-    """One webhook, known to be the forge's.
+    """One authentic webhook.
 
     Attributes:
-        id: the forge's id of the delivery, the same when it is delivered again.
-        push: what is to be reviewed; None where nothing is.
-        closed: the change that needs no review any more; empty where none is closed.
-        comment: a command; None where there is none.
-        rerun: repository and head of a check that a person asked for again; empty where none did.
+        id: the forge's id of the delivery, equal for a redelivery.
+        push: to be reviewed; may be None.
+        closed: the change that needs no review any more; may be empty.
+        comment: a command; may be None.
+        rerun: repository and head of a check that a person requested again; may be empty.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Delivery(Struct, frozen=True):
 
 
 class NotAuthentic(InputError):
-    """The signature or token of a webhook is not the forge's."""
+    """A webhook has a wrong signature or token."""
 
 
 class _Commit(Struct, frozen=True):
@@ -143,7 +143,7 @@ class _CheckRun(Struct, frozen=True):
 
 
 class _CheckRunEvent(Struct, frozen=True):
-    """GitHub's ``check_run``; only who may write can ask for one again."""
+    """GitHub's ``check_run``; only people with write permission can request one again."""
 
     action: str
     check_run: _CheckRun
@@ -184,8 +184,8 @@ def read_delivery(
         headers: with names in lower case.
 
     Raises:
-        NotAuthentic: it is not the forge's.
-        InputError: it is not what the forge documents.
+        NotAuthentic: it is not from the forge.
+        InputError: it does not have the documented form.
     """
     _authenticate(forge, headers, body)
     event = _header(headers, "x-github-event", "x-forgejo-event", "x-gitea-event", "x-gitlab-event")
@@ -224,7 +224,7 @@ def _authenticate(forge: ForgeSettings, headers: Mapping[str, str], body: bytes)
 
 
 def push_of(forge: str, installation: str, request: PullRequest) -> Push:
-    """The newest push of a pull request, not checked yet."""
+    """The newest push of a pull request, not validated yet."""
     lines = None
     if request.additions is not None and request.deletions is not None:
         lines = min(request.additions + request.deletions, _MOST_LINES)
@@ -243,7 +243,7 @@ def push_of(forge: str, installation: str, request: PullRequest) -> Push:
 
 
 def _text(given: str | None, most: int) -> str:
-    """A text of people, as much of it as is kept; PostgreSQL stores no NUL."""
+    """A person's text, cut to the stored length; PostgreSQL stores no NUL."""
     return (given or "").replace("\0", "\N{REPLACEMENT CHARACTER}")[:most]
 
 
@@ -301,12 +301,12 @@ def _checked(forge: ForgeSettings, delivery: Delivery) -> Delivery:
 
 
 def checked_push(forge: ForgeSettings, push: Push) -> Push:
-    """A push whose values git and file names can be made of.
+    """A push whose values are safe for git and for file names.
 
-    The clone address is of the forge itself: our token is sent there.
+    The clone address must be on the forge itself, because our token is sent there.
 
     Raises:
-        InputError: something is not what it should be.
+        InputError: a value is invalid.
     """
     branch = push.base.removeprefix("refs/heads/")
     wrong = [
@@ -326,7 +326,7 @@ def checked_push(forge: ForgeSettings, push: Push) -> Push:
 
 
 def _is_of(forge: ForgeSettings, address: str) -> bool:
-    """Whether an address is of the forge's host, and as safe from listeners."""
+    """Whether an address has the forge's host and is encrypted if the forge's is."""
     try:
         ours, given = urlsplit(forge.url), urlsplit(address)
     except ValueError:
@@ -337,7 +337,7 @@ def _is_of(forge: ForgeSettings, address: str) -> bool:
 
 
 def _is_branch(name: str) -> bool:
-    """Whether a name is one of git's (git-check-ref-format(1))."""
+    """Whether a name is valid for a branch (git-check-ref-format(1))."""
     unsafe = ("..", "@{", "//", "/.", ".lock/")
     return bool(
         _BRANCH.fullmatch(name)

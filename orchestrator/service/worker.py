@@ -1,7 +1,7 @@
-"""A worker: takes jobs from the queue, and runs each as a child process.
+"""A worker: takes jobs from the queue and runs each as a child process.
 
-The queue gives every job at least once. The journal makes that once: a job that runs again goes on
-with its run, on whatever worker, to the same verdict.
+The queue delivers every job at least once. The journal makes that once: a job that runs again, on
+any worker, resumes its run and reaches the same verdict.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ LONGEST_RETRY_SECONDS = 600.0
 
 
 class TryLater(JobFailed):
-    """The job failed in a way that may pass.
+    """The job failed temporarily.
 
     Args:
         seconds: how long to wait.
@@ -74,11 +74,11 @@ class TryLater(JobFailed):
 
 
 class Parked(JobFailed):
-    """The job failed in a way that no further attempt will mend; its row stays as failed."""
+    """The job failed permanently; its row stays as failed."""
 
 
 class _Retry(BaseRetryStrategy):
-    """Again later for what may pass, at once for what the worker's own end cut off."""
+    """Retries temporary failures later, and jobs interrupted by a shutdown immediately."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         if isinstance(exception, TryLater):
@@ -89,7 +89,7 @@ class _Retry(BaseRetryStrategy):
 
 
 class Worker:
-    """The jobs that a worker can do, on an open queue."""
+    """The jobs that a worker can run, over an open queue."""
 
     def __init__(self, settings: Settings, queue: procrastinate.App, jobs: OwnedJobs) -> None:
         self._settings, self._queue, self._jobs = settings, queue, jobs
@@ -119,10 +119,10 @@ class Worker:
         await self._settle(row, ended)
 
     async def _require_turn(self, db: psycopg.AsyncConnection, job: Job, row: StoredChange) -> None:
-        """Let a review wait whose installation or repository had its share of this hour.
+        """Make a review wait if its installation or repository reached its hourly limit.
 
         Raises:
-            TryLater: it had.
+            TryLater: it did.
         """
         limits = self._settings.limits
         most = (limits.installation_hourly, limits.repository_hourly)
@@ -166,7 +166,7 @@ class Worker:
         """The configuration of a change's forge.
 
         Raises:
-            InputError: it is gone.
+            InputError: it no longer exists.
         """
         forge = self._settings.forges.get(row.forge)
         if forge is None:
@@ -176,7 +176,7 @@ class Worker:
     async def _run_child(
         self, context: JobContext, module: str, request: Struct, row: StoredChange
     ) -> Ended:
-        """Run a child for a job, as long as the job is ours."""
+        """Run a child for a job, as long as this worker owns the job."""
         return await run_child(
             f"orchestrator.service.{module}",
             msgspec.json.encode(request),
@@ -186,7 +186,7 @@ class Worker:
         )
 
     async def _settle_cost(self, row: StoredChange) -> None:
-        """Give back what a run reserved of the day's budget and did not use, so far."""
+        """Return the unused part of a run's reservation to the day's budget."""
         limits = self._settings.limits
         if limits.installation_daily_usd is None and limits.repository_daily_usd is None:
             return
@@ -198,11 +198,11 @@ class Worker:
             await settle(db, row.run, usd)
 
     async def _settle(self, row: StoredChange, ended: Ended) -> None:
-        """Have the verdict posted, or the job run again, or say why there is no verdict.
+        """Enqueue the posting of the verdict, retry the job, or record why there is no verdict.
 
         Raises:
-            TryLater: another attempt may work.
-            Parked: none will.
+            TryLater: another attempt may succeed.
+            Parked: no attempt can.
         """
         if ended.code == 0:
             async with self._connection() as db:
@@ -220,7 +220,7 @@ class Worker:
         raise _later(row.change, why, row.failures + row.crashes) if again else Parked(why)
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
-        """Record why there is no verdict for the head, and have its check say it."""
+        """Record why there is no verdict for the head, and enqueue a post of its check."""
         await count(db, PARKED)
         await changes.record_problem(db, row.change, row.head, why)
         await changes.enqueue_post(db, self._queue, row.change)
@@ -232,7 +232,7 @@ class Worker:
         async with self._connection() as db:
             row = await changes.load_change(db, change)
         if row is None or not (row.problem or row.is_reviewed_head):
-            return  # a newer push came, whose review enqueues another post
+            return  # a newer push arrived, whose review enqueues another post
         began = time.time()
         ended = await _ended(context, self._post(context, row))
         _require_answer(context.job, ended, {0, MOVED})
@@ -246,7 +246,7 @@ class Worker:
             await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
 
     async def _post(self, context: JobContext, row: StoredChange) -> Ended:
-        """Post in a child, which alone has the token."""
+        """Post in a child, the only process with the token."""
         forge = self._forge(row)
         request = PostRequest(
             worker=os.getpid(),
@@ -263,7 +263,7 @@ class Worker:
         return await self._run_child(context, "post_process", request, row)
 
     async def command(self, context: JobContext, change: str, comment: int, body: str) -> None:
-        """Answer a command in a comment on a change, and do what it asks for."""
+        """Answer a command in a comment on a change, and carry it out."""
         async with self._connection() as db:
             row = await changes.load_change(db, change)
             is_running = await changes.is_reviewing(db, change)
@@ -301,7 +301,7 @@ class Worker:
         return await self._run_child(context, "command_process", request, row)
 
     async def show_alive(self) -> None:
-        """Touch the configured file, for ever: the database answers, and so do we."""
+        """Touch the configured file periodically, as long as the database answers."""
         path = self._settings.worker.alive_file
         while path:
             with suppress(*DATABASE_ERRORS):
@@ -312,7 +312,7 @@ class Worker:
         await asyncio.Event().wait()
 
     async def clean_up(self) -> None:
-        """Remove what ended long ago, for ever, once an hour."""
+        """Remove jobs that ended long ago, once an hour."""
         while True:
             with suppress(*DATABASE_ERRORS):
                 async with self._connection() as db:
@@ -320,7 +320,7 @@ class Worker:
             await asyncio.sleep(CLEAN_UP_SECONDS)
 
     async def count_crash(self, job: Job) -> bool:
-        """Record that a worker died with a job; False when it did so too often."""
+        """Record that a worker died with a job; False if that happened too often."""
         change = str(job.task_kwargs["change"])
         most = self._settings.worker.most_crashes
         async with self._connection() as db, db.transaction():
@@ -338,7 +338,7 @@ class Worker:
         return connector.pool.connection()
 
     def _environment(self, row: StoredChange) -> Mapping[str, str]:
-        """What a child sees: no token of the forge, no secret of the service but its store's."""
+        """A child's environment: no forge token, and no secret of the service but its store's."""
         passed = ("PATH", "LANG", "TZ")
         own = self._settings.installations.get(f"{row.forge}:{row.installation}")
         env = {**self._settings.review.env, **(own.env if own else {})}
@@ -365,11 +365,11 @@ class Worker:
 
 
 def _require_answer(job: Job, ended: Ended, answers: Container[int]) -> None:
-    """Check that a child that called the forge did what it was asked.
+    """Check that a child that called the forge succeeded.
 
     Raises:
-        TryLater: another attempt may.
-        Parked: none will, or there were too many.
+        TryLater: another attempt may succeed.
+        Parked: no attempt can, or there were too many.
     """
     if ended.code in answers:
         return
@@ -380,17 +380,17 @@ def _require_answer(job: Job, ended: Ended, answers: Container[int]) -> None:
 
 
 def _later(change: str, why: str, tries: int) -> TryLater:
-    """That a job is to be tried again, after so many tries; logged."""
+    """The error that retries a job after this many tries; logged."""
     seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, LONGEST_RETRY_SECONDS)
     LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
     return TryLater(why, seconds)
 
 
 async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
-    """How a child ended; an error before it began counts as its end.
+    """The end of a child; an error before its start counts as one.
 
     Raises:
-        JobAborted: the job is another worker's now, or was cancelled by a newer push or a person.
+        JobAborted: another worker has the job, or a newer push or a person cancelled it.
     """
     try:
         return await child
@@ -409,7 +409,7 @@ async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
 
 
 async def run_worker(settings: Settings) -> None:
-    """Work until asked to end by SIGTERM or SIGINT; the database may go away and come back."""
+    """Work until SIGTERM or SIGINT; the database may be unavailable for a while."""
     hide_from_other_processes()  # our environment may hold tokens
     while True:
         try:
@@ -422,7 +422,7 @@ async def run_worker(settings: Settings) -> None:
 
 
 async def _work(settings: Settings) -> bool:
-    """Work until asked to end; False when something else ended it."""
+    """Work until asked to end; False if something else ended it."""
     times = settings.queue
     queue, jobs = make_queue(settings.database.read)
     worker = Worker(settings, queue, jobs)
