@@ -79,7 +79,7 @@ async def test_an_answer_that_is_withheld_is_a_failure(stop: str) -> None:
     assert stop in (await run(model)).detail
 
 
-async def test_a_paused_answer_is_gone_on_with() -> None:
+async def test_a_paused_answer_is_continued() -> None:
     model = ScriptedModel({"worker": [Response((Text("thinking"),), "paused"), GOOD]})
     assert (await run(model)).status == "ok"
 

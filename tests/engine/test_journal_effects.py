@@ -71,7 +71,7 @@ async def test_another_request_under_a_recorded_key_is_a_mismatch_that_names_bot
     assert perform.times == 1
 
 
-async def test_a_note_is_written_once_and_held_against_the_record() -> None:
+async def test_a_note_is_recorded_once_and_compared_with_the_record() -> None:
     store = await created()
     for _ in range(2):
         async with open_memory_journal(store) as journal:
@@ -143,7 +143,7 @@ async def test_a_model_s_answer_is_on_disk_before_it_is_used() -> None:
         assert (last.kind, json.loads(last.body)["value"]) == ("outcome", "answer")
 
 
-async def test_what_nobody_waits_for_is_on_disk_soon_all_the_same() -> None:
+async def test_a_row_that_no_caller_waits_for_is_durable_soon() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
         await journal.effect("k", 1, Counted("seen"), durable=False)

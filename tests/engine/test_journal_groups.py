@@ -48,7 +48,7 @@ async def durable(journal: Journal, key: str, done: list[str]) -> None:
     done.append(key)
 
 
-async def test_all_who_wait_while_one_is_written_share_the_next() -> None:
+async def test_writers_that_wait_during_a_write_share_the_next_one() -> None:
     store, done = Gated(), list[str]()
     await store.create(RUN, 0.0, {})
     async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
@@ -66,7 +66,7 @@ async def test_all_who_wait_while_one_is_written_share_the_next() -> None:
         store.let(9)
 
 
-async def test_who_is_to_write_and_is_cancelled_keeps_nobody_waiting() -> None:
+async def test_a_cancelled_writer_passes_its_turn_on() -> None:
     store, done = Gated(), list[str]()
     await store.create(RUN, 0.0, {})
     async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
@@ -84,7 +84,7 @@ async def test_who_is_to_write_and_is_cancelled_keeps_nobody_waiting() -> None:
     assert done == ["first", "third"]
 
 
-def test_nor_does_who_is_cancelled_when_it_was_just_woken() -> None:
+def test_a_writer_cancelled_just_after_it_was_woken_passes_its_turn_on() -> None:
     store, done, tasks = Gated(), list[str](), list[asyncio.Task[None]]()
 
     async def first(journal: Journal) -> None:
@@ -110,7 +110,7 @@ def test_nor_does_who_is_cancelled_when_it_was_just_woken() -> None:
     assert done == ["first", "third"]
 
 
-async def test_all_who_wait_are_told_that_a_write_failed() -> None:
+async def test_a_failed_write_fails_all_waiting_writers() -> None:
     store, told = Gated(), list[str]()
     await store.create(RUN, 0.0, {})
 
@@ -139,7 +139,7 @@ async def open_log(store: MemoryStore) -> JournalLog:
     return JournalLog(RUN, store, SystemClock(), fence, [])
 
 
-async def test_one_who_waits_alone_writes_when_the_write_before_ends() -> None:
+async def test_a_single_waiting_writer_writes_after_the_present_write() -> None:
     store = Gated()
     log = await open_log(store)
     with anyio.fail_after(30):

@@ -61,7 +61,7 @@ async def run(store: Slow, *steps: tuple[float, str]) -> list[tuple[float, list[
         return list(store.log)  # without those of the end
 
 
-async def test_rows_that_nobody_waits_for_are_committed_together_when_the_log_was_idle() -> None:
+async def test_rows_without_a_waiting_caller_are_committed_together_when_the_log_is_idle() -> None:
     assert await run(Slow(), (0, "a"), (0.25, "b"), (1, "c"), (1, "")) == [
         (0.5, ["session/1", "a", "b"], 96.0),
         (1.75, ["c"], 96.0),

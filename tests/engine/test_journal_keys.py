@@ -69,6 +69,6 @@ def test_notes_are_read_back_whatever_they_are_about(topic: str, number: int, su
 
 
 @given(st.text())
-def test_any_text_is_some_key(text: str) -> None:
+def test_any_text_can_be_parsed_as_a_key(text: str) -> None:
     key = Key.parse(text)
     assert Key.parse(str(key)) == key

@@ -68,7 +68,7 @@ async def test_a_circle_of_several_turns() -> None:
     assert (turns, reason) == (7, "4 of its last 7 turns are nearly the same")
 
 
-async def test_other_words_around_the_same_work() -> None:
+async def test_the_same_work_with_a_growing_counter_is_a_loop() -> None:
     """A counter that grows, and a time that moves, do not make a new turn."""
 
     def answer(_: Request, turn: int) -> Response:
@@ -80,7 +80,7 @@ async def test_other_words_around_the_same_work() -> None:
     assert (await cut(answer))[0] == 4
 
 
-async def test_the_same_words_after_a_pause() -> None:
+async def test_the_same_text_after_a_pause_is_a_loop() -> None:
     answer = Response((Text("One moment please, I am thinking about it."),), "paused")
     assert (await cut(lambda _, turn: answer))[0] == 4
 
@@ -145,7 +145,7 @@ ORDINARY: dict[str, tuple[Answer, Echo]] = {
 
 
 @pytest.mark.parametrize("name", sorted(ORDINARY.keys() - {"a failure now and then"}))
-async def test_an_agent_that_gets_on_is_not_cut(name: str) -> None:
+async def test_an_agent_that_makes_progress_is_not_stopped(name: str) -> None:
     answer, tool = ORDINARY[name]
     last = 20
 
@@ -164,7 +164,7 @@ async def test_a_success_in_between_forgets_the_failures() -> None:
         assert result.status == "budget"
 
 
-async def test_the_numbers_are_the_policys() -> None:
+async def test_the_limits_of_loops_come_from_the_policy() -> None:
     async with open_memory_journal() as journal:
         runtime = make_runtime(
             journal, TurnModel(lambda _, turn: tool_call_reply(("echo", {"text": "x"})))

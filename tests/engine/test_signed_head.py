@@ -175,7 +175,7 @@ def test_a_journal_signed_anew_with_another_key_is_found_out() -> None:
     assert what.startswith(f"it is signed with key {OTHER.key_id} and not with {SECRET.key_id}")
 
 
-def test_a_stolen_name_of_a_key_does_not_help() -> None:
+def test_a_signed_head_with_the_id_of_another_key_is_invalid() -> None:
     rows = signed(OTHER)
     body = {**json.loads(rows[3].body), "key": SECRET.key_id}
     forged = rewritten(rows, row4=replace(rows[3], body=canonical(body)))
@@ -185,7 +185,7 @@ def test_a_stolen_name_of_a_key_does_not_help() -> None:
 
 
 @given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
-def test_any_byte_of_a_seal_counts(at: int, flip: int) -> None:
+def test_any_changed_byte_of_a_signed_head_is_detected(at: int, flip: int) -> None:
     rows = signed(PAIR)
     body = bytearray(rows[3].body)
     body[at % len(body)] ^= flip
@@ -370,7 +370,7 @@ def test_every_altered_row_is_named_once() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's environment so")
-def test_what_we_start_cannot_read_the_key_from_us() -> None:
+def test_a_child_process_cannot_read_the_signing_key() -> None:
     script = """
 import ctypes, os, subprocess
 from orchestrator.app.audit.signing_keys import load_signing_key

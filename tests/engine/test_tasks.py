@@ -20,7 +20,7 @@ async def fails() -> str:
     raise InputError("no")
 
 
-async def test_both_give_what_they_give_in_their_order() -> None:
+async def test_two_concurrent_calls_return_their_results_in_order() -> None:
     assert await run_both(partial(after, 0.02, "one"), partial(after, 0, "other")) == (
         "one",
         "other",

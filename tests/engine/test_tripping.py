@@ -74,7 +74,7 @@ def transitions(journal: Journal) -> list[tuple[str, str]]:
     return [(key, str(body["state"])) for key, body in journal.notes("breaker").items()]
 
 
-async def test_it_opens_pauses_tries_and_closes() -> None:
+async def test_a_breaker_opens_pauses_admits_a_trial_and_closes() -> None:
     tool = Moody()
     async with open_memory_journal() as journal:
         ask = Session(journal, tool).ask
@@ -104,7 +104,7 @@ async def test_a_success_in_between_or_a_wrong_question_is_no_break() -> None:
         assert transitions(journal) == []
 
 
-async def test_each_tool_has_its_own_and_its_own_numbers() -> None:
+async def test_each_tool_has_its_own_breaker_and_limits() -> None:
     async with open_memory_journal() as journal:
         session = Session(journal, Moody(), Moody("sturdy"))
         await session.ask(*["breaks"] * 3)
@@ -112,7 +112,7 @@ async def test_each_tool_has_its_own_and_its_own_numbers() -> None:
         assert await session.ask("ok") == ["tool_down"]
 
 
-async def test_without_numbers_nothing_is_left_alone() -> None:
+async def test_without_limits_no_tool_is_disabled() -> None:
     async with open_memory_journal() as journal:
         session = Session(journal, policy=ToolPolicy())
         assert set(await session.ask(*["breaks"] * 30)) == {"failed"}

@@ -71,7 +71,7 @@ def test_a_long_line_is_looked_at_in_pieces(asked: TextGuard) -> None:
     assert " [email address] " in found.text
 
 
-def test_ordinary_text_is_left_alone_with_it(asked: TextGuard) -> None:
+def test_presidio_has_few_false_positives_in_ordinary_text(asked: TextGuard) -> None:
     guards = {"personal": asked}
     for texts in (lines("ordinary"), list(elsewhere(100))):
         found = measured(texts, guards)

@@ -56,7 +56,9 @@ def seen(request: Request) -> str:
     return result.content
 
 
-async def test_what_is_shown_and_what_is_reported(tmp_path: Path) -> None:
+async def test_input_guards_see_what_is_shown_and_output_guards_what_is_reported(
+    tmp_path: Path,
+) -> None:
     model = script()
     store = MemoryStore(SystemClock())
     await store.create("run", 0.0, {})

@@ -75,7 +75,7 @@ def test_wrong_references_and_lgtm_are_one_observation_each_and_lose_nothing(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_malformed_replies_of_everybody_lose_nothing(
+def test_a_malformed_first_reply_of_every_agent_loses_nothing(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, name: str
 ) -> None:
     """Each agent's first reply is malformed, as a document or a stream."""

@@ -57,7 +57,7 @@ def command(repo: Path, *arguments: str) -> int:
     return main([*arguments, "--repo", str(repo)])
 
 
-def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
+def test_a_question_to_a_person_is_shown_everywhere_and_the_answer_continues_the_run(
     repo: Path, says: Says, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with says(REFUSED, REFUSED, *WORK) as server:
@@ -132,7 +132,7 @@ def test_what_it_came_to_while_it_waited_can_be_verified(
     assert command(repo, "audit", "verify", "latest", "--verdict", str(file)) == 0
 
 
-def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says: Says) -> None:
+def test_a_run_killed_between_two_stages_pays_for_nothing_twice(repo: Path, says: Says) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def killed(body: Json) -> Response:

@@ -49,7 +49,7 @@ def message(**members):
         (TEXT_CALLS, ("text", "tools", "tool_choice", "parallel_tool_calls", "response_format")),
     ],
 )
-async def test_what_a_server_lacks_is_done_another_way(can, lacks):
+async def test_missing_capabilities_of_a_server_are_emulated(can, lacks):
     two = tool_call_reply(("search", {"text": "eval"}), ("search", {"text": "exec"}))
     more = tool_call_reply(("search", {"text": "open"}))
     lines = [two, more, text_reply(REPORTED)]
@@ -129,7 +129,7 @@ async def test_reasoning_goes_back_only_where_it_is_wanted(wanted):
     assert (said.get("reasoning_content") == "deep") is wanted
 
 
-async def test_what_servers_leave_out_or_add_is_borne():
+async def test_replies_with_missing_or_additional_fields_are_accepted():
     lines = [
         message(content=None, tool_calls=[]),
         message(content="done", tool_calls=None, audio=None, surprise={"a": 1}),

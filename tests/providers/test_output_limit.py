@@ -82,7 +82,7 @@ def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():
     assert shared.usd == pytest.approx((800 * 0.1 + 200 + 500) / 1e6)
 
 
-def test_the_pages_examples_work():
+def test_the_examples_of_the_page_work():
     files = dict(re.findall(r"```yaml file=\.diffcourt/(\S+)\n(.*?)```", PAGE, re.DOTALL))
     layers = [
         read_shipped_layer(),

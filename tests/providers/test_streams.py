@@ -84,7 +84,7 @@ async def test_blocks_that_are_not_known_come_through_a_stream():
     ("name", "stop"),
     [("anthropic", "paused"), ("openai", "refused"), ("openai-compatible", "filtered")],
 )
-async def test_every_end_is_the_same(name, stop):
+async def test_streamed_and_plain_replies_end_the_same(name, stop):
     ends: list[str] = []
     for can in (PLAIN, STREAMED):
         async with open_session(name, [Response((Text("I can"),), stop)], can=can) as used:

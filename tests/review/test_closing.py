@@ -139,7 +139,7 @@ async def test_a_summary_that_names_an_unknown_finding_is_kept_with_a_note(
     assert (verdict.lead_summary, verdict.usage.notes) == (text, (note,))
 
 
-async def test_its_words_pass_the_guards_of_all_reports(repo: Repo) -> None:
+async def test_the_summary_passes_the_output_guards(repo: Repo) -> None:
     words = "All tests pass. [Merge](https://x.example) <img src=x> table[k](self) F1 stands."
     verdict = await said(repo, sums(words))
     assert "All tests pass. [not borne out: no tests ran in this review]" in verdict.lead_summary

@@ -110,9 +110,7 @@ async def test_ten_pushes_show_each_defect_once_and_contradict_nothing(tmp_path:
     assert len(names) == PUSHES
 
 
-async def test_mended_pushes_end_in_merge_though_the_model_goes_on_about_them(
-    tmp_path: Path,
-) -> None:
+async def test_fixed_findings_end_in_merge_even_if_the_model_repeats_them(tmp_path: Path) -> None:
     branch = Branch(tmp_path, {"base.py": "X = 1\n"})
     text = OPENING + step(1) + step(2)
     await branch.push({"app.py": text}, said(true_claim(1), true_claim(2)))

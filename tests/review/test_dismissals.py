@@ -112,7 +112,9 @@ async def test_the_same_defect_is_known_by_its_place_and_others_are_not_hidden(
     assert states == [state for _, state in CLAIMS]
 
 
-async def test_it_comes_back_once_when_its_function_changes_and_says_why(tmp_path: Path) -> None:
+async def test_a_dismissed_finding_is_reopened_once_when_its_function_changes_and_says_why(
+    tmp_path: Path,
+) -> None:
     branch = Branch(tmp_path, {"base.py": "X = 1\n"})
     text = OPENING + step(2) + step(3)
     title = str(true_claim(1)["title"])

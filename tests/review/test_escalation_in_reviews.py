@@ -124,7 +124,7 @@ async def test_a_task_of_a_later_round_begins_where_the_last_one_ended(repo: Rep
     assert (verdict.stop.reason, len(verdict.iterations)) == ("done", 2)
 
 
-async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
+async def test_a_person_is_the_last_stage_and_the_answer_continues_the_review(
     repo: Repo, store: MemoryStore
 ) -> None:
     first = ScriptedModel(script(docs=[DEAD] * 4))

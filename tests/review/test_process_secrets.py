@@ -57,7 +57,7 @@ def test_the_command_prints_and_keeps_none(
         assert leaks(text, SECRET) == []
 
 
-def test_which_secrets_are_known(tmp_path: Path) -> None:
+def test_secrets_are_found_in_the_environment_and_in_the_key_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("audit-key-0123456789-0123456789-abcdef\n")
     file.chmod(0o600)

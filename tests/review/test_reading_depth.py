@@ -151,7 +151,7 @@ async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(
     assert not gaps(verdict)
 
 
-async def test_prose_is_read_as_such_and_a_program_with_its_ending_is_not(tmp_path: Path) -> None:
+async def test_a_program_with_the_suffix_of_prose_is_not_read_as_prose(tmp_path: Path) -> None:
     head = {"guide.md": "Some words.\n", "a.pas": "// Words.\n", "CMakeLists.txt": "file(a)\n"}
     verdict = await review(change(tmp_path, {}, head))
     assert depths(verdict) == {"guide.md": "code", "a.pas": "text", "CMakeLists.txt": "text"}

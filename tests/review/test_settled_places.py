@@ -168,7 +168,7 @@ async def test_a_repetition_makes_an_open_finding_no_worse(branch: Branch) -> No
     assert (one.severity, one.confidence, verdict.verdict) == ("low", 0.8, "merge")
 
 
-async def test_settled_nitpicks_take_no_room_from_new_findings(branch: Branch) -> None:
+async def test_settled_findings_do_not_count_against_the_limit_of_new_ones(branch: Branch) -> None:
     nits = [
         {**OLD_LINE, "title": f"Nitpick {n} of the limit", "confidence": 1.0} for n in range(12)
     ]

@@ -57,7 +57,7 @@ async def _interrupted_append(store: SqliteStore) -> None:
     other.close()
 
 
-def test_whoever_comes_after_an_interrupted_append_waits_for_it(tmp_path: Path) -> None:
+def test_an_append_after_an_interrupted_one_waits_for_it(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "journal.db")
     asyncio.run(_interrupted_append(store))
     store.close()
@@ -93,7 +93,7 @@ async def _interrupted_and_ended(store: SqliteStore, other: sqlite3.Connection) 
     writing.cancel()
 
 
-def test_an_append_that_its_event_loop_did_not_live_to_see_is_there(tmp_path: Path) -> None:
+def test_an_append_survives_the_end_of_its_event_loop(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "journal.db")
     other = sqlite3.connect(store.path, isolation_level=None)
     asyncio.run(_interrupted_and_ended(store, other))

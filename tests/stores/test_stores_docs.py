@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/stores.md").read_text()
 PRUNING, _, FORKING = PAGE.partition("## Forking")
 
 
-def test_its_commands_run(
+def test_the_commands_of_the_page_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
@@ -33,7 +33,7 @@ def test_its_commands_run(
     assert verdict.run_id in capsys.readouterr().out
 
 
-def test_its_forks_are_made(
+def test_the_forks_of_the_page_can_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path

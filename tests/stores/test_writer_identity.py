@@ -26,7 +26,7 @@ def child() -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.kill()
 
 
-def test_people_read_the_process_and_the_host() -> None:
+def test_a_holder_is_displayed_as_process_and_host() -> None:
     assert display_name(this_process()) == f"process {os.getpid()} on {os.uname().nodename}"
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_certain_of_another_machine(part: str) -> None:
 
 
 @pytest.mark.parametrize("holder", ["", "me", f"process {2**31} on {os.uname().nodename}"])
-def test_nothing_is_certain_of_a_holder_without_marks(holder: str) -> None:
+def test_a_holder_of_unknown_form_is_never_considered_dead(holder: str) -> None:
     assert not is_gone(holder)
 
 
