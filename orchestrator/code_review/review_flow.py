@@ -188,7 +188,7 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
 async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether to iterate or how to stop."""
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
-    marks = _measured(state)
+    marks = _measure(state)
     if judging.needs_judge(state.settings, state.rubric):
         marks |= await judging.run_judge(state)
     if state.round.marks:  # the judge referred to findings by id, so ids stay
@@ -212,19 +212,22 @@ async def evaluate(state: ReviewState) -> str:
         if stop.reason in {"done", "stagnation"}:
             await fixer.write_fixes(state)
         return ENDS[stop.reason]
-    state.focus.missing_evidence = scored.missing_of("judged")
-    state.focus.requests = follow_up.find_requests(state)
-    state.focus.verify = [finding.fingerprint for finding in follow_up.unverified(state)]
-    state.focus.retry = planning.paths_to_retry(
-        state, (*(failure.agent for failure in failed), *state.round.stage_changes)
-    )
-    state.focus.stage_changes = state.round.stage_changes
-    state.focus.answers = escalation_stages.answered(state)
     return "Iterate"
 
 
 async def iterate(state: ReviewState) -> str:
-    """Start another iteration, for what is missing only (``focus``)."""
+    """Limit the next iteration to what is missing."""
+    assert state.scorecard is not None
+    failed = failures(state.calls(), state.team())
+    focus = state.focus
+    focus.missing_evidence = state.scorecard.missing_of("judged")
+    focus.requests = follow_up.find_requests(state)
+    focus.verify = [finding.fingerprint for finding in follow_up.unverified(state)]
+    focus.retry = planning.paths_to_retry(
+        state, (*(failure.agent for failure in failed), *state.round.stage_changes)
+    )
+    focus.stage_changes = state.round.stage_changes
+    focus.answers = escalation_stages.answered(state)
     return "Plan"
 
 
@@ -256,7 +259,7 @@ async def end_cancelled(state: ReviewState, detail: str) -> None:
     ]
     await _synthesize(state)
     if len(state.history) < len(state.rounds):
-        state.scorecard = judge(state.rubric, _measured(state))
+        state.scorecard = judge(state.rubric, _measure(state))
         failed = failures(state.calls(), state.team())
         state.history.append(_iteration(state, state.scorecard, failed))
     state.round.decision = f"cancelled: {detail}"
@@ -274,7 +277,7 @@ async def _stop_for_person(state: ReviewState) -> str:
     ]
     await run_uncalled_analyzers(state)
     await synthesize(state)
-    scored = judge(state.rubric, _measured(state))
+    scored = judge(state.rubric, _measure(state))
     state.scorecard = scored
     state.history.append(_iteration(state, scored, failures(state.calls(), state.team())))
     calls = [f"{call.agent} requests {call.tool} {call.arguments}" for call in state.approvals]
@@ -283,7 +286,7 @@ async def _stop_for_person(state: ReviewState) -> str:
     return ENDS["human"]
 
 
-def _measured(state: ReviewState) -> dict[str, Mark]:
+def _measure(state: ReviewState) -> dict[str, Mark]:
     """Set the required checks and tool notes; return the marks of the measured criteria."""
     calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)

@@ -13,8 +13,8 @@ from orchestrator.errors import FlowError
 
 Context = TypeVar("Context")
 
-STEPS_AT_MOST = 1000
-"""No flow takes this many steps; one that does is going round in circles."""
+MAX_STEPS = 1000
+"""A flow that takes more steps is in an endless loop."""
 
 
 class State(Struct, Generic[Context], frozen=True):
@@ -94,7 +94,7 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
         FlowError: a handler returned a state that the table does not allow.
     """
     current = flow.states[flow.initial]
-    for step in range(1, STEPS_AT_MOST + 1):
+    for step in range(1, MAX_STEPS + 1):
         key = Key("state", number=step)
         if current.pauses:
             key = replace(key, subject=str(1 + len(journal.notes(key))))
@@ -108,4 +108,4 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
             allowed = ", ".join(current.targets)
             raise FlowError(f"{current.name} may lead to {allowed}; its handler said {target}")
         current = flow.states[target]
-    raise FlowError(f"no end after {STEPS_AT_MOST} steps")
+    raise FlowError(f"no end after {MAX_STEPS} steps")
