@@ -83,7 +83,7 @@ class Guards(Struct, frozen=True):
         ]
 
     def outgoing(self, model: Model) -> Callable[[str, Json], Json]:
-        """A report with the agent's texts as the output guards changed them."""
+        """The function that applies the output guards to an agent's report."""
         if model.name == OFFLINE:
             return report_unchanged
         layer = self._texts("output")

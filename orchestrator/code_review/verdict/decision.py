@@ -114,19 +114,19 @@ def decide(
     findings: Sequence[Finding], policy: VerdictPolicy, *, complete: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
-    open_ones = [finding for finding in findings if finding.state == "open"]
-    grave = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 2]
-    blocking = [f for f in grave if f.standing in CAN_BLOCK]
-    asking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 1]
+    open_findings = [finding for finding in findings if finding.state == "open"]
+    severe = [f for f in open_findings if weight(f.severity, f.confidence, policy) == 2]
+    blocking = [f for f in severe if f.standing in CAN_BLOCK]
+    needing_changes = [f for f in open_findings if weight(f.severity, f.confidence, policy) == 1]
     if blocking:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
     reasons = [
         f"{_count(found)} at or above {policy.block_at}, {standing} and so not blocking"
         for standing in ("unconfirmed", "refuted")
-        if (found := [f for f in grave if f.standing == standing])
+        if (found := [f for f in severe if f.standing == standing])
     ]
-    if asking:
-        reasons.append(f"{_count(asking)} at or above {policy.needs_changes_at}")
+    if needing_changes:
+        reasons.append(f"{_count(needing_changes)} at or above {policy.needs_changes_at}")
     if not complete:
         reasons.append("the review is incomplete, and incomplete is never merge")
     if reasons:
@@ -148,8 +148,8 @@ def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
     """The effect of an open finding: 2 blocks, 1 needs changes, 0 is only shown."""
     if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
         return 2
-    grave = _reaches(severity, policy.needs_changes_at)
-    return int(grave and confidence >= policy.needs_changes_confidence)
+    severe = _reaches(severity, policy.needs_changes_at)
+    return int(severe and confidence >= policy.needs_changes_confidence)
 
 
 def _reaches(severity: Severity, limit: Severity) -> bool:
