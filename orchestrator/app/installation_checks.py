@@ -36,13 +36,14 @@ OUTSIDE = "not in a git repository"
 
 INSTALLERS = {
     "pipx install": (
-        *("bandit", "cfn-lint", "checkov", "flake8", "mypy", "pylint", "pyright", "semgrep"),
-        *("sqlfluff", "yamllint"),
+        *("bandit", "checkov", "flake8", "mypy", "pylint", "pyright", "semgrep", "yamllint"),
     ),
     "npm install --global": ("eslint", "stylelint"),
     "apt-get install": ("clang-tidy", "cppcheck"),
 }
 """How programs are installed that teams often configure, each a package of its own name."""
+EXTRAS = {"cfn-lint": "iac", "sqlfluff": "sql"}
+"""Of programs that teams often configure: the extra that installs them beside this program."""
 
 
 class Check(Struct, frozen=True):
@@ -137,6 +138,8 @@ async def _check_configured_analyzers(start: Path) -> Check:
 
 
 def _install_line(program: str) -> str:
+    if program in EXTRAS:
+        return f"run: {install_command(EXTRAS[program])}"
     installers = (how for how, programs in INSTALLERS.items() if program in programs)
     return next((f"run: {how} {program}" for how in installers), f"install {program}")
 

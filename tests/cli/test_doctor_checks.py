@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -123,10 +124,15 @@ def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypat
     (tmp_path / "lint").write_text("#!/bin/sh\n")
     (tmp_path / "lint").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(program_execution, "OWN_DIRECTORIES", ())  # sqlfluff may be installed here
     monkeypatch.setitem(INSTALLERS, "pipx install", ("no-such-scanner",))
     one = {"command": ["lint", "{files}"], "files": ["*.cob"]}
     document = {
-        "analyzers": {"lint": one, "scan": {**one, "command": ["no-such-scanner"]}},
+        "analyzers": {
+            "lint": one,
+            "scan": {**one, "command": ["no-such-scanner"]},
+            "sql": {**one, "command": ["sqlfluff"]},
+        },
         "typecheck": {"command": ["no-such-checker"], "format": "mypy"},
     }
     config = repo / ".diffcourt/config/defaults.yaml"
@@ -136,9 +142,12 @@ def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypat
     assert (code, ready, found["your analyzers"]["status"]) == (2, False, "failed")
     assert found["your analyzers"]["detail"] == (
         "scan: no-such-scanner is not installed: it is not on PATH, "
+        "sql: sqlfluff is not installed: it is not on PATH, "
         "typecheck: no-such-checker is not installed: it is not on PATH, lint: "
         + str(tmp_path / "lint")
     )
-    assert found["your analyzers"]["remedy"].startswith(
-        "run: pipx install no-such-scanner; install no-such-checker; or remove it from `analyzers`"
+    assert re.match(
+        r"run: pipx install no-such-scanner; run: [^;]*'?sqlfluff>=[\d.]+'?; "
+        r"install no-such-checker; or remove it from `analyzers`",
+        found["your analyzers"]["remedy"],
     )

@@ -49,6 +49,8 @@ class Case(Struct, frozen=True):
 
 
 TERRAFORM = 'resource "aws_s3_bucket" "{0}" {{\n  bucket = "{0}"\n  acl    = "public-read"\n}}\n'
+BUCKET = "  {0}:\n    Type: AWS::S3::Bucket\n    Properties:\n      BucketNam: {0}\n"
+IGNORED = "Metadata: {cfn-lint: {config: {ignore_checks: [E3002]}}}\n"
 SEMGREP_RULE = """\
 rules:
   - id: no-eval
@@ -107,6 +109,20 @@ CASES: Mapping[str, Case] = {
         TERRAFORM.format("old"),
         TERRAFORM.format("new"),
         pip=("checkov",),
+    ),
+    "cfn-lint": Case(
+        "import.cfn-lint.e3002",
+        "template.yaml",
+        f"{IGNORED}Resources:\n{BUCKET.format('Old')}",
+        BUCKET.format("New"),
+        pip=("cfn-lint[sarif]",),
+    ),
+    "sqlfluff": Case(
+        "import.sqlfluff.cv05",
+        "shop.sql",
+        "SELECT a FROM t WHERE a = NULL;\n",
+        "SELECT b FROM t WHERE b = NULL; -- noqa\n",
+        pip=("sqlfluff",),
     ),
     "pyright": Case(
         "qa.type-error",

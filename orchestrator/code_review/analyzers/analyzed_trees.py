@@ -26,8 +26,9 @@ CONFIG_FILES = (
     *(".checkov.yml", ".checkov.yaml", ".trivyignore", ".trivyignore.yaml", "trivy.yaml"),
     *(".tflint.hcl", ".tfsec.yml", ".kube-linter.yaml", ".yamllint", ".yamllint.*", ".clang-tidy"),
     *(".cppcheck", ".detekt.yml", "detekt.yml", "checkstyle.xml", ".swiftlint.yml"),
-    *(".gitleaks.toml", ".gitleaksignore", ".sqlfluff", ".ansible-lint", ".hadolint.yaml"),
-    *(".hadolint.yml", ".shellcheckrc", ".markdownlint.*", ".markdownlint-cli2.*", ".vale.ini"),
+    *(".gitleaks.toml", ".gitleaksignore", ".sqlfluff", ".sqlfluffignore", ".cfnlintrc*"),
+    *(".ansible-lint", ".hadolint.yaml", ".hadolint.yml", ".shellcheckrc"),
+    *(".markdownlint.*", ".markdownlint-cli2.*", ".vale.ini"),
     *("tsconfig.json", "tsconfig.*.json", "jsconfig.json"),
     *(".editorconfig", ".gitignore", ".ignore"),
 )

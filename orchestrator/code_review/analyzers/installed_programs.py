@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from orchestrator.code_review.analyzers import program_execution
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.process_confinement import program_files
@@ -43,7 +44,7 @@ class InstalledProgram(Struct, frozen=True):
 def find_installed(
     name: str, in_change: Callable[[str], bool], section: str = "analyzers"
 ) -> InstalledProgram:
-    """Find a program on ``PATH``, or at its absolute path.
+    """Find a program on ``PATH`` or else beside our interpreter, or at its absolute path.
 
     Args:
         in_change: whether a path of the repository is a file of the change's tree; such a program
@@ -53,8 +54,10 @@ def find_installed(
     Raises:
         SandboxError: it is not installed; says what to do.
     """
-    path = os.environ.get("PATH", os.defpath)
-    entries = [os.path.dirname(name)] if os.path.isabs(name) else path.split(os.pathsep)
+    entries = [os.path.dirname(name)]
+    if not os.path.isabs(name):
+        path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        entries = [*path, *program_execution.OWN_DIRECTORIES]
     found = (find_program(os.path.basename(name), entry) for entry in entries)
     candidates = [program for program in found if program]
     for program in candidates:

@@ -16,7 +16,11 @@ import yaml
 
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.imported_reports import formats
-from orchestrator.code_review.analyzers import configured_analyzers, configured_programs
+from orchestrator.code_review.analyzers import (
+    configured_analyzers,
+    configured_programs,
+    program_execution,
+)
 from orchestrator.code_review.analyzers.configured_programs import NO_SANDBOX, NOT_ALLOWED
 from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.verdict.model import Verdict
@@ -112,6 +116,17 @@ def test_a_result_that_base_does_not_have_is_a_finding_and_the_file_is_read_as_c
     assert checked.depth == "code"
     assert "configured_analyzers" in checked.by
     assert not [skip for skip in verdict.skipped if skip.gap]
+
+
+def test_a_program_that_is_not_on_path_is_found_beside_our_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An extra such as ``sql`` puts it there, and pipx exposes only our own command."""
+    own = tmp_path / "own"
+    own.mkdir()
+    install(own, GRUMBLE)
+    monkeypatch.setattr(program_execution, "OWN_DIRECTORIES", (str(own),))
+    assert found(review(tmp_path)) == [("import.grumble.bad", "app/old.cob", 4)]
 
 
 def test_a_line_that_was_only_moved_is_not_new(tmp_path: Path, programs: Path) -> None:
