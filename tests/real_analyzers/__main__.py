@@ -49,7 +49,7 @@ class Case(Struct, frozen=True):
 
 
 TERRAFORM = 'resource "aws_s3_bucket" "{0}" {{\n  bucket = "{0}"\n  acl    = "public-read"\n}}\n'
-BUCKET = "  {0}:\n    Type: AWS::S3::Bucket\n    Properties:\n      BucketNam: {0}\n"
+BUCKET = "  {0}:\n    Type: AWS::S3::Bucket\n    Properties:\n      Bucket: {0}\n"
 IGNORED = "Metadata: {cfn-lint: {config: {ignore_checks: [E3002]}}}\n"
 SEMGREP_RULE = """\
 rules:
