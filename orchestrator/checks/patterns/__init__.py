@@ -30,6 +30,8 @@ from orchestrator.checks.patterns.pipeline_commands import (
     is_workflow_file,
 )
 from orchestrator.checks.patterns.template_code_extraction import (
+    extract_blade,
+    extract_ejs,
     extract_php,
     extract_ruby,
     extract_scripts,
@@ -76,8 +78,10 @@ def programs_in(source: Source) -> list[Source]:
         ]
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
+    elif source.suffix == ".ejs":
+        programs = [("js", extract_ejs(source.text))]
     elif source.name.endswith(".blade.php"):
-        return []  # a template: the check `templates` reads it
+        programs = [("php", extract_blade(source.text))]
     elif is_container_file(source.name):
         programs = [("sh", extract_commands(source.text))]
     elif is_makefile(source.name):

@@ -1,6 +1,6 @@
-"""Extracts the JavaScript and TypeScript of Vue, Svelte and Astro files for the pattern checks.
+"""Extracts the code of Vue, Svelte, Astro, EJS, ERB and PHP files for the pattern checks.
 
-Only they are read: neither the template around them nor what its attributes say. What cannot be
+Only it is read: neither the template around it nor what its attributes say. What cannot be
 told apart reliably is a gap.
 """
 
@@ -133,10 +133,59 @@ def extract_ruby(text: str) -> str:
     return "".join(program)
 
 
+_EJS = re.compile(r"<%%|<%(?P<sign>[#=_-]?)(?P<code>.*?)(?P<end>[-_]?%>)", re.DOTALL)
+_INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # of the first versions of EJS, and no code
+_LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
+
+
+def extract_ejs(text: str) -> str:
+    """A template as a program: its tags' code at its place, and blanks for what is between."""
+    program, at = [], 0
+    for tag in _EJS.finditer(text):
+        program.append(_blanks(text[at : tag.start()]))
+        at = tag.end()
+        code = _LAST_COMMENT.sub(lambda comment: _blanks(comment[0]), tag["code"] or "")
+        if not code.strip() or tag["sign"] == "#" or _INCLUDE.fullmatch(code):
+            program.append(_blanks(tag[0]))
+        elif tag["sign"] in {"=", "-"}:  # a value, after which a semicolon may stand
+            value = code.rstrip().removesuffix(";").ljust(len(code))
+            program += [" ;(", value, ")".rjust(len(tag["end"]) - 1), ";"]
+        else:
+            program += [" " * (2 + len(tag["sign"])), code, ";".ljust(len(tag["end"]))]
+    if "<%" in text[at:]:
+        raise Gap("one of its tags is not closed")
+    return "".join([*program, _blanks(text[at:])])
+
+
+def _blanks(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
 _PHP = re.compile(
     r"<\?(?:php\b|=)|\?>|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?\*/|(?:\#|//)(?:(?!\?>)[^\n])*",
     re.DOTALL | re.IGNORECASE,
 )
+
+
+_BLADE = re.compile(
+    r"\{\{--(?P<comment>.*?)--\}\}|@(?P<shown>\{\{.*?\}\}|\{!!.*?!!\})"
+    r"|\{\{(?P<value>.*?)\}\}|\{!!(?P<raw>.*?)!!\}|@php\b(?!\s*\()(?P<code>.*?)@endphp\b",
+    re.DOTALL,
+)
+
+
+def extract_blade(text: str) -> str:
+    """The PHP of a template of Blade: its values, as statements, and its blocks of code."""
+
+    def as_tag(found: re.Match[str]) -> str:
+        kind = found.lastgroup or ""
+        code = found[kind]
+        if kind == "code":
+            return f"<?php {code} ?>"
+        quiet = kind in {"comment", "shown"} or not code.strip() or "?>" in code
+        return _blanks(found[0]) if quiet else f"<?php ({code}) ?>"
+
+    return extract_php(_BLADE.sub(as_tag, text))
 
 
 def extract_php(text: str) -> str:

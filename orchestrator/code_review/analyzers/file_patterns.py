@@ -59,7 +59,7 @@ C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,
     *COMPONENTS,
-    *("*.go", "*.java", "*.rb", "*.rake", "*.erb"),
+    *("*.go", "*.java", "*.rb", "*.rake", "*.erb", "*.ejs"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
     *("*.ex", "*.exs"),

@@ -1,0 +1,60 @@
+"""Patterns of JavaScript in templates of EJS, and of PHP in those of Blade."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.checks.patterns.test_pattern_files import look
+
+EVAL = "eval(req.query.sum)"
+# What a template of EJS is -> lines and columns where code of a request is evaluated in it.
+EJS = {
+    f"<p>\n  <%= {EVAL} %>\n</p>\n": [(2, 7)],
+    f"<%- {EVAL}; -%><b><%={EVAL}_%>": [(1, 5), (1, 35)],
+    f"<% if (a) {{ %>\n<b>\n<% }} else {{\n  b = {EVAL} %>\n<% }} %>": [(4, 7)],
+    f"<% items.forEach((i) => {{ // each %> <i>\n<%_ f({EVAL}) _%>\n<% }}) %>": [(2, 7)],
+    f"<% include parts/head %> <%= await include('a') %> <%= {EVAL} %>": [(1, 56)],
+    f"<%= url + '//' + {EVAL} %>": [(1, 18)],
+    "<%= eval('1') %>\n<p>eval(req.query.sum)</p>": [],
+    f"<%# {EVAL}\n %>\n<%%= {EVAL} %>\n<%= %>": [],
+    "<p>no tag</p>": [],
+}
+RUN = "system($_GET['a'])"
+# What a template of Blade is -> lines where a command of a request is run in it.
+BLADE = {
+    f"@php\n  {RUN};\n@endphp\n<p>{{{{ {RUN} }}}}</p>\n{{!! {RUN} !!}}": [2, 4, 5],
+    f"<p>\n<?php {RUN} ?>\n@if (count($a) > 1) it's @endif\n{{{{ $a ?: 'b' }}}}": [2],
+    f"{{{{--\n {RUN} --}}}}\n@{{{{ {RUN} }}}} @php($a = 1) {RUN}": [],
+    "{{ $_GET['a'] }} {{ }}": [],
+}
+UNREAD = {
+    ("a.ejs", f"<p>\n<%= {EVAL}"): "one of its tags is not closed",
+    ("a.ejs", "<p>\n<% if (a) { %>\n<p/>\n"): "its grammar cannot parse line",
+    ("a.blade.php", "{{{{ $a }}}}"): "its grammar cannot parse line",
+}
+
+
+@pytest.mark.parametrize("text", EJS)
+def test_what_stands_in_tags_of_ejs_is_read_at_its_place(tmp_path: Path, text: str) -> None:
+    reply = look(tmp_path, {"a.ejs": text})
+    assert not reply.gaps
+    found = [(one.line, one.column) for one in reply.findings if one.code == "js-eval"]
+    assert found == EJS[text]
+
+
+@pytest.mark.parametrize("text", BLADE)
+def test_php_of_blade_is_read_on_its_lines(tmp_path: Path, text: str) -> None:
+    reply = look(tmp_path, {"a.blade.php": text})
+    assert not reply.gaps
+    assert [(one.code, one.line) for one in reply.findings] == [
+        ("php-shell", line) for line in BLADE[text]
+    ]
+
+
+@pytest.mark.parametrize(("name", "text"), UNREAD)
+def test_a_template_whose_code_cannot_be_read_is_a_gap(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    reply = look(tmp_path, {name: text})
+    assert UNREAD[name, text] in reply.gaps[name]
+    assert reply.examined == []
