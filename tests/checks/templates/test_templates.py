@@ -19,7 +19,7 @@ NAMES = {
     "blade": "a.blade.php", "twig": "a.html.twig", "ejs": "a.ejs", "handlebars": "a.hbs",
     "ember": "a.hbs", "pug": "a.pug", "haml": "a.html.haml", "slim": "a.slim",
     "thymeleaf": "a.html", "jsp": "a.jsp", "razor": "a.cshtml", "freemarker": "a.ftlh", "go": "a.html",
-    "smarty": "a.tpl", "liquid": "a.liquid", "velocity": "a.vm", "eex": "a.eex", "astro": "a.astro",
+    "smarty": "a.tpl", "bottle": "a.tpl", "tornado": "a.html", "liquid": "a.liquid", "velocity": "a.vm", "eex": "a.eex", "astro": "a.astro",
 }  # fmt: skip
 
 
