@@ -102,7 +102,7 @@ def read_code(page: Page, printed: Iterable[tuple[int, str]], *, lines: bool) ->
 
     Args:
         printed: where values are printed without escaping, and these.
-        lines: a line that begins with a percent sign is a statement, as in Mako.
+        lines: a line that begins with a percent sign is a statement, as in Mako and Bottle.
     """
     builder = _Builder(page, dict(printed))
     marks: list[tuple[int, Tag | re.Match[str]]] = [
@@ -117,7 +117,7 @@ def read_code(page: Page, printed: Iterable[tuple[int, str]], *, lines: bool) ->
         if not isinstance(mark, Tag):
             name = mark.groupdict().get("name")
             builder.statement(f"{mark['how']} '{name}'" if name else mark["code"])
-        elif len(mark.source) > _LONGEST:
+        elif len(mark.source) > _LONGEST or mark.source.startswith("\n"):  # a line, read above
             continue
         elif mark.kind == "value" or start in builder.printed:
             builder.value(mark)

@@ -20,7 +20,8 @@ _EXTENDS = re.compile(r"\{%[-+]?\s*extends\s")
 _OF_MESSAGES = frozenset({"b", "code", "em", "i", "pre", "strong", "u"})
 _DEEPEST = 4  # templates that include each other
 _NOTHING = TemplateCode([], prints=False, filters=frozenset(), others=(), parent="")
-_LINES = frozenset({"mako"})  # dialects with statements that are lines
+_ADDED_ENDING = ".tpl"  # Bottle adds it to a name
+_LINES = frozenset({"bottle", "mako"})  # dialects with statements that are lines
 
 
 class Templates:
@@ -47,6 +48,8 @@ class Templates:
             caller: path of the module or the template that names it.
         """
         name = name.removeprefix("./").lstrip("/")
+        if name.rpartition("/")[2] not in self._by_name:
+            name += _ADDED_ENDING
         known = self._by_name.get(name.rpartition("/")[2], ())
         return find_nearest(caller, [path for path in known if f"/{path}".endswith(f"/{name}")])
 

@@ -54,7 +54,9 @@ TEMPLATES = (
     *("*.eex", "*.leex", "*.heex"),
 )
 TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
-TEMPLATE_DIRECTORIES = re.compile(rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2|mako)$")
+TEMPLATE_DIRECTORIES = re.compile(
+    rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2|mako|tpl)$"
+)
 C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,
