@@ -228,10 +228,18 @@ def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:
     shown = others[: page.cut(PLACES)]
     if not shown:
         return []
-    text = ", ".join(f"{format_location(finding)} [{escape_line(finding.id)}]" for finding in shown)
+    text = ", ".join(
+        f"{format_location(finding)}{_package_of(finding)} [{escape_line(finding.id)}]"
+        for finding in shown
+    )
     if len(others) > len(shown):
         text += f" and {len(others) - len(shown):,} more"
     return page.wrap(text, first="      also at ", rest=DEEP_INDENT, limit=UNBOUNDED)
+
+
+def _package_of(finding: Finding) -> str:
+    """What a finding about a dependency says of its package, which its place does not tell."""
+    return f": {escape_line(finding.detail)}" if "dependencies" in finding.reported_by else ""
 
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:

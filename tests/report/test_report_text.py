@@ -101,6 +101,23 @@ NEEDS CHANGES  8 medium · exit 1 · diffcourt show 20260314-092653-k3f9
     )
 
 
+def test_other_places_of_a_dependency_finding_name_their_package() -> None:
+    found = [
+        finding(
+            number,
+            title="New dependency",
+            detail=f"New dependency: {name}",
+            rule="security.new-dependency",
+            path="requirements.txt",
+            start_line=number,
+            reported_by=("dependencies", "security"),
+        )
+        for number, name in enumerate(("flask", "numpy"), 1)
+    ]
+    text = render_verdict(verdict(findings=tuple(found)))
+    assert "      also at requirements.txt:2: New dependency: numpy [F2]\n" in text
+
+
 def test_it_leads_with_the_decision_its_counts_and_why_in_three_lines() -> None:
     assert render_verdict(rich_verdict()).startswith("""\
 NEEDS CHANGES   REVIEW INCOMPLETE (2 gaps)   1 critical, 1 high, 1 medium, 1 low

@@ -258,10 +258,12 @@ class Losses:
             return self._loosened_call(file, control)
         if special := self._special_call(file, control):
             return special
-        strong = words.SAFE_CALL.search(name) or words.RENEWAL.match(name)
+        callee = control.text.partition("(")[0]
+        renews = words.RENEWAL.match(name) and not words.NO_RENEWAL.search(callee)
+        strong = words.SAFE_CALL.search(name) or renews
         new = 1 if name in _TAKE_OUT else 2 * NEW_LINES if strong else NEW_LINES
         same = self.is_same_work(file, control, new=new)
-        if same and words.RENEWAL.match(name):
+        if same and renews:
             return "session-kept", "The session or token is no longer renewed or revoked", 0.8
         if same and name in _TAKE_OUT and words.CREDENTIAL_HEADERS.search(control.text):
             return None if self.is_rewritten(control) else _DISCLOSED

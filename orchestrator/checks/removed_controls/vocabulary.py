@@ -262,6 +262,11 @@ RENEWAL = re.compile(
 )
 """Calls that give a session or token a new life, or end it."""
 
+NO_RENEWAL = re.compile(
+    r"(?i)\bcontrol\.revoke$|object_?url$|cache|quer(?:y|ies)|layout|tags?$|paths?$|(?:^|\.)(?:tasks?|jobs?)\."
+)
+"""Called functions with such a name that end a task, or what is stored of results."""
+
 ACCESS = re.compile(
     r"(?i)login_?required|permission|authori[sz]|authenticate|\bauth\b|requires?_(?!lib|py|pack)|_required$"
     r"|csrf|xsrf|(?-i:(?:require|ensure)\w*(?:Auth|Log|Admin|Owner|User|Role))"

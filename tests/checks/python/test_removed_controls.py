@@ -227,6 +227,16 @@ def test_a_control_that_is_rewritten_moved_or_without_use(codes: Codes, now: str
     assert codes(check, {"app.py": GUARD}, {"app.py": now}) == []
 
 
+@pytest.mark.parametrize(
+    "call", ["app.control.revoke(job, terminate=True)", "self.invalidate_cache(job)"]
+)
+def test_a_call_that_ends_a_task_or_a_cache_is_no_control_of_sessions(
+    codes: Codes, call: str
+) -> None:
+    before = f"def stop(self, job):\n    {call}\n    save(job)\n"
+    assert codes(check, {"a.py": before}, {"a.py": "def stop(self, job):\n    save(job)\n"}) == []
+
+
 def test_a_control_that_another_file_has_now(codes: Codes) -> None:
     lost = GUARD[:23] + GUARD[113:]
     assert codes(check, {"app.py": GUARD}, {"app.py": lost, "headers.py": GUARD}) == []
