@@ -2,8 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator, Set
-from typing import Final
+from collections.abc import Iterable, Iterator, Set
+from typing import Final, TypeGuard
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ SHOWN: Final = re.compile(
 )
 """Found in a function that may send markup to a browser."""
 
-MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\()")
+MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\(|SQLModel\b)")
 """Found in a module that may define models of a database."""
 
 _REMOTE: Final = frozenset({"request", "socket"})
@@ -43,6 +43,10 @@ _MANAGERS: Final = frozenset({"objects", "query", "_default_manager"})
 _MODEL: Final = re.compile(
     r"(?:^|\.)(?:\w*Model|DeclarativeBase|Base|Document)$|declarative_base\(\)$"
 )
+_SQLMODEL: Final = re.compile(r"(?:^|\.)SQLModel$")
+_FORM: Final = re.compile(r"^class\s+(\w+)\([^)]*(?:Form|Serializer)\b", re.MULTILINE)
+_SAVES: Final = re.compile(r"\.a?save\(")
+_CLEANS: Final = re.compile(r"nh3|bleach|escape|saniti[sz]e|strip_tags", re.IGNORECASE)
 _MAX_REF: Final = 100
 # Who stores as one of these is trusted with markup.
 _STAFF: Final = re.compile(r"admin|staff|superuser|permission|moderat|role", re.IGNORECASE)
@@ -60,14 +64,59 @@ def note_call(frame: Frame, call: Call) -> None:
     """Remember the fields that a call creates an object with, when a request gives them."""
     if frame.quiet:
         return
+    target = call.function.target
+    if isinstance(target, Class):
+        _note_form(frame, target, call)
     for name, value in call.keywords.items():
         if value.taints:
-            target = call.function.target
             if isinstance(target, Class):
                 _note(frame, [target], name, value)
             elif target is None and call.ref.rpartition(".")[2] in _CREATES:
                 exact = classes_of(frame, call.receiver) if call.receiver is not None else []
                 _note(frame, exact or _models(frame.run, frame.module), name, value)
+
+
+def _note_form(frame: Frame, form: Class, call: Call) -> None:
+    """Remember the fields of a form's or a serializer's model, when a request fills it in."""
+    meta = next((item for item in form.node.body if _is_meta(item)), None)
+    given = [value for value in (*call.args, call.keywords.get("data")) if value and value.taints]
+    if (
+        meta is None
+        or not given
+        or not _SAVES.search(frame.run.project.text(frame.module.path) or "")
+    ):
+        return
+    said = {
+        item.targets[0].id: item.value
+        for item in meta.body
+        if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name)
+    }
+    model = _class_named(form, said.get("model"))
+    if model is None or _CLEANS.search(ast.unparse(form.node)):
+        return
+    left_out, named = _constants(said.get("exclude")), _constants(said.get("fields"))
+    for name in _text_fields(frame.run, model) - left_out:
+        if not named or name in named or "__all__" in named:
+            _note(frame, [model], name, given[0])
+
+
+def _is_meta(item: ast.stmt) -> TypeGuard[ast.ClassDef]:
+    return isinstance(item, ast.ClassDef) and item.name == "Meta"
+
+
+def _constants(node: ast.expr | None) -> frozenset[str]:
+    """The texts that are written in an expression."""
+    parts = ast.walk(node) if node is not None else ()
+    return frozenset(str(part.value) for part in parts if isinstance(part, ast.Constant))
+
+
+def _class_named(cls: Class, node: ast.expr | None) -> Class | None:
+    """The class of the tree that an expression in a class's module names by its last part."""
+    leaf = getattr(node, "id", getattr(node, "value", getattr(node, "attr", "")))
+    leaf = leaf.rpartition(".")[2] if isinstance(leaf, str) else getattr(node, "attr", "")
+    value = (cls.module.globals or {}).get(leaf)
+    target = resolve(value).target if value is not None else None
+    return target if isinstance(target, Class) else None
 
 
 def note_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
@@ -124,19 +173,28 @@ def is_staff(frame: Frame) -> bool:
 
 
 def writers(run: Run, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str, list[int]]]:
-    """The modules that may store these fields, and the lines that name one."""
+    """The modules that may store these fields, and the lines that name one or fill in a form."""
     if not asked:
         return
-    words = re.compile(rf"\b(?:{'|'.join(sorted({name for _, name in asked}))})\b")
-    models = re.compile(rf"\b(?:{'|'.join(sorted({cls.node.name for cls, _ in asked}))})\b")
+    words = _any_of(name for _, name in asked)
+    models = _any_of(cls.node.name for cls, _ in asked)
+    declared = re.compile(rf"^\s+model\s*=.*{models.pattern}", re.MULTILINE)
+    paths = sorted(run.project.paths)
+    texts = (text for path in paths if declared.search(text := run.project.text(path) or ""))
+    forms = _any_of(name for text in texts for name in _FORM.findall(text))
     found = 0
-    for path in sorted(run.project.paths):
+    for path in paths:
         text = run.project.text(path) or ""
-        if models.search(text) and words.search(text) and _REQUESTS.search(text):
+        named = models.search(text) and words.search(text)
+        if (named or forms.search(text)) and _REQUESTS.search(text):
             found += 1
             if found > _MAX_WRITERS:
                 return
-            yield path, lines_with(text, words)
+            yield path, lines_with(text, re.compile(f"{words.pattern}|{forms.pattern}"))
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(sorted(set(names))) or '(?!)'})\b")
 
 
 def fields_shown(run: Run, module: Module) -> set[str]:
@@ -175,8 +233,13 @@ def _text_fields(run: Run, cls: Class) -> frozenset[str]:
 
 def _declared(cls: Class) -> Iterator[str]:
     """The fields of a model that hold text which anybody may choose."""
+    table = any(map(_SQLMODEL.search, cls.outer_bases()))
     for item in cls.node.body:
         match item:
+            case ast.AnnAssign(target=ast.Name(id=name)) if table:
+                if re.search(r"\bstr\b", ast.unparse(item.annotation)):
+                    yield name
+                continue
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function)):
                 pass
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=function)):
@@ -256,11 +319,7 @@ def _related(cls: Class, name: str) -> Class | None:
             case _:
                 continue
         if found == name:
-            text = getattr(first, "id", getattr(first, "value", getattr(first, "attr", "")))
-            leaf = text.rpartition(".")[2] if isinstance(text, str) else ""
-            value = (cls.module.globals or {}).get(leaf)
-            target = resolve(value).target if value is not None else None
-            return target if isinstance(target, Class) else None
+            return _class_named(cls, first)
     return None
 
 
