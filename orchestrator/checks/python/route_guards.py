@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_test
+from orchestrator.checks.python import object_owners
 from orchestrator.checks.python.source_definitions import (
     DefinitionNode,
     FunctionNode,
@@ -123,7 +124,7 @@ class Route(Struct, frozen=True):
 
 
 def run(job: Job) -> CheckReply:
-    """Ask about routes that the change adds without the guard of their neighbors."""
+    """Ask about routes that the change adds without the guard or owner of their neighbors."""
     gaps: dict[str, str] = {}
     found: list[RawFinding] = []
     examined = []
@@ -131,6 +132,7 @@ def run(job: Job) -> CheckReply:
         with gap_on_error(gaps, pair.path):
             if pair.head is not None and not is_test(pair.path):
                 found += _ask(pair, pair.head)
+                found += object_owners.ask(pair, pair.head)
             examined.append(pair.path)
     if found:
         known = _names_in_base(job)

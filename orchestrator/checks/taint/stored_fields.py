@@ -49,7 +49,9 @@ _SAVES: Final = re.compile(r"\.a?save\(")
 _CLEANS: Final = re.compile(r"nh3|bleach|escape|saniti[sz]e|strip_tags", re.IGNORECASE)
 _MAX_REF: Final = 100
 # Who stores as one of these is trusted with markup.
-_STAFF: Final = re.compile(r"admin|staff|superuser|permission|moderat|role", re.IGNORECASE)
+_STAFF: Final = re.compile(
+    r"admin|staff|superuser|permission|moderat|role|organi[sz]er|editor", re.IGNORECASE
+)
 _STAFF_PATH: Final = re.compile(
     r"(?:^|[/_])(?:admin\w*|dashboard|backoffice|management|staff|moderation)(?:[/_.]|$)"
 )

@@ -147,6 +147,9 @@ ROUTES = "".join(
     f'@bp.post("/{name}/<int:id>")\n@login_required\ndef {name}(id):\n    return pay(id)\n\n\n'
     for name in ("orders", "refunds", "invoices")
 )
+OWNED = (
+    "def edit(request, pk):\n    get_object_or_404(Order, pk=pk, user=request.user).save()\n\n\n"
+)
 COUPONS = "def coupons(id):\n    return pay(id)\n"
 
 
@@ -156,6 +159,12 @@ OWN: dict[str, Case] = {
         f'{ROUTES}@bp.post("/coupons/<int:id>")\n{COUPONS}',
         f'{ROUTES}@bp.post("/coupons/<int:id>")\n@login_required\n{COUPONS}',
         ROUTES,
+    ),
+    "security.object-unowned": text(
+        "app.py",
+        f"{OWNED}def drop(request, pk):\n    get_object_or_404(Order, pk=pk).delete()\n",
+        f"{OWNED}def drop(request, pk):\n    get_object_or_404(Order, pk=pk, user=request.user).delete()\n",
+        OWNED,
     ),
     "architecture.import-cycle": Case(
         {"pkg/b.py": "from pkg import a\n"},
