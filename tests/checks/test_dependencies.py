@@ -55,6 +55,8 @@ PAIRS = [
     ("new", "build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api 'x.io:b:1.2'"), GRADLE.format("mavenCentral()", "'x.io:a:2'\n    // api 'x.io:b:1.2'")),
     ("new", "libs.versions.toml", CATALOG.format(1, ""), CATALOG.format(1, 'c = "x.io:c:2"\n'), CATALOG.format(2, "")),
     ("loosened", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "LATEST"), ""), POM.format(1, MAVEN.format("a", 2), "")),
+    ("new", "build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api group: 'x.io', name: 'b', version: '2'"), GRADLE.format("mavenCentral()", "group: 'x.io', name: 'a', version: '1'")),
+    ("loosened", "build.gradle", "def v = '1.2'\n" + GRADLE.format("mavenCentral()", '"x.io:a:$v"'), "def v = '1.+'\n" + GRADLE.format("mavenCentral()", '"x.io:a:$v"'), "def v = '1.3'\n" + GRADLE.format("mavenCentral()", '"x.io:a:${v}"')),
     ("loosened", "build.gradle.kts", GRADLE.format("mavenCentral()", '"x.io:a:1.2"'), GRADLE.format("mavenCentral()", '"x.io:a:1.+"'), GRADLE.format("mavenCentral()", '"x.io:a:1.3"')),
     ("loosened", "libs.versions.toml", CATALOG.format("1.2", ""), CATALOG.format("latest.release", ""), CATALOG.format("1.3", "")),
     ("floating-source", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "1</version><systemPath>/opt/a.jar</systemPath><version>1"), ""), POM.format(1, MAVEN.format("a", 2), "")),

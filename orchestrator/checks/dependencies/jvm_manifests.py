@@ -24,11 +24,17 @@ _PLUGINS = "org.apache.maven.plugins"
 _MOST_NESTED = 200
 
 _COORDINATES = re.compile(
-    r"""["']([A-Za-z][\w.-]*:[A-Za-z][\w.-]*):([^"':@\s$]+)(?:[:@][^"']*)?["']"""
+    r"""["']([A-Za-z][\w.-]*:[A-Za-z][\w.-]*):([^"':@\s]+)(?:[:@][^"']*)?["']"""
 )
 _PLUGIN = re.compile(
     r"""\bid\s*\(?\s*["']([\w.-]+)["']\s*\)?\s*version\s*\(?\s*["']([^"'$]+)["']"""
 )
+_MAP = re.compile(
+    r"""\bgroup\s*[:=]\s*["']([\w.-]+)["']\s*,\s*name\s*[:=]\s*["']([\w.-]+)["']"""
+    r"""(?:\s*,\s*version\s*[:=]\s*["']([^"']+)["'])?"""
+)
+_GIVEN = re.compile(r"""\b(?!(?:group|name|version)\s*:)(\w+)["']?\s*[=:]\s*["']([\w.+-]+)["']""")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(?:\w+\.)*(\w+)\})")
 _REPOSITORY = re.compile(
     r"""\bmaven\s*(?:\{[^{}]*?\b(?:url|setUrl)\b[\s=(]*(?:uri\s*\(\s*)?|\(\s*)["']([^"']+)["']"""
 )
@@ -167,8 +173,11 @@ def _parse(text: str) -> _Element:
 def gradle(text: str) -> Manifest:
     """Read a build or settings file of Gradle, in Groovy or Kotlin, as far as text tells."""
     code = _COMMENT.sub("", text)
+    given = dict(_GIVEN.findall(code))
     packages = [*_COORDINATES.findall(code), *_PLUGIN.findall(code)]
-    found = [_dependency(name, name, version) for name, version in packages]
+    named = [(name, name, version) for name, version in packages]
+    named += [(f"{group}:{name}", name, version) for group, name, version in _MAP.findall(code)]
+    found = [one for each in named if (one := _of_build(*each, given))]
     urls = _REPOSITORY.findall(_without_publishing(code))
     settings = [setting for url in urls for setting in _repository(url)]
     settings += [
@@ -176,6 +185,14 @@ def gradle(text: str) -> Manifest:
         for option in _UNPROTECTED.findall(code)
     ]
     return manifest(_ECOSYSTEM, found, settings=settings)
+
+
+def _of_build(name: str, written: str, version: str, given: Mapping[str, str]) -> Dependency | None:
+    """A dependency whose version may be a variable; None where its value is not known."""
+    used = _VARIABLE.fullmatch(version)
+    called = (used[1] or used[2]) if used else ""
+    version = given.get(called, version)
+    return None if "$" in version else _dependency(name, written, version, version_name=called)
 
 
 def _without_publishing(code: str) -> str:
