@@ -61,14 +61,18 @@ def judged(root: Path) -> list[tuple[Rule, RawFinding]]:
         if rule is None or not BELOW.fullmatch(rule.id):
             continue
         known = found.get((raw.path, raw.line))
-        if known is None or SEVERITIES.index(rule.severity) < SEVERITIES.index(known[0].severity):
+        if known is None or _grade(rule, raw) < _grade(*known):
             found[raw.path, raw.line] = rule, raw
     return [found[place] for place in sorted(found)]
 
 
+def _grade(rule: Rule, raw: RawFinding) -> int:
+    return SEVERITIES.index(rule.severity_of(raw))
+
+
 def tell(root: Path, rule: Rule, raw: RawFinding) -> None:
     """One finding with its line, and the way to it."""
-    print(f"  {rule.severity} {rule.id} {root.name}/{raw.path}:{raw.line} ({raw.confidence})")
+    print(f"  {rule.severity_of(raw)} {rule.id} {root.name}/{raw.path}:{raw.line} ({raw.confidence})")
     print(f"      {raw.message}")
     lines = (root / raw.path).read_text("utf-8", "replace").split("\n")
     print(f"      | {lines[raw.line - 1].strip()[:200]}")
@@ -88,17 +92,17 @@ def main() -> None:
     for root in args.folders:
         start = time.process_time()
         found = judged(root)
-        grave = sum(rule.severity in GRAVE for rule, _ in found)
+        grave = sum(rule.severity_of(raw) in GRAVE for rule, raw in found)
         seconds = time.process_time() - start
         print(
             f"{root.name:24} {len(found):5} findings, {grave:4} at or above medium, {seconds:.1f} s",
             flush=True,
         )
-        rules.update(f"{rule.severity:8} {rule.id}" for rule, _ in found)
+        rules.update(f"{rule.severity_of(raw):8} {rule.id}" for rule, raw in found)
         wanted = [] if args.show == "none" else SEVERITIES[: SEVERITIES.index(args.show) + 1]
         if args.sample:
             wanted = [args.show]
-        shown += [(root, rule, raw) for rule, raw in found if rule.severity in wanted]
+        shown += [(root, rule, raw) for rule, raw in found if rule.severity_of(raw) in wanted]
     for rule_name, count in rules.most_common():
         print(f"{count:6}  {rule_name}")
     sample = args.sample or len(shown)

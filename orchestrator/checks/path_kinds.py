@@ -56,9 +56,9 @@ _CAMEL_TEST_NAME = re.compile(
 _DOCUMENT_DIRECTORY = re.compile(r"docs?|documentation|docs?[_-]src")
 _SAMPLE_DIRECTORY = re.compile(
     r"(?:.*[_.-])?(?:docs?|examples?|samples?|sample[_-]?data|demos?|tutorials?|bench(?:es|marks?)?)"
-    r"|documentation|docs?[_-]src"
+    r"|documentation|docs?[_-]src|style[_-]?guides?"
 )
-_SAMPLE_NAME = re.compile(r".+[.-](?:examples?|samples?)(?:\.[^.]+)?")
+_SAMPLE_NAME = re.compile(r".+[.-](?:examples?|samples?)(?:\.[^.]+)?|style[_-]?guide\.\w+")
 _SAMPLE_DIRECTORY_AT_TOP = re.compile(r"(?:examples?|samples?|demos?)[_-].*")
 _PROSE = re.compile(r".*\.(?:md|markdown|mdx|rst|adoc|asciidoc|tex|po|pot)")
 _PROSE_NAME = re.compile(

@@ -96,6 +96,7 @@ benches/loop.rs                       code samples
 .env.example                          samples
 config.sample.yml                     samples
 wp-config-sample.php                  code samples
+templates/styleguide.html             samples
 # Documents
 README                                documents
 README.md                             documents

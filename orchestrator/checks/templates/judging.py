@@ -9,6 +9,7 @@ from functools import cached_property
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.templates.dialects import Dialect
 from orchestrator.checks.templates.page_scanner import Attribute, Element, Page, Place, Tag
+from orchestrator.checks.templates.typed_text import is_typed
 
 _SHOWN = 3  # lines of a tag that identify it
 _LOOKED_AT = 1000  # characters of a value, and around a tag in a script, that are looked at
@@ -60,6 +61,7 @@ def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterat
             message,
             min(last, first + _SHOWN - 1) + 1,
             start - judge.line_starts[first] + 1,
+            from_request=judge.comes_with_request(value),
         )
 
 
@@ -83,6 +85,11 @@ class _Judge:
     def line(self, at: int) -> int:
         """The 0-based number of the line that a place is in."""
         return bisect_right(self.line_starts, at) - 1
+
+    def comes_with_request(self, value: str) -> bool:
+        """Whether a value is one of this request, or by its name text of an earlier one."""
+        base = _base(value)
+        return self._dialect.request.fullmatch(base) is not None or is_typed(base)
 
     def all(self) -> Iterator[Found]:
         spans = []
@@ -262,7 +269,15 @@ class _Judge:
             return False
         if form.find("id") is not None or self._page.text[form.start - 1 : form.start] in _QUOTES:
             return False  # a script that this page need not show may send it, or writes it
+        if self._is_selected(form):
+            return False
         return action is None or _OWN_ACTION.fullmatch(self._text(action)) is not None
+
+    def _is_selected(self, form: Element) -> bool:
+        """Whether a script of the page selects a form by one of its classes, and may send it."""
+        names = form.find("class")
+        classes = self._text(names).split() if names else []
+        return any(f"{quote}.{name}" in self._page.text for name in classes for quote in "'\"")
 
     def _is_all_of(self, start: int, end: int, tag: Tag) -> bool:
         """Whether a tag is all that stands between two places, but for white space."""

@@ -143,6 +143,42 @@ def test_templates_of_other_files_than_pages_are_not_examined(
     assert look(tmp_path, name, text) == CheckReply()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "typed"),
+    [
+        ("a.hbs", "{{user.firstName}}", True),
+        ("a.hbs", "{{team.name}}", True),
+        ("a.hbs", "{{title}}", True),
+        ("a.hbs", "{{row.[address1]}}", True),
+        ("a.hbs", "{{field.name}}", False),
+        ("a.hbs", "{{form_name}}", False),
+        ("a.hbs", "{{code}}", False),
+        ("a.ftl", "${item.word!?html}", True),
+        ("a.erb", "<%= user['email'] %>", True),
+        ("a.erb", "<%= titles['email'] || '' %>", True),
+        ("a.erb", "<%= label('email') %>", False),
+        ("a.blade.php", "{{ request()->input('sid') }}", True),
+    ],
+)
+def test_what_people_type_is_told_from_the_programs_own_values(
+    tmp_path: Path, name: str, value: str, typed: bool
+) -> None:
+    page = f"<p title={value}>x</p>"
+    (finding,) = look(tmp_path, name, page).findings
+    assert finding.code.endswith("-unquoted")
+    assert finding.from_request is typed
+
+
+@pytest.mark.parametrize(
+    ("script", "found"), [("$('.note').on('submit', f)", []), ("$('.x')", ["blade-form"])]
+)
+def test_a_form_that_a_script_selects_by_its_class_may_be_sent_by_it(
+    tmp_path: Path, script: str, found: list[str]
+) -> None:
+    form = "<form class='wide note' method=post><input name=a></form>"
+    assert codes(tmp_path, "a.blade.php", f"{form}<script>{script}</script>") == found
+
+
 def test_a_finding_says_the_value_and_where_it_stands(tmp_path: Path) -> None:
     text = f"{BASE}<p>\n  <b>{{{{ user.name\n    |safe }}}}</b></p>\n"
     (finding,) = look(tmp_path, "a.html", text).findings
