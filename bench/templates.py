@@ -72,7 +72,9 @@ def _grade(rule: Rule, raw: RawFinding) -> int:
 
 def tell(root: Path, rule: Rule, raw: RawFinding) -> None:
     """One finding with its line, and the way to it."""
-    print(f"  {rule.severity_of(raw)} {rule.id} {root.name}/{raw.path}:{raw.line} ({raw.confidence})")
+    print(
+        f"  {rule.severity_of(raw)} {rule.id} {root.name}/{raw.path}:{raw.line} ({raw.confidence})"
+    )
     print(f"      {raw.message}")
     lines = (root / raw.path).read_text("utf-8", "replace").split("\n")
     print(f"      | {lines[raw.line - 1].strip()[:200]}")

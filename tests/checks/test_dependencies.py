@@ -39,6 +39,7 @@ PAIRS = [
     ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "*"'), PACKAGE.format("", '"a": "^2.0.0"')),
     ("loosened", "Cargo.toml", CARGO.format('a = "1.2"'), CARGO.format('a = "*"'), CARGO.format('a = "1.3"')),
     ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@main#egg=a\n", f"git+https://example.invalid/a.git@{COMMIT}#egg=a\n"),
+    ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@release\n", "git+https://example.invalid/a.git@v1.2.0-rc1\n"),
     ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a @ git+https://example.invalid/a@main"'), PROJECT.format(f'"a @ git+https://example.invalid/a@{COMMIT}"')),
     ("floating-source", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "someone/a"'), PACKAGE.format("", f'"a": "someone/a#{COMMIT}"')),
     ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = {git = "https://example.invalid/a", branch = "x"}'), CARGO.format(f'a = {{git = "https://example.invalid/a", rev = "{COMMIT}"}}')),

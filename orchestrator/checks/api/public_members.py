@@ -304,6 +304,11 @@ class SourceTree:
             if not self.paths.isdisjoint(
                 above + name for name in ("pyproject.toml", "setup.py", "setup.cfg")
             ):
+                apart = f"{above}src/"  # a project that keeps its packages there distributes these
+                if not path.startswith(apart) and any(
+                    package.startswith(apart) for package in self.index.packages
+                ):
+                    return False
                 return self.paths.isdisjoint(above + name for name in _DEPLOYS)
             if not directory:
                 return False

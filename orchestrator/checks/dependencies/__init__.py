@@ -23,6 +23,7 @@ from orchestrator.checks.dependencies.manifest_entry import NOTHING, Dependency,
 from orchestrator.checks.dependencies.manifests import is_manifest, read_manifest
 from orchestrator.checks.python.source_definitions import Job
 
+_RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d+(?:[.+-]?\w+)*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
 
@@ -166,9 +167,11 @@ def _has_ceiling(dependency: Dependency) -> bool:
 
 
 def _floats(source: str) -> bool:
-    """Whether the content behind it may be replaced: no commit, no digest, or no encryption."""
+    """Whether it changes as others work: no commit, digest or release, or no encryption."""
     return source.startswith("http:") or not (
-        _COMMIT.search(source) or re.search(r"sha\d+[=-]|\.(?:whl|tgz|zip|tar\.gz)\b", source)
+        _COMMIT.search(source)
+        or _RELEASE.search(source)
+        or re.search(r"sha\d+[=-]|\.(?:whl|tgz|zip|tar\.gz)\b", source)
     )
 
 

@@ -203,8 +203,9 @@ NO_DECISION = re.compile(r"<\w|hasattr\(")
 LEGACY = frozenset(
     {"basestring", "unicode", "long", "six", "PY2", "PY3", "version_info", "string_types"}
     | {"unicode_type", "text_type", "bytes_type", "binary_type"}
+    | {"typing", "typing_extensions", "get_origin", "get_args"}
 )
-"""Names in conditions about the version of the language."""
+"""Names in conditions about the version of the language, or about its types."""
 
 BOUND = frozenset(
     [

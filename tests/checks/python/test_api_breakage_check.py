@@ -113,14 +113,17 @@ def test_what_is_not_api(broken: Broken, path: str) -> None:
     assert broken(TWO, "def keep(): ...\n", path) == []
 
 
-def test_an_application_has_no_api(compare: Compare) -> None:
+def test_an_application_and_what_is_beside_the_distributed_packages_have_no_api(
+    compare: Compare,
+) -> None:
     base = {"app/__init__.py": "", "app/mod.py": TWO}
     head = base | {"app/mod.py": "def keep(): ...\n"}
     assert compare(check, base, head).findings == []
     with_metadata = {"setup.cfg": ""}
     assert compare(check, base | with_metadata, head | with_metadata).findings
-    deployed = with_metadata | {"alembic.ini": ""}
-    assert compare(check, base | deployed, head | deployed).findings == []
+    for beside in ("alembic.ini", "src/other/__init__.py"):
+        with_more = with_metadata | {beside: ""}
+        assert compare(check, base | with_more, head | with_more).findings == []
 
 
 CALL = "def f({}): ...\n"

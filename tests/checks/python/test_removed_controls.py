@@ -318,6 +318,11 @@ FINE = [
         "def f(user, doc):\n    permission_allowed(user, doc)\n    return g(user, doc)\n",
         "def f(user, doc):\n    allowed(user, doc)\n    return g(user, doc)\n",
     ),
+    # a question about a type
+    (
+        "def f(a):\n    if typing.get_origin(a) is typing.Union:\n        a = args(a)\n    return g(a)\n",
+        "def f(a):\n    if is_union(a):\n        a = args(a)\n    return g(a)\n",
+    ),
     # another condition for the same rejection
     (
         "def f(view, keys):\n    if view == 'Default Owner':\n        raise NotAllowed(view)\n"
