@@ -51,7 +51,7 @@ PAIRS = [
     ("look-alike", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "lodahs": "^4"'), PACKAGE.format("", '"a": "^2"')),
     ("look-alike", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nserde-json = "1"'), CARGO.format('a = "2"')),
     ("look-alike", "Gemfile", 'gem "a"\n', 'gem "a"\ngem "nokogirii"\n', 'gem "a", "1"\n'),
-    ("look-alike", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"symfony/consol": "^2"}}', '{"require": {"v/a":\n"^1"}}'),
+    ("look-alike", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"symfny/console": "^2"}}', '{"require": {"v/a":\n"^1"}}'),
     ("new", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", 1) + MAVEN.format("b", "${b.version}"), ""), POM.format(2, MAVEN.format("a", 2), "")),
     ("new", "build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api 'x.io:b:1.2'"), GRADLE.format("mavenCentral()", "'x.io:a:2'\n    // api 'x.io:b:1.2'")),
     ("new", "libs.versions.toml", CATALOG.format(1, ""), CATALOG.format(1, 'c = "x.io:c:2"\n'), CATALOG.format(2, "")),
@@ -137,6 +137,19 @@ def test_a_dependency_of_two_manifests_is_said_once(tmp_path: Path) -> None:
     ]
 
 
+def test_a_source_does_not_float_where_the_lock_file_beside_names_its_commit(
+    tmp_path: Path,
+) -> None:
+    lock = "GIT\n  remote: {}\n  revision: {}\n  branch: x\n  specs:\n    a (1.0)\n\nDEPENDENCIES\n  a!\n"
+    locked = lock.format("https://example.invalid/a.git", COMMIT)
+    base = {"Gemfile": 'gem "a"\n', "Gemfile.lock": locked}
+    head = {"Gemfile": 'gem "a", github: "someone/a", branch: "x"\n', "Gemfile.lock": locked}
+    assert look(tmp_path / "locked", base, head).findings == []
+    elsewhere = {"Gemfile": head["Gemfile"], "b/Gemfile.lock": locked}
+    (found,) = look(tmp_path / "elsewhere", base | {"b/Gemfile.lock": locked}, elsewhere).findings
+    assert found.code == "floating-source"
+
+
 def test_a_name_of_another_ecosystem_is_new(tmp_path: Path) -> None:
     base = {"requirements.txt": "b==1\n", "package.json": PACKAGE.format("", '"a": "^1"')}
     head = {**base, "package.json": PACKAGE.format("", '"a": "^1", "b": "^1"')}
@@ -171,7 +184,8 @@ def test_a_look_alike_in_the_first_manifest_of_a_project_is_reported(tmp_path: P
         ("crates.io", "tokyo", ""),
         ("crates.io", "serde_jsom", "serde_json"),
         ("RubyGems", "active-record", "activerecord"),
-        ("Packagist", "guzzlehttp/guzle", "guzzlehttp/guzzle"),
+        ("Packagist", "guzlehttp/guzzle", "guzzlehttp/guzzle"),
+        ("Packagist", "guzzlehttp/guzle", ""),
         ("Go", "github.com/sirupsen/logrsu", ""),
     ],
 )

@@ -6,6 +6,7 @@ A name that another changed manifest had in base has only moved.
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from posixpath import dirname
 
 from msgspec.structs import replace
 
@@ -33,6 +34,7 @@ def run(job: Job) -> CheckReply:
     reply = CheckReply()
     locked: list[RawFinding] = []
     sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
+    at_commits: dict[str, set[str]] = {}  # by folder, what a lock file takes from repositories
     for file in job["files"]:
         path, old, added = file["path"], file["old_path"], set(file["added"])
         if file["status"] == "deleted" or not _is_read(path):
@@ -42,7 +44,10 @@ def run(job: Job) -> CheckReply:
             if is_build_script(path):
                 reply.findings.extend(find_build_code(head, added, _bytes_of_base(job, old)))
             elif is_lock_file(path):
-                locked += _compare_lock_files(job, old, head, added, reply)
+                found, now_locked = _compare_lock_files(job, old, head, added, reply)
+                locked += found
+                of_folder = at_commits.setdefault(dirname(path), set())
+                of_folder.update(entry.name for entry in now_locked if entry.git)
             else:
                 now, was = read_manifest(path, head.text), _manifest_of_base(job, old)
                 sides.append((head, added, was, now))
@@ -53,7 +58,12 @@ def run(job: Job) -> CheckReply:
         reply.examined.append(path)
     known = {(was.ecosystem, name) for *_, was, _ in sides for name in was.dependencies}
     for head, added, was, now in sides:
-        reply.findings.extend(_compare(head, added, was, now, known))
+        reply.findings.extend(
+            finding
+            for finding in _compare(head, added, was, now, known)
+            if finding.code != "floating-source"
+            or finding.key not in at_commits.get(dirname(head.path), ())
+        )
         known |= {(now.ecosystem, name) for name in now.dependencies}
     reply.findings.extend(locked)
     reply.gaps.update(job.get("advisory_gaps", {}))
@@ -75,11 +85,11 @@ def _bytes_of_base(job: Job, path: str | None) -> bytes:
 
 def _compare_lock_files(
     job: Job, old: str | None, head: Source, added: Collection[int], reply: CheckReply
-) -> list[RawFinding]:
-    """What is wrong with a lock file; where that of base cannot be read, a gap says so."""
+) -> tuple[list[RawFinding], list[Entry]]:
+    """What is wrong with a lock file, and its entries; a gap where base's cannot be read."""
     if conflicts := list(find_conflicts(head)):
         reply.gaps[head.path] = "its packages could not be read: it has conflict markers"
-        return [replace(conflicts[0], key="conflict")]
+        return [replace(conflicts[0], key="conflict")], []
     now, was = read_entries(head.path, head.text), list[Entry]()
     if old and is_lock_file(old):
         try:
@@ -88,7 +98,7 @@ def _compare_lock_files(
             )
         except Gap as gap:
             reply.gaps[head.path] = f"it could not be compared, since in base {gap}"
-    return list(lock_files.compare(head, added, was, now))
+    return list(lock_files.compare(head, added, was, now)), now
 
 
 def _compare_hashes(

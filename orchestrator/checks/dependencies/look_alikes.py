@@ -50,7 +50,10 @@ def _is_scoped(name: str) -> bool:
 
 
 def _is_own(name: str, popular: str) -> bool:
-    """Whether it is the other with a number at its end, as the next version of a project is."""
+    """Whether it is of the same vendor, or the other with a number, as a next version is."""
+    vendor, slash, _ = name.partition("/")
+    if slash and popular.startswith(f"{vendor}/"):
+        return True
     return name[-1:].isdigit() and name.rstrip("0123456789-") == popular.rstrip("0123456789-")
 
 

@@ -58,6 +58,7 @@ _CALL = re.compile(
     r"[\"'][^\"'\s]{2,80}[\"'][ \t]{0,4},[ \t]{0,4}[\"'](?P<a>[^\"'\s]{4,128})[\"']"
     r"|\bConvertTo-SecureString[ \t]{1,4}(?:-String[ \t]{1,4})?[\"'](?P<b>[^\"'\s$]{4,128})[\"']"
 )
+_REFUSAL = re.compile(r"(?i)(?:un)?authori[sz]ed|denied|failed|forbidden|invalid|required")
 _COMMAND_WORDS = (
     *("curl", "wget", "sshpass", "mysql", "mariadb", "mongo", "sqlcmd", "sqlplus", "redis-cli"),
     *("ldap", "plink", "pscp", "openssl", "docker", "podman", "chpasswd", "sudo"),
@@ -110,7 +111,7 @@ def find_in_calls(searched: SearchableText) -> Iterator[Hit]:
     """Passwords and tokens in a login call, on a command line or in a header."""
     for match in searched.matches(_CALL_WORDS, _CALL):
         password, start, end = value_of(match)
-        if is_set(password):
+        if is_set(password) and not _REFUSAL.fullmatch(password):
             yield Hit("login-call", "Password in a login call", start, end, confidence=0.8)
     for match in searched.matches(_COMMAND_WORDS, _COMMAND):
         password, start, end = value_of(match)

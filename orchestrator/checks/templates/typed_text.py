@@ -16,10 +16,10 @@ _FORMS = frozenset(
 )
 _TEXTS = frozenset(
     [
-        *("about", "address", "answer", "bio", "body", "caption", "city", "comment", "comments"),
+        *("about", "answer", "bio", "body", "caption", "city", "comment", "comments"),
         *("company", "description", "email", "feedback", "headline", "keyword", "keywords", "mail"),
         *("message", "nickname", "note", "notes", "phone", "postcode", "q", "query", "question"),
-        *("quote", "reason", "search", "signature", "street", "subject", "summary", "term"),
+        *("quote", "reason", "signature", "street", "subject", "summary", "term"),
         *("text", "title", "word"),
     ]
 )
@@ -40,6 +40,24 @@ _NAMED_BY_PROGRAM = frozenset(
     ]
 )
 
+# Holds what the program says, in the language of whoever reads it.
+_PROGRAMS_TEXTS = frozenset(
+    [
+        *(
+            "const",
+            "constant",
+            "constants",
+            "dictionary",
+            "i18n",
+            "intl",
+            "l10n",
+            "label",
+            "labels",
+        ),
+        *("lang", "language", "locale", "messages", "strings", "translation", "translations"),
+    ]
+)
+
 
 def is_typed(value: str) -> bool:
     """Whether the last name in a value says that people type it."""
@@ -48,6 +66,8 @@ def is_typed(value: str) -> bool:
     while len(path) > 1 and path[-1][-1] in _FORMS:
         path.pop()
     if not path:
+        return False
+    if any(_PROGRAMS_TEXTS.intersection(owner[-1:]) for owner in path[:-1]):
         return False
     *words, last = path[-1]
     if last != "name":
