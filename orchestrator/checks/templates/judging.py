@@ -24,7 +24,9 @@ _NUMERIC = frozenset(
     ]
 )
 _IN_SCRIPT = frozenset({"script", "string", "template"})
-_OWN_ADDRESS = re.compile(r"(?i)refer|\.(?:(?:raw|original)?_?url|full_?path|path_?base|path)\b")
+_OWN_ADDRESS = re.compile(
+    r"(?i)refer|(?:\.|->|::)(?:(?:raw|full|original|current)?_?ur[il]|full_?path|path_?base|path)\b"
+)
 _HANDLER = re.compile(r"on[a-z]{3,}")
 _JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
 _QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)

@@ -87,6 +87,7 @@ BASE = "{% extends 'base.html' %}\n"
             f"{BASE}<a href='{{{{ request.referrer }}}}'>x</a><a href='{{{{ request.url }}}}'>",
         ),
         ("a.cshtml", "<form action='@Context.Request.RawUrl'></form>"),
+        ("a.blade.php", "<link href='{{ Request::fullUrl() }}' rel='canonical'>"),
         ("a.html", f"{BASE}<form action={{{{ request.route_path('x') }}}} method=post></form>"),
         ("a.html", f"{BASE}{{% trans n=x, to='/a' %}}<a href={{{{ to }}}}>b</a>{{% endtrans %}}"),
         ("a.html", "---\ntitle: x\n---\n{% include a.html %}<a href={{ site.x }}>{{ x|safe }}</a>"),
