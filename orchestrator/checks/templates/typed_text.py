@@ -8,7 +8,8 @@ import re
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_QUOTED = re.compile(r"(?<!\[)(?:\"[^\"]*\"|'[^']*')")  # but for the name of an item
+# A string, unless it is the name of an item.
+_QUOTED = re.compile(r"(?!(?<=\[)[\"']\w+[\"']\])(?:\"[^\"]*\"|'[^']*')")
 
 # A call or filter that gives the same text in another form.
 _FORMS = frozenset(
@@ -16,47 +17,32 @@ _FORMS = frozenset(
 )
 _TEXTS = frozenset(
     [
-        *("about", "answer", "bio", "body", "caption", "city", "comment", "comments"),
-        *("company", "description", "email", "feedback", "headline", "keyword", "keywords", "mail"),
-        *("message", "nickname", "note", "notes", "phone", "postcode", "q", "query", "question"),
-        *("quote", "reason", "signature", "street", "subject", "summary", "term"),
-        *("text", "title", "word"),
+        *("about", "answer", "bio", "body", "caption", "city", "comment", "comments", "company"),
+        *("description", "email", "feedback", "headline", "keyword", "keywords", "mail", "message"),
+        *("nickname", "note", "notes", "phone", "postcode", "q", "query", "question", "quote"),
+        *("reason", "signature", "street", "subject", "summary", "term", "text", "title", "word"),
     ]
 )
-# `first_name` and `productName`, but no `form_name`.
+# `first_name` and `team.name` are what people call something; `form_name` and `tab.name` are not.
 _NAMED_BY_PEOPLE = frozenset(
     [
-        *("album", "author", "category", "client", "company", "contact", "customer", "display"),
-        *("family", "file", "first", "folder", "full", "given", "group", "item", "last", "nick"),
-        *("original", "product", "project", "real", "sender", "team"),
+        *("album", "article", "author", "book", "category", "client", "company", "contact"),
+        *("course", "customer", "display", "event", "family", "file", "first", "folder", "full"),
+        *("given", "group", "item", "last", "member", "nick", "organization", "original"),
+        *("owner", "person", "playlist", "product", "project", "real", "room", "sender", "shop"),
+        *("store", "student", "supplier", "sur", "team", "topic", "user", "vendor"),
     ]
 )
-# `field.name`, where `team.name` is what people call it.
-_NAMED_BY_PROGRAM = frozenset(
-    [
-        *("action", "attribute", "block", "button", "column", "field", "form", "icon", "input"),
-        *("loop", "menu", "method", "model", "module", "option", "param", "parameter", "plugin"),
-        *("property", "route", "setting", "step", "tab", "table", "theme", "type", "widget"),
-    ]
+# Parts of the program, and where it keeps what it says in the language of whoever reads it.
+_OF_PROGRAM = (
+    *("action", "attribute", "block", "button", "column", "config", "const", "constant", "dialog"),
+    *("dictionary", "error", "extension", "field", "form", "i18n", "icon", "input", "intl", "l10n"),
+    *("label", "lang", "language", "loc", "locale", "localizer", "menu", "messages", "method"),
+    *("modal", "module", "option", "parameter", "param", "plugin", "property", "resource"),
+    *("route", "setting", "step", "string", "tab", "table", "theme", "translation", "type"),
+    *("validation", "widget"),
 )
-
-# Holds what the program says, in the language of whoever reads it.
-_PROGRAMS_TEXTS = frozenset(
-    [
-        *(
-            "const",
-            "constant",
-            "constants",
-            "dictionary",
-            "i18n",
-            "intl",
-            "l10n",
-            "label",
-            "labels",
-        ),
-        *("lang", "language", "locale", "messages", "strings", "translation", "translations"),
-    ]
-)
+_PROGRAMS = re.compile(rf".*(?:{'|'.join(_OF_PROGRAM)})s?")
 
 
 def is_typed(value: str) -> bool:
@@ -67,11 +53,9 @@ def is_typed(value: str) -> bool:
         path.pop()
     if not path:
         return False
-    if any(_PROGRAMS_TEXTS.intersection(owner[-1:]) for owner in path[:-1]):
+    *before, last = [owner[-1] for owner in path[:-1]] + path[-1]
+    if any(map(_PROGRAMS.fullmatch, before)):
         return False
-    *words, last = path[-1]
-    if last != "name":
-        return last in _TEXTS
-    if words:
-        return words[-1] in _NAMED_BY_PEOPLE
-    return len(path) == 1 or path[-2][-1] not in _NAMED_BY_PROGRAM
+    if last == "name":
+        return not _NAMED_BY_PEOPLE.isdisjoint(before[-1:])
+    return last in _TEXTS
