@@ -1,5 +1,6 @@
 """Lock files: each defect in each format that can have it, beside an ordinary update without it."""
 
+import json
 import time
 from functools import partial
 from pathlib import Path
@@ -465,3 +466,25 @@ def test_a_lock_file_above_the_bound_is_a_gap(
     monkeypatch.setattr(dependencies, "LARGEST_LOCK_FILE", 1 << 20)
     reply = look(tmp_path, {}, {"go.sum": " " * (1 << 20) + "\n"})
     assert reply.gaps == {"go.sum": "larger than 1 MiB"}
+
+
+def test_one_version_may_have_several_digests_and_be_brought_along_by_another(
+    tmp_path: Path,
+) -> None:
+    def lock(**packages: str) -> str:
+        entries = {
+            f"node_modules/{place}/node_modules/a": {"version": "1.0.0"}
+            | (
+                {"integrity": digest, "resolved": "https://registry.npmjs.org/a.tgz"}
+                if digest
+                else {}
+            )
+            for place, digest in packages.items()
+        }
+        return json.dumps({"lockfileVersion": 3, "packages": entries}, indent=1)
+
+    was = lock(b="sha512-aa", c="sha1-bb", d="")
+    more = lock(b="sha512-aa", c="sha1-bb", d="", e="sha1-bb")
+    assert codes(tmp_path / "1", "package-lock.json", was, more) == []
+    weaker = lock(b="sha512-aa"), lock(b="sha1-bb")
+    assert codes(tmp_path / "2", "package-lock.json", *weaker) == ["lock-digest"]

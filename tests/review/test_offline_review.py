@@ -322,3 +322,11 @@ async def test_a_call_that_was_only_written_anew_is_old_and_another_one_is_not(
     flows = flows.replace('"ls " + name', 'request.args["x"]')
     verdict = await review(change(tmp_path / "c", {"app.py": SHELL}, {"app.py": flows}))
     assert "security.command-injection" in rules(verdict)
+
+
+async def test_a_name_that_base_uses_undefined_comes_from_elsewhere(tmp_path: Path) -> None:
+    was = "def f():\n    log.info(1)\n"
+    now = was + "\n\ndef g():\n    log.info(2)\n    lgo.info(3)\n"
+    verdict = await review(change(tmp_path, {"app.py": was}, {"app.py": now}))
+    found = [f.detail for f in verdict.findings if f.rule == "qa.undefined-name"]
+    assert found == ["Undefined name `lgo`"]

@@ -29,10 +29,14 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
-_DEPLOYS = (
-    "Dockerfile", "Procfile", "alembic.ini", "compose.yaml", "compose.yml", "docker-compose.yaml",
-    "docker-compose.yml", "manage.py", "wsgi.py",
-)  # fmt: skip
+_DEPLOYS = tuple(
+    folder + name
+    for folder in ("", "container/", "deploy/", "docker/")
+    for name in (
+        *("Dockerfile", "Procfile", "alembic.ini", "compose.yaml", "compose.yml"),
+        *("docker-compose.yaml", "docker-compose.yml", "manage.py", "wsgi.py"),
+    )
+)
 _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
 

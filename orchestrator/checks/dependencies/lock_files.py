@@ -197,7 +197,8 @@ def _judge_content(entry: Entry, older: Sequence[Entry], known: Known) -> Iterat
         yield "lock-digest", entry.digests[0], f"{name} {version} {message}"
     # A package of Yarn 2 needs no checksum, unless it had one.
     is_new = not same and known.verified and not entry.exempt
-    is_lost = bool(before) and not entry.git and not entry.path
+    had = bool(same) and all(one.digests for one in same)  # what another brings along has none
+    is_lost = had and not entry.git and not entry.path
     if not entry.digests and (is_new or is_lost):
         lost = "has no digest now, and had one in base" if before else "has no digest"
         yield "lock-unverified", name, f"{name} {version} {lost}"
@@ -207,6 +208,10 @@ def _judge_content(entry: Entry, older: Sequence[Entry], known: Known) -> Iterat
 
 def _replaced(entry: Entry, same: Sequence[Entry], before: Collection[str]) -> str:
     """How the digests of one version differ; empty where they are of the same content."""
+    if any(
+        one.digests and {*one.digests, *one.files} <= {*entry.digests, *entry.files} for one in same
+    ):
+        return ""
     files = dict(file for one in same for file in one.files)
     for file, digest in entry.files:
         if files.get(file, digest) != digest and digest not in before:

@@ -19,7 +19,8 @@ SUBJECT = 100  # characters of a subject in a message
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
 _COMMENT = re.compile(r"\s*(?:#(?!include)|//|\*|/\*|<!--|--|%|\"\"\"|''')")
 _IMPORT = re.compile(
-    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s)"
+    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s"
+    r"|(?:const|let|var)\s+[^=]{1,200}=\s*require\()"
 )
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _VERSION = re.compile(r"(?i)version\b.{0,6}=")

@@ -2,10 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
@@ -22,6 +24,7 @@ from orchestrator.code_review.analyzers.program_execution import one_line
 # project supports is unknown here, so rules about what an older Python lacks do not apply.
 TARGET = "py315"
 SYNTAX = "invalid-syntax"
+UNDEFINED = "F821"
 # Names that no file defines: gettext.install() and IPython add them.
 BUILTINS = 'builtins = ["_", "get_ipython"]'
 
@@ -136,9 +139,8 @@ class Ruff(ProgramAnalyzer):
                 )
         found = [f for r in results if (f := self._finding(r, copies)) and f.path not in gaps]
         imports = Counter(f.path for f in found if f.code == "F401")
-        return ProgramReport(
-            [f for f in found if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS], gaps
-        )
+        kept = [f for f in found if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS]
+        return ProgramReport(list(_one_per_name(kept)), gaps)
 
     async def _results(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
         if not codes:
@@ -169,6 +171,17 @@ class Ruff(ProgramAnalyzer):
             confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
             edits=_edits(result, copies, name),
         )
+
+
+def _one_per_name(found: Iterable[RawFinding]) -> Iterator[RawFinding]:
+    """Only the first use of each undefined name; one that base uses too comes from elsewhere."""
+    told = set[tuple[str, str]]()
+    for finding in sorted(found, key=lambda one: (one.path, one.line, one.column)):
+        if finding.code != UNDEFINED:
+            yield finding
+        elif (finding.path, finding.message) not in told:
+            told.add((finding.path, finding.message))
+            yield replace(finding, key=finding.message)
 
 
 def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:
@@ -226,7 +239,7 @@ _IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] 
     {
         "F401": _is_unintended,
         "F811": _redefines,
-        "F821": _is_undefined_name,
+        UNDEFINED: _is_undefined_name,
         "S303": _protects_secret,
         "S324": _protects_secret,
     }

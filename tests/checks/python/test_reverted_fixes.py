@@ -83,6 +83,16 @@ def test_lines_that_stay_move_or_are_replaced_are_not_taken_back(found, base, he
     assert found(base, head) == []
 
 
+def test_another_way_to_import_is_no_fix_taken_back(found):
+    fix = PastFix(
+        **{**to_builtins(FIX), "added": ("var tidy = require('tidy')",), "removed": ("tidy = 0",)}
+    )
+    was = "var tidy = require('tidy')\nshow(tidy(name))\n"
+    assert (
+        found(was, was.replace("var tidy = require('tidy')", "import tidy from 'tidy'"), fix) == []
+    )
+
+
 def test_lines_that_move_to_another_file_are_not_taken_back(found):
     gone = "def read(name):\n    pass\n\n\ndef size(name):\n    pass\n"
     assert found(SAFE, gone, **{"b.py": SAFE}) == []

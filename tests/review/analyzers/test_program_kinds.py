@@ -209,11 +209,11 @@ async def test_an_import_with_a_comment_that_it_is_intended_is_not_reported(
 
 
 async def test_in_tests_a_quoted_type_may_be_undefined(export: Export) -> None:
-    text = "class A:\n    a: 'Gone'\n    b: Gone\n"
+    text = "class A:\n    a: 'Gone'\n    b: Other\n    c: Other\n"
     side = export({"tests/test_a.py": text, "a.py": text})
     report = await Ruff({"F821"}).run(side, ["tests/test_a.py", "a.py"])
     places = [(found.path, found.line) for found in report.findings]
-    assert places == [("a.py", 2), ("a.py", 3), ("tests/test_a.py", 3)]
+    assert places == [("a.py", 2), ("a.py", 3), ("tests/test_a.py", 3)]  # each name once
 
 
 async def test_a_fixture_requested_by_name_is_no_redefinition(export: Export) -> None:
