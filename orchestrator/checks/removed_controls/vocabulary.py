@@ -404,9 +404,9 @@ CREDENTIAL_HEADERS = re.compile(
 """What must not be passed on."""
 
 SETTINGS = re.compile(
-    r"(?i)(?:^|[._\]['\"])(?:trusted_\w+|verify\w*|verify_mode|check_hostname|http_?only|secure|same_?site"
+    r"(?i)(?:^|[._\]['\"])(?:(?<!CSRF_)trusted_\w+|verify\w*|verify_mode|check_hostname|http_?only|secure|same_?site"
     r"|expires\w*|(?<!_)max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|autoescape|assert_\w+|permission\w*"
-    r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_\w+|SECURE_\w+)['\"\]]*$"
+    r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_(?!TRUSTED)\w+|SECURE_\w+)['\"\]]*$"
 )
 """Attributes and settings that protect."""
 

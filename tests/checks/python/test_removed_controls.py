@@ -318,7 +318,8 @@ FINE = [
         "def f(user, doc):\n    permission_allowed(user, doc)\n    return g(user, doc)\n",
         "def f(user, doc):\n    allowed(user, doc)\n    return g(user, doc)\n",
     ),
-    # a question about a type
+    # an exception from a check, and a question about a type
+    ("DEBUG = 1\nCSRF_TRUSTED_ORIGINS = ['https://a.test']\nx = 1\n", "DEBUG = 1\nx = 1\n"),
     (
         "def f(a):\n    if typing.get_origin(a) is typing.Union:\n        a = args(a)\n    return g(a)\n",
         "def f(a):\n    if is_union(a):\n        a = args(a)\n    return g(a)\n",
