@@ -90,8 +90,7 @@ class _Judge:
 
     def comes_with_request(self, value: str) -> bool:
         """Whether a value is one of this request, or by its name text of an earlier one."""
-        base = _base(value)
-        return self._dialect.request.fullmatch(base) is not None or is_typed(base)
+        return self._is_requested(value) or is_typed(_base(value))
 
     def all(self) -> Iterator[Found]:
         spans = []
@@ -147,17 +146,24 @@ class _Judge:
     def _unescaped(self, tag: Tag, value: str, place: Place) -> tuple[str, str]:
         if self._dialect.harmless.search(tag.source) or self._is_constant(value):
             return "", ""
-        if self._dialect.request.fullmatch(_base(value)):
+        if self._is_requested(value):
             return "request", value
         in_script = place.where in _IN_SCRIPT and self._runs(place.element)
         if in_script and self._dialect.number.search(value):
             return "", ""
         return "raw", value
 
+    def _is_requested(self, value: str) -> bool:
+        """Whether a value comes with a request; of a choice, not what is asked, but an answer."""
+        base = _base(value)
+        _, is_choice, answers = " ".join(base.split()).partition(" ? ")
+        parts = answers.split(" : ") if is_choice else [base]
+        return any(self._dialect.request.fullmatch(part) for part in parts)
+
     def _kind_by_place(self, value: str, tag: Tag, place: Place) -> str:
         """The kind of defect that an escaped value is where it stands; empty for none."""
         dialect, attribute = self._dialect, place.attribute
-        requested = dialect.request.fullmatch(_base(value)) is not None
+        requested = self._is_requested(value)
         if attribute is not None:
             whole = self._is_all_of(attribute.start, attribute.end, tag)
             chosen = requested and not _OWN_ADDRESS.search(value)

@@ -33,6 +33,8 @@ _NAMED_BY_PEOPLE = frozenset(
         *("store", "student", "supplier", "sur", "team", "topic", "user", "vendor"),
     ]
 )
+# `user.name`, where `user_name` is mostly a login name, of letters and digits.
+_LOGINS = frozenset(["author", "member", "owner", "sender", "user"])
 # Parts of the program, and where it keeps what it says in the language of whoever reads it.
 _OF_PROGRAM = (
     *("action", "attribute", "block", "button", "column", "config", "const", "constant", "dialog"),
@@ -54,8 +56,9 @@ def is_typed(value: str) -> bool:
     if not path:
         return False
     *before, last = [owner[-1] for owner in path[:-1]] + path[-1]
+    is_login = len(path[-1]) > 1 and path[-1][-2] in _LOGINS
     if any(map(_PROGRAMS.fullmatch, before)):
         return False
     if last == "name":
-        return not _NAMED_BY_PEOPLE.isdisjoint(before[-1:])
+        return not _NAMED_BY_PEOPLE.isdisjoint(before[-1:]) and not is_login
     return last in _TEXTS
