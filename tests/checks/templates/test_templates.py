@@ -93,6 +93,7 @@ BASE = "{% extends 'base.html' %}\n"
         ("a.html", f"{BASE}{{% trans n=x, to='/a' %}}<a href={{{{ to }}}}>b</a>{{% endtrans %}}"),
         ("a.html", "---\ntitle: x\n---\n{% include a.html %}<a href={{ site.x }}>{{ x|safe }}</a>"),
         ("a.html", "<form method=post><{$a|date:'Y'}></form>"),
+        ("a.tpl.html", "<form method=post>{if $a|default:'' == 1}x{/if}</form>"),
         ("a.html", "{{ range .Items }}<a href={{ .Link }}>{{ .Name | title }}</a>{{ end }}"),
         ("a.html", '<p *ngIf="x">{{ x | safe }}</p><a href={{x}}></a>'),
         ("a.html", "<p>Just a page with {{ braces }} and <a href=x>a link</a></p>"),
