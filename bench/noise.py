@@ -64,7 +64,8 @@ def fetch(name: str, version: str, folder: Path, kind: str) -> Path:
     """The unpacked release: of Python ``sdist`` (with tests and docs), or ``wheel``."""
     source, _, package = name.rpartition(":")
     place = folder / kind / f"{name}-{version}".replace("/", "-").replace(":", "-")
-    if not place.exists():
+    if not (place / "tree").exists():
+        shutil.rmtree(place, ignore_errors=True)  # what an earlier call did not finish
         place.mkdir(parents=True)
         if source == "git":
             clone = Path(package).absolute()

@@ -20,7 +20,18 @@ _TEXTS = frozenset(
         *("about", "answer", "bio", "body", "caption", "city", "comment", "comments", "company"),
         *("description", "email", "feedback", "headline", "keyword", "keywords", "mail", "message"),
         *("nickname", "note", "notes", "phone", "postcode", "q", "query", "question", "quote"),
-        *("reason", "signature", "street", "subject", "summary", "term", "text", "title", "word"),
+        *(
+            "reason",
+            "signature",
+            "street",
+            "subject",
+            "summary",
+            "surname",
+            "term",
+            "text",
+            "title",
+            "word",
+        ),
     ]
 )
 # `first_name` and `team.name` are what people call something; `form_name` and `tab.name` are not.
@@ -30,7 +41,7 @@ _NAMED_BY_PEOPLE = frozenset(
         *("course", "customer", "display", "event", "family", "file", "first", "folder", "full"),
         *("given", "group", "item", "last", "member", "nick", "organization", "original"),
         *("owner", "person", "playlist", "product", "project", "real", "room", "sender", "shop"),
-        *("store", "student", "supplier", "sur", "team", "topic", "user", "vendor"),
+        *("store", "student", "supplier", "team", "topic", "user", "vendor"),
     ]
 )
 # `user.name`, where `user_name` is mostly a login name, of letters and digits.
