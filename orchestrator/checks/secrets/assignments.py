@@ -118,7 +118,9 @@ _INSTALLATION = re.compile(
 _DIRECTIVES = re.compile(r".*\.(?:conf|cnf|cfg|gradle)|(?:.*/)?\.\w+rc", re.DOTALL)
 _LAID_OUT = re.compile(r".*\.(?:xml|config|plist|json|ya?ml|props|targets|resx)", re.DOTALL)
 _SAMPLE = re.compile(
-    r"example|sample|template|\.dist$|(?<!sites/)default|test|schema|\bci\b", re.IGNORECASE
+    r"example|sample|template|\.dist$|(?<!sites/)default|test|schema|\bci\b"
+    r"|(?:^|/)(?:lang|languages?|locales?|i18n|l10n|translations?)/",
+    re.IGNORECASE,
 )
 
 

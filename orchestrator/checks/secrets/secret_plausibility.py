@@ -92,10 +92,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,512}")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _WORDY = re.compile(r"[A-Za-z]+\d{0,3}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,2}|\d{1,4}|v\d+", re.ASCII)
-# A path, a URL, a message, a piece of code: what is never typed into a password field.
+# A path, a URL, a message, code, rules for a field: what is never typed into a password field.
 _NOT_A_PASSWORD = re.compile(
     r"\s|^[/.~]|://|[:=,;({\[]$|^[({\[]|\\[nrtux]|\(\)|::|->|=>|^--?\w|^[#.]\w+$|\w/\w+/\w|</|^%"
-    r"|\w=\w+&"
+    r"|\w=\w+&|^(?:required|nullable|sometimes|present|bail)\|"
 )
 
 
