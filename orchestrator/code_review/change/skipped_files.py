@@ -31,7 +31,11 @@ _SOURCE = re.compile(
     r"|json|ya?ml|toml|ini|cfg|tf)\Z|(?:^|/)(?:Dockerfile|Containerfile|Makefile|Jenkinsfile)[^/]*\Z",
     re.IGNORECASE,
 )
-_MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
+# By its name, or by the digest that bundlers put into it: of both cases with a digit, or in hex.
+_MINIFIED = re.compile(
+    r"(?:\.min|[.-](?:(?=[A-Za-z_-]*\d)(?=[a-z0-9_-]*[A-Z])[\w-]{8}|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,20})"
+    r"(?:\.chunk|\.bundle)?)\.(?:js|mjs|cjs|css)\Z"
+)
 _NEWLY_MINIFIED = "generated: minified, as it was not in base"
 _WIDE = "binary: UTF-16 text, which the analyzers cannot read"
 # By the first bytes as well: a program renamed to *.png is none of these.

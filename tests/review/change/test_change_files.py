@@ -265,19 +265,24 @@ async def test_generated_counts_only_when_base_says_so(review):
             "lib.min.js": long_line,
             "old.min.js": "y" + long_line,
             "fake.min.js": "eval(1)\n",
+            "app-RHi6nJFu.js": long_line,
+            "app.3f2a1b9c.chunk.js": long_line,
+            "app-settings.js": long_line,
         },
     )
     assert files["pb.py"].skip == "generated: its header says so, in base as well"
     assert files["x.gen.py"].skip == "generated: so marked in .gitattributes of base"
     assert files["sub/special.py"].skip == "generated: so marked in .gitattributes of base"
     minified = {path: file.gap for path, file in files.items() if "minified" in (file.skip or "")}
-    assert minified == {"lib.min.js": True, "old.min.js": False}
+    bundles = {"app-RHi6nJFu.js": True, "app.3f2a1b9c.chunk.js": True}
+    assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     for name in (
         "claims.py",
         "new_pb.py",
         "late.py",
         "hand_pb.py",
         "fake.min.js",
+        "app-settings.js",
         ".gitattributes",
     ):
         assert files[name].skip is None, name
