@@ -279,7 +279,11 @@ class _Judge:
             return False  # a script that this page need not show may send it, or writes it
         if self._is_selected(form):
             return False
-        return action is None or _OWN_ACTION.fullmatch(self._text(action)) is not None
+        if action is None:
+            return True
+        address = self._text(action).strip()
+        # A page that is only shown takes nothing.
+        return _OWN_ACTION.fullmatch(address) is not None and not address.endswith(".html")
 
     def _is_selected(self, form: Element) -> bool:
         """Whether a script of the page selects a form by one of its classes, and may send it."""

@@ -88,6 +88,7 @@ BASE = "{% extends 'base.html' %}\n"
         ),
         ("a.cshtml", "<form action='@Context.Request.RawUrl'></form>"),
         ("a.blade.php", "<link href='{{ Request::fullUrl() }}' rel='canonical'>"),
+        ("a.blade.php", "<form action='../index.html' method=post><input name=a></form>"),
         ("a.blade.php", "<img src='{{ request()->cookie('x') ? asset('a') : asset('b') }}'>"),
         ("a.html", f"{BASE}<form action={{{{ request.route_path('x') }}}} method=post></form>"),
         ("a.html", f"{BASE}{{% trans n=x, to='/a' %}}<a href={{{{ to }}}}>b</a>{{% endtrans %}}"),
