@@ -24,7 +24,7 @@ from orchestrator.checks.dependencies.manifest_entry import NOTHING, Dependency,
 from orchestrator.checks.dependencies.manifests import is_manifest, read_manifest
 from orchestrator.checks.python.source_definitions import Job
 
-_RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d+(?:[.+-]?\w+)*(?=[#&\s]|$)")
+_RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
 

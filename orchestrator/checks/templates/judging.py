@@ -25,7 +25,8 @@ _NUMERIC = frozenset(
 )
 _IN_SCRIPT = frozenset({"script", "string", "template"})
 _OWN_ADDRESS = re.compile(
-    r"(?i)refer|(?:\.|->|::)(?:(?:raw|full|original|current)?_?ur[il]|full_?path|path_?base|path)\b"
+    r"(?i)refer|(?<!args|form)(?<!query|param)(?<!params)(?<!get|all)(?:\.|->|::)"
+    r"(?:(?:raw|full|original|current)?_?ur[il]|full_?path)\b"
 )
 _HANDLER = re.compile(r"on[a-z]{3,}")
 _JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)

@@ -20,18 +20,8 @@ _TEXTS = frozenset(
         *("about", "answer", "bio", "body", "caption", "city", "comment", "comments", "company"),
         *("description", "email", "feedback", "headline", "keyword", "keywords", "mail", "message"),
         *("nickname", "note", "notes", "phone", "postcode", "q", "query", "question", "quote"),
-        *(
-            "reason",
-            "signature",
-            "street",
-            "subject",
-            "summary",
-            "surname",
-            "term",
-            "text",
-            "title",
-            "word",
-        ),
+        *("reason", "signature", "street", "subject", "summary", "surname", "term", "text"),
+        *("title", "word"),
     ]
 )
 # `first_name` and `team.name` are what people call something; `form_name` and `tab.name` are not.

@@ -190,6 +190,12 @@ def test_a_form_that_a_script_selects_by_its_class_may_be_sent_by_it(
     assert codes(tmp_path, "a.blade.php", f"{form}<script>{script}</script>") == found
 
 
+def test_an_address_that_a_request_carries_is_none_of_the_request_itself(tmp_path: Path) -> None:
+    page = "<%- include('head') %><a href='<%= req.query.url %>'>x</a>"
+    assert codes(tmp_path, "a.ejs", page) == ["ejs-address"]
+    assert codes(tmp_path, "a.ejs", page.replace("query.url", "originalUrl")) == []
+
+
 def test_a_finding_says_the_value_and_where_it_stands(tmp_path: Path) -> None:
     text = f"{BASE}<p>\n  <b>{{{{ user.name\n    |safe }}}}</b></p>\n"
     (finding,) = look(tmp_path, "a.html", text).findings
