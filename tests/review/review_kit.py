@@ -36,7 +36,11 @@ from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.memory import MemoryStore
 
-GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid")
+GIT = (
+    *("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid"),
+    # A repository that lives as long as a test needs neither: half the time of a commit.
+    *("-c", "maintenance.auto=false", "-c", "core.fsync=none"),
+)
 
 
 class Repo:
@@ -78,7 +82,8 @@ class Repo:
 
 
 @cache
-def _templates() -> Path:
+def templates() -> Path:
+    """A folder for repositories that tests get copies of."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -87,7 +92,7 @@ def _templates() -> Path:
 @cache
 def _empty_repository() -> Path:
     """The .git of a repository without commits: it is copied in a tenth of the time."""
-    folder = _templates() / "empty"
+    folder = templates() / "empty"
     subprocess.run([*GIT, "init", "-q", "-b", "main", "--template=", folder], check=True)
     return folder / ".git"
 
@@ -183,4 +188,14 @@ def bounded(settings: Settings, **bounds: float) -> Settings:
     return replace(settings, bounds=replace(settings.bounds, **bounds))
 
 
-__all__ = ["Repo", "bounded", "change", "options", "partial", "review", "unchanged", "workspace_of"]
+__all__ = [
+    "Repo",
+    "bounded",
+    "change",
+    "options",
+    "partial",
+    "review",
+    "templates",
+    "unchanged",
+    "workspace_of",
+]
