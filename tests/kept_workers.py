@@ -1,4 +1,4 @@
-"""Worker pools whose fork servers serve the next pool: to start one takes as long as a small review."""
+"""Worker pools whose processes serve the next pool: to start them takes as long as a small review."""
 
 import atexit
 from collections import defaultdict
@@ -9,25 +9,33 @@ from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.fork_server_client import ForkServer
 from orchestrator.sandbox.worker_pool import WorkerPool, _WorkerSlot
 
-_idle: defaultdict[Hashable, list[ForkServer]] = defaultdict(list)
+POOLS = 25
+"""Pools that a worker serves, so that what checks keep in its memory has a bound."""
+
+_Workers = list[tuple[str, bool]]
+"""Of each slot, the token of its worker and whether that waits for a request."""
+
+_idle: defaultdict[Hashable, list[tuple[ForkServer, _Workers, int]]] = defaultdict(list)
 
 
 @atexit.register
 def _close_all() -> None:
     for servers in _idle.values():
-        for server in servers:
+        for server, _, _ in servers:
             server.close()
 
 
 class KeptWorkers(WorkerPool):
-    """Takes the fork server that an earlier pool of the same kind left; its workers are new."""
+    """Takes the fork server that an earlier pool of the same kind left, with its workers."""
 
     def __init__(self, size: int, *, modules: Sequence[str] = (), **given: Any) -> None:
         # What else most reviews of the suite import in a worker.
         super().__init__(size, modules=(*modules, "orchestrator.checks.api.api_breakage"), **given)
+        self._workers: _Workers = []
+        self._pools = 0
 
     @property
-    def _servers(self) -> list[ForkServer]:
+    def _servers(self) -> list[tuple[ForkServer, _Workers, int]]:
         return _idle[self._size, self._home, tuple(self._modules), self._reads]
 
     def start(self) -> None:
@@ -36,14 +44,27 @@ class KeptWorkers(WorkerPool):
 
     async def _take_slot(self) -> _WorkerSlot:
         self._take_server()
-        return await super()._take_slot()
+        are_new = not self._slots
+        taken = await super()._take_slot()
+        if are_new:
+            for slot, left in zip(self._slots, self._workers, strict=False):
+                slot._token, slot._ready = left
+        return taken
 
     def _take_server(self) -> None:
         if self._server is None and self._servers and bubblewrap.find_bwrap() is None:
-            self._server, self._has_served = self._servers.pop(), True
+            self._server, self._workers, self._pools = self._servers.pop()
+            if self._pools == POOLS:
+                self._has_served, self._workers, self._pools = True, [], 0
+
+    async def _close_slots(self) -> None:
+        if self._slots:
+            self._workers = [(slot._token, slot._ready) for slot in self._slots]
+        await super()._close_slots()
 
     def _end(self) -> None:
         if self._server and self._server.alive and bubblewrap.find_bwrap() is None:
-            self._servers.append(self._server)
+            self._servers.append((self._server, self._workers, self._pools + 1))
             self._server = None
+        self._workers, self._pools = [], 0
         super()._end()
