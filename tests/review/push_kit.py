@@ -1,8 +1,10 @@
 """A branch that is pushed to and reviewed again and again, by agents that say what a test says."""
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -10,7 +12,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.types import Request, Text
 from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
-from tests.review.review_kit import Repo, review
+from tests.review.review_kit import Repo, review, templates
 from tests.review.team_kit import plan, report, sums
 
 
@@ -58,12 +60,29 @@ def together(settings: Settings) -> Settings:
 class Branch:
     """A branch with a review of each push; ``verdict`` is the last one."""
 
+    verdict: Verdict | None = None
+    requests: Sequence[Request] = ()
+
     def __init__(self, path: Path, base: Mapping[str, str]) -> None:
         self.repo = Repo(path)
         self.repo.commit({"README.md": "# A project\n", **base})
         self.repo.git("checkout", "-q", "-b", "feature")
-        self.verdict: Verdict | None = None
-        self.requests: list[Request] = []
+
+    @classmethod
+    async def pushed(
+        cls, path: Path, base: Mapping[str, str], files: Mapping[str, str], *reply: ScriptedReply
+    ) -> Self:
+        """A branch after its first push, which is reviewed once for all that begin with it."""
+        key = (*base.items(), *files.items(), repr(reply))
+        if key not in _PUSHED:
+            first = cls(templates() / f"branch{len(_PUSHED)}", base)
+            await first.push(files, *reply)
+            _PUSHED[key] = first
+        first = _PUSHED[key]
+        shutil.copytree(first.repo.path, path, dirs_exist_ok=True)
+        made = cls.__new__(cls)
+        made.repo, made.verdict, made.requests = Repo(path), first.verdict, first.requests
+        return made
 
     async def push(
         self,
@@ -96,6 +115,9 @@ class Branch:
         first, *_ = self.requests[number].messages[0].blocks
         assert isinstance(first, Text)
         return first.text
+
+
+_PUSHED: dict[Hashable, Branch] = {}
 
 
 def open_titles(verdict: Verdict) -> list[str]:

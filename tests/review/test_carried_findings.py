@@ -34,9 +34,7 @@ LAST = "\n\nTOTAL = 3\n"
 @pytest.fixture
 async def branch(tmp_path: Path) -> Branch:
     """A branch whose first push has one open finding of an agent."""
-    made = Branch(tmp_path, {"base.py": "X = 1\n"})
-    await made.push({"app.py": CODE}, said(EMPTY))
-    return made
+    return await Branch.pushed(tmp_path, {"base.py": "X = 1\n"}, {"app.py": CODE}, said(EMPTY))
 
 
 def only(verdict: Verdict):  # type: ignore[no-untyped-def]

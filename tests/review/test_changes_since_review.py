@@ -18,9 +18,9 @@ OTHER = '"""Alone."""\n\nX = 1\n'
 @pytest.fixture
 async def branch(tmp_path: Path) -> Branch:
     """A branch whose first push a generalist passed."""
-    made = Branch(tmp_path, {"base.py": "X = 1\n"})
-    await made.push({"lib.py": LIB, "app.py": APP, "other.py": OTHER})
-    return made
+    return await Branch.pushed(
+        tmp_path, {"base.py": "X = 1\n"}, {"lib.py": LIB, "app.py": APP, "other.py": OTHER}
+    )
 
 
 async def test_the_files_and_lines_that_changed_are_named_with_what_they_reach(

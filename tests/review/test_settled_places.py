@@ -29,9 +29,7 @@ NEW_LINE = claims("TOTAL = 3", "A total of nothing", 11)
 @pytest.fixture
 async def branch(tmp_path: Path) -> Branch:
     """A branch whose first push a generalist passed."""
-    made = Branch(tmp_path, {"base.py": "X = 1\n"})
-    await made.push({"app.py": CODE})
-    return made
+    return await Branch.pushed(tmp_path, {"base.py": "X = 1\n"}, {"app.py": CODE})
 
 
 def settled(verdict: Verdict) -> list[str]:
