@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,8 +31,9 @@ _KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 _AXE = importlib.util.find_spec("axe_core_python")
-LOOKS = [(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
-"""Widths in pixels and color schemes in which each page is looked at."""
+LOOKS = [(360, "dark"), (1280, "light")]
+"""Widths in pixels and color schemes in which each page is looked at: the colors of a scheme are the
+same at each width."""
 
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium; apt-get install chromium"
@@ -155,12 +156,23 @@ class Page:
     def _is(self, message: dict[str, Any], *methods: str) -> bool:
         return message.get("sessionId") == self._session and message.get("method") in methods
 
-    def open(self, place: Path | str, width: int = 1280, scheme: str = "light") -> None:
-        """Load a file or URL at a width in pixels, for ``light`` or ``dark``."""
+    def looks(
+        self, place: Path | str, looks: Sequence[tuple[int, str]] = LOOKS
+    ) -> Iterator[tuple[int, str]]:
+        """Load a file or URL, and show it at each width and in each scheme."""
+        for number, look in enumerate(looks):
+            self._resize(*look) if number else self.open(place, *look)
+            yield look
+
+    def _resize(self, width: int, scheme: str) -> None:
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=900,
                    deviceScaleFactor=1, mobile=False)  # fmt: skip
         media = [{"name": "prefers-color-scheme", "value": scheme}]
         self._call("Emulation.setEmulatedMedia", features=media)
+
+    def open(self, place: Path | str, width: int = 1280, scheme: str = "light") -> None:
+        """Load a file or URL at a width in pixels, for ``light`` or ``dark``."""
+        self._resize(width, scheme)
         self._browser.take(lambda one: self._is(one, "Page.loadEventFired"))
         self._call("Page.navigate", url=place.as_uri() if isinstance(place, Path) else place)
         self.wait_until_loaded()
@@ -192,7 +204,8 @@ class Page:
         assert _AXE is not None
         assert _AXE.origin is not None
         self.run("for (const one of document.querySelectorAll('details')) one.open = true")
-        self.run((Path(_AXE.origin).parent / "axe.min.js").read_text(encoding="utf-8"))
+        if not self.run("'axe' in window"):
+            self.run((Path(_AXE.origin).parent / "axe.min.js").read_text(encoding="utf-8"))
         found: list[str] = self.run(
             "axe.run({resultTypes: ['violations']}).then((found) => found.violations.map((one) => "
             "`${one.id}: ${one.nodes[0].html} ${one.nodes[0].failureSummary}`))"

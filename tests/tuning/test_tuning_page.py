@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.cli.main import main
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
-from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
+from tests.report.browser import Browser, needs_axe, needs_chromium
 from tests.tuning.labelsets import rows, rubric_of
 
 Make = Callable[[], tuple[int, Path]]
@@ -104,10 +104,9 @@ def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
 ) -> None:
     _, path = make(kind)
     page = browser.new_page()
-    for width, scheme in LOOKS[1:3]:
-        page.open(path, width, scheme)
+    for look in page.looks(path):
         assert page.overflow() == 0
-        assert page.axe() == [], (width, scheme)
+        assert page.axe() == [], look
         assert page.overflow() == 0  # with all details unfolded
         assert page.complaints() == []
     # Nothing that came from outside became an element.

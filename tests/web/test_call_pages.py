@@ -33,7 +33,7 @@ from tests.engine.engine_kit import RUN, created
 from tests.engine.test_agent_context import long_work, work
 from tests.providers.test_escalation_over_the_wire import NAME, NOTHING, REFUSED, REVIEW
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, serving
-from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
+from tests.report.browser import Browser, needs_axe, needs_chromium
 from tests.review.review_kit import change
 from tests.web.view_kit import HOSTILE
 
@@ -123,20 +123,19 @@ def test_a_call_shows_the_whole_request_in_order(found: RunDetails) -> None:
 @needs_chromium
 @needs_axe
 def test_its_page_and_a_bundle_are_read_at_both_widths_and_run_nothing(
-    reviewed: Path, found: RunDetails, tmp_path: Path
+    reviewed: Path, found: RunDetails, browser: Browser, tmp_path: Path
 ) -> None:
     site, file = Site(Access("dana"), [make_runs_part([reviewed])]), tmp_path / "run.html"
     assert main(["view", "--repo", str(reviewed), "--bundle", "latest", str(file)]) == 0
     path = f"/runs/{found.summary.run_id}/calls/{last_call(found).span.row}"
-    with running(site), Browser(tmp_path / "profile") as browser:
+    with running(site):
         page = browser.new_page()
         page.open(site.access.new_link(may_act=False))
         for place in (site.access.origin + site.url(path), file):
-            for width, scheme in LOOKS[1:3]:
-                page.open(place, width, scheme)
+            for look in page.looks(place):
                 page.run("document.querySelectorAll('details').forEach(one => one.open = true)")
-                assert page.overflow() == 0, (place, width)
-                assert page.axe() == [], (place, width)
+                assert page.overflow() == 0, (place, look)
+                assert page.axe() == [], (place, look)
             text = page.run("document.querySelector('#calls, #sent').parentElement.innerText")
             for words in ("This is the change", "Agent: generalist", "Go on.", "[redacted]"):
                 assert words in text, place

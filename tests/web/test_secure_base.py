@@ -15,7 +15,7 @@ from orchestrator.web import assets, server
 from orchestrator.web.access import PROXY_SECRET_HEADER, TRIES, Access, Proxy
 from orchestrator.web.server import running, serve
 from orchestrator.web.site import Action, Page, Part, Site, Stream, Visit
-from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
+from tests.report.browser import Browser, needs_axe, needs_chromium
 
 HOSTILE = '<script>document.title="pwned"</script>"onload=x \u202e\x1b[31m'
 DONE: list[str] = []
@@ -234,11 +234,10 @@ def test_in_a_browser_nothing_hostile_runs_and_a_form_works_by_keyboard(
 ) -> None:
     page = browser.new_page()
     page.open(site.access.new_link())
-    for width, scheme in LOOKS:
-        page.open(site.access.origin + site.url("/"), width, scheme)
+    for look in page.looks(site.access.origin + site.url("/")):
         assert page.run("document.title") == "Demo · Diffcourt"
         assert page.overflow() == 0
-        assert page.axe() == [], (width, scheme)
+        assert page.axe() == [], look
     page.open(site.access.origin + site.url("/"))
     assert page.complaints() == []
     for key in ("Tab", "Tab", "Tab", "H", "i"):

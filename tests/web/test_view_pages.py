@@ -33,7 +33,7 @@ from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
-from tests.report.browser import LOOKS, Browser, Page, needs_axe, needs_chromium
+from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
 
 
@@ -91,11 +91,10 @@ def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_run
         "/nothing",
     ]
     for path in ["/", *tabs, *others, *odd]:
-        for width, scheme in LOOKS[1:3]:  # both widths, and both schemes
-            page.open(address(shop, path), width, scheme)
+        for look in page.looks(address(shop, path)):
             assert page.run("document.title").endswith(" · Diffcourt")
-            assert page.overflow() == 0, (path, width)
-            assert page.axe() == [], (path, width, scheme)
+            assert page.overflow() == 0, (path, look)
+            assert page.axe() == [], (path, look)
         wrong = [one for one in page.complaints() if "404" not in one]
         assert wrong == [], path
 
@@ -388,10 +387,9 @@ def test_a_bundle_is_one_page_with_what_the_run_did_and_is_refused_without_a_ver
     file, words = tmp_path / "run.html", ["view", "--repo", str(shop.repo.path), "--bundle"]
     assert main([*words, shop.done, str(file)]) == 0
     page = browser.new_page()
-    for width, scheme in LOOKS[1:3]:
-        page.open(file, width, scheme)
-        assert page.overflow() == 0
-        assert page.axe() == []
+    for look in page.looks(file):
+        assert page.overflow() == 0, look
+        assert page.axe() == [], look
     text = page.run("document.body.innerText")
     assert "The hash chain of its" in text
     assert page.run("document.querySelectorAll('.lane rect.tool').length") > 5
