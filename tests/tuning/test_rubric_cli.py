@@ -710,7 +710,8 @@ def test_labels_that_were_not_drawn_at_random_are_named(
     said = []
     for count in (70, 80):
         labels = save(given[:count], "labels.jsonl")
-        run("tune", house, save(items), "--labels", labels, "--out", tmp_path / f"n{count}.yaml")
+        out = tmp_path / f"n{count}.yaml"
+        run("tune", house, save(items), "--refits", 30, "--labels", labels, "--out", out)
         said.append("are not recorded as drawn" in " ".join(capsys.readouterr().out.split()))
     assert said == [True, False]
 

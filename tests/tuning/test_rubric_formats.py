@@ -81,9 +81,9 @@ def test_an_id_that_is_in_a_published_tree_twice_is_renamed_and_said(tmp_path: P
 
 def test_a_tree_of_two_megabytes_comes_back(tmp_path: Path) -> None:
     leaves = [
-        {"id": f"leaf-{i}", "requirements": f"{i} {'long ' * 60}x", "weight": 1,
+        {"id": f"leaf-{i}", "requirements": f"{i} {'long ' * 420}x", "weight": 1,
          "task_category": "Code Development", "sub_tasks": []}
-        for i in range(5_000)
+        for i in range(1_000)
     ]  # fmt: skip
     tree = {**TREE, "sub_tasks": [{**TREE["sub_tasks"][1], "sub_tasks": leaves}]}
     rubric = through_a_file(from_paperbench(tree, "tree", 0.5).rubric, tmp_path)

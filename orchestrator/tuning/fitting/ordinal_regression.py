@@ -146,8 +146,10 @@ def solve(
     b = initial.copy()
     active = np.arange(b.shape[0])
     share = weights / weights.sum(axis=1, keepdims=True)
+    of_rows, of_middle = share[:, d.item], share @ d.middle
     for _ in range(steps):
-        step = _newton(d, share[active], lam[active], b[active])
+        some = slice(None) if active.size == b.shape[0] else active  # a slice copies nothing
+        step = _newton(d, of_rows[some], of_middle[some], lam[some], b[some])
         new = _take_step(d, b[active], step)
         change = np.abs(new - b[active]).max(axis=1)
         b[active] = new
@@ -157,19 +159,25 @@ def solve(
     return b
 
 
-def _newton(d: Design, share: Floats, lam: Floats, b: Floats) -> Floats:
-    """The projected Newton step of every replicate, (r, q)."""
+def _newton(d: Design, of_rows: Floats, of_middle: Floats, lam: Floats, b: Floats) -> Floats:
+    """The projected Newton step of every replicate, (r, q).
+
+    Args:
+        of_rows: (r, m) share of the weight that a row has.
+        of_middle: (r, k-1) share of the weight with that upper cut, as ``middle``.
+    """
     r, q = b.shape
-    w = share[:, d.item]
-    residual = 1.0 / (1.0 + np.exp(np.clip((b @ d.rows.T) * d.sign, -_LIMIT, _LIMIT)))
-    grad: Floats = -((w * residual) * d.sign) @ d.rows
-    flat = (w * residual * (1.0 - residual)) @ d.pairs
+    residual = _sigmoids(d, b)
+    pull = of_rows * residual
+    grad: Floats = -(pull * d.sign) @ d.rows
+    pull *= np.subtract(1.0, residual, out=residual)
+    flat = pull @ d.pairs
     upper, lower = np.triu_indices(q)
     hess: Floats = np.empty((r, q, q))
     hess[:, upper, lower] = flat
     hess[:, lower, upper] = flat
     if d.cuts > 1:
-        _add_gap_terms(d, share, b, grad, hess)
+        _add_gap_terms(d, of_middle, b, grad, hess)
     theta = b[:, d.cuts :]
     grad[:, d.cuts :] += lam[:, None] * (theta @ d.pull)
     hess[:, d.cuts :, d.cuts :] += lam[:, None, None] * d.pull
@@ -183,9 +191,18 @@ def _newton(d: Design, share: Floats, lam: Floats, b: Floats) -> Floats:
     return np.asarray(np.linalg.solve(hess, -(grad * free)[..., None])[..., 0], dtype=np.float64)
 
 
-def _add_gap_terms(d: Design, share: Floats, b: Floats, grad: Floats, hess: Floats) -> None:
+def _sigmoids(d: Design, b: Floats) -> Floats:
+    """(r, m) probability that a row lies on the other side of its cut, without temporary arrays."""
+    out: Floats = b @ d.rows.T
+    out *= d.sign
+    np.clip(out, -_LIMIT, _LIMIT, out=out)
+    np.exp(out, out=out)
+    out += 1.0
+    return np.reciprocal(out, out=out)
+
+
+def _add_gap_terms(d: Design, mass: Floats, b: Floats, grad: Floats, hess: Floats) -> None:
     """Add the term ``-log(1 - exp(-(cut_j - cut_{j-1})))`` of the inner categories, in place."""
-    mass = share @ d.middle
     for j in range(1, d.cuts):
         gap = np.maximum(b[:, j] - b[:, j - 1], 1e-9)
         grow = np.expm1(np.minimum(gap, 500.0))

@@ -52,13 +52,15 @@ def advise_penalties(
     reversed_ = fitted * np.sign(sample.units) < 0.0
     if not reversed_.any():
         return None
-    refits = refit_bootstrap(sample, free, rng, _REFITS).weights
-    stable = (refits * np.sign(sample.units) < 0.0).mean(axis=0) >= STABLE_SHARE
-    advised = tuple(n for n, yes in zip(names, reversed_ & stable, strict=True) if yes)
     accept = cross_validate(sample, free, np.random.default_rng(seed)).accept
     found = compare_decisions(
         plan.objective, held_out, accept, sample.accept, sample.weight, sample.group
     )
-    if not advised or found.change.value <= 0.0:
+    if found.change.value <= 0.0:
+        return None
+    refits = refit_bootstrap(sample, free, rng, _REFITS).weights
+    stable = (refits * np.sign(sample.units) < 0.0).mean(axis=0) >= STABLE_SHARE
+    advised = tuple(n for n, yes in zip(names, reversed_ & stable, strict=True) if yes)
+    if not advised:
         return None
     return PenaltyAdvice(advised, found, found.change.low > 0.0)
