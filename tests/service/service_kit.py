@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Service:
         stalled: float = 3.0,
     ) -> None:
         self.address, self.folder, self.forge = address, folder, forge
+        self._asked: psycopg.Connection[dict[str, Any]] | None = None
+        self._waits = False
         self.repo = change(folder / "origin", {"app.py": ""}, {"app.py": UNSAFE})
         self.repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
         self.base, self.head = (
@@ -113,8 +115,17 @@ class Service:
 
     def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
         """What the database answers."""
-        with psycopg.connect(self.address, row_factory=dict_row) as db:
-            return db.execute(query.encode(), values).fetchall()
+        if self._asked is not None:
+            with suppress(psycopg.OperationalError):  # the database was started anew meanwhile
+                return self._asked.execute(query.encode(), values).fetchall()
+            self._asked.close()
+        db = psycopg.connect(self.address, row_factory=dict_row, autocommit=True)
+        found = db.execute(query.encode(), values).fetchall()
+        if self._waits:
+            self._asked = db
+        else:
+            db.close()
+        return found
 
     def jobs(self, queue: str = "review") -> list[dict[str, Any]]:
         """The jobs of a queue, oldest first."""
@@ -133,13 +144,26 @@ class Service:
         return len(rows) == 1
 
     def wait(self, done: Callable[[], Any], seconds: float = 60.0) -> Any:
-        """Wait until something is so; returns it."""
+        """Wait until something is so, with one connection; returns it."""
         end = time.monotonic() + seconds
-        while not (value := done()):
-            if time.monotonic() > end:
-                raise AssertionError(f"it did not come to this: {self.jobs()}\n{self.log()}")
-            time.sleep(0.05)
+        with self._one_connection():
+            while not (value := done()):
+                if time.monotonic() > end:
+                    raise AssertionError(f"it did not come to this: {self.jobs()}\n{self.log()}")
+                time.sleep(0.05)
         return value
+
+    @contextmanager
+    def _one_connection(self) -> Iterator[None]:
+        """Keep the connection of the first question for the next ones."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+            if self._asked is not None:
+                self._asked.close()
+            self._asked = None
 
     @contextmanager
     def journals_held(self) -> Iterator[None]:

@@ -62,7 +62,7 @@ class Server:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [_program("postgres"), "-D", str(self.data), "-k", str(self.folder),
-                 "-c", "listen_addresses="],
+                 "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off"],
                 cwd=self.folder, stdout=log, stderr=log, **self._as,
             )  # fmt: skip
         for _ in range(600):
