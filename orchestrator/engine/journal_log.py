@@ -205,12 +205,11 @@ class JournalLog:
                 await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
             self._last = batch[-1] if batch else self._last
             del self._pending[: len(batch)]
-        except StoreError as error:
-            self._broken = error
-            raise
-        except BaseException:
+        except BaseException as error:
             # They may be written or not: a row after these might leave a hole.
-            self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
+            cut_off = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
+            self._broken = error if isinstance(error, StoreError) else cut_off
+            self._wake()  # now: whoever finds it broken first has the others cancelled
             raise
 
     def _wake(self) -> None:

@@ -139,6 +139,26 @@ async def open_log(store: MemoryStore) -> JournalLog:
     return JournalLog(RUN, store, SystemClock(), fence, [])
 
 
+async def test_a_waiting_writer_hears_of_a_failure_before_another_can_cancel_it() -> None:
+    store, told = Gated(), list[str]()
+    log = await open_log(store)
+
+    async def waits(key: str) -> None:
+        with pytest.raises(StoreError, match="disk full"):
+            await log.flush()
+        told.append(key)
+
+    async with anyio.create_task_group() as group:
+        for key in ("writes", "waits"):
+            group.start_soon(waits, key)
+            await settle()
+        store.let(200)
+        while log._broken is None:
+            await checkpoint()
+        group.cancel_scope.cancel()
+    assert "waits" in told
+
+
 async def test_a_single_waiting_writer_writes_after_the_present_write() -> None:
     store = Gated()
     log = await open_log(store)
