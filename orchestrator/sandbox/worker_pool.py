@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 import select
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -80,7 +81,8 @@ class _WorkerSlot:
         """Send one request and return its reply.
 
         Raises:
-            EndedError, the kinds in ``_CLOSED``: the process ended.
+            WorkerEndedError, the kinds in ``_CLOSED``: the process ended.
+            TimeoutError: it ended itself a second after its time.
         """
         self._requests += 1
         request = {"id": self._requests, "function": function, "job": job, "seconds": seconds}
@@ -92,6 +94,8 @@ class _WorkerSlot:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             raise _ProtocolError from None
+        if isinstance(reply, dict) and reply.get("ended") == -signal.SIGALRM:
+            raise TimeoutError  # its own alarm, since we were late
         if isinstance(reply, dict) and isinstance(reply.get("ended"), int):
             raise self._server.worker_error(reply["ended"])
         if not isinstance(reply, dict) or reply.get("id") != self._requests:

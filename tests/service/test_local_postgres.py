@@ -6,8 +6,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +55,21 @@ def as_user(work: Callable[[], Any]) -> Any:
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
+    theirs.close()  # or a child that died would be waited for
     result, error = ours.recv()
     process.join()
     assert not error, error
     return result
+
+
+def processes_in(place: Path) -> list[str]:
+    """The processes that work in a directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if process.joinpath("cwd").readlink() == place:
+                found.append(process.name)
+    return found
 
 
 def answers(address: str) -> Any:
@@ -77,6 +90,10 @@ def test_it_starts_once_is_found_again_and_starts_anew_after_its_end(place: Path
     pid_file = place / "data/postmaster.pid"
     pid = int(pid_file.read_text().split()[0])
     os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 60
+    while processes_in(place / "data") or Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
     # The number in the file is another process's now, of the same user; it is no server.
     with subprocess.Popen(["sleep", "60"], **_unprivileged()) as other:
         pid_file.write_text(pid_file.read_text().replace(str(pid), str(other.pid), 1))
