@@ -1,8 +1,14 @@
-"""Shared by the whole suite: both event loops, an empty home, no network."""
+"""Shared by the whole suite: both event loops, an empty home, no network.
 
+A whole review takes its time: each of these tests runs on one of the two event loops. What a review
+is built of, the engine, the workers, the stores and the providers, is tested on both.
+"""
+
+import gc
 import os
 import socket
-from collections import Counter
+import zlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,9 +41,33 @@ settings.load_profile("suite")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+REVIEWS = Path(__file__).parent / "review"
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: a quarter of the time tests wait for what they started."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a whole review that was collected for both loops keep one, half of the tests each."""
+    twins: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        loop = item.callspec.params.get("anyio_backend") if hasattr(item, "callspec") else None
+        whole = item.path.is_relative_to(REVIEWS) or item.get_closest_marker("whole_review")
+        if loop and whole:
+            twins[item.nodeid.replace(loop, "")].append(item)
+    left = {
+        pair[1 - zlib.crc32(name.encode()) % 2] for name, pair in twins.items() if len(pair) == 2
+    }
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=sorted(left, key=lambda item: item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Spare what is imported and collected, which lives to the end, each search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

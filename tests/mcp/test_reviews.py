@@ -124,6 +124,7 @@ class Script:
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_path: Path) -> None:
     # A scripted model has all its agent's playbooks open: of one, not every shown tool is named.
     agent = re.sub("(?m)^skills: .*", "skills: [secret-hygiene]", generalist("rogue__say"))
@@ -147,6 +148,7 @@ async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 async def test_a_server_that_only_the_change_names_is_never_started(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     repo.commit({"app.py": "X = 1\n"})
@@ -164,6 +166,7 @@ async def test_a_server_that_only_the_change_names_is_never_started(tmp_path: Pa
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 async def test_the_change_cannot_accept_another_description_or_command(tmp_path: Path) -> None:
     other = rogue(tmp_path, "plain", pin="sha256:" + "0" * 64)
     other["command"] = ["/bin/sh", "-c", f"touch {tmp_path}/owned"]
@@ -176,6 +179,7 @@ async def test_the_change_cannot_accept_another_description_or_command(tmp_path:
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 async def test_offline_no_server_is_started_unless_a_playbook_names_its_tool(
     tmp_path: Path,
 ) -> None:
@@ -220,6 +224,7 @@ def test_the_command_starts_the_servers_that_its_environment_names(
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 @pytest.mark.parametrize("mode", ["plain", "changed"])
 async def test_offline_a_playbook_calls_it_and_what_it_cannot_have_is_a_named_gap(
     tmp_path: Path, mode: str

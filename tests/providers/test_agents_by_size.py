@@ -162,6 +162,7 @@ def test_an_agent_that_shares_a_role_has_its_denied_tools(
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 async def test_an_interrupted_run_goes_on_with_the_same_shares_to_the_same_digest(
     tmp_path: Path,
 ) -> None:
@@ -186,6 +187,7 @@ async def test_an_interrupted_run_goes_on_with_the_same_shares_to_the_same_diges
 
 
 @pytest.mark.anyio
+@pytest.mark.whole_review
 async def test_an_agent_that_failed_gets_its_share_again(tmp_path: Path) -> None:
     repo = change(tmp_path, {"app.py": "X = 1\n"}, FILES)
     lines = script(

@@ -364,7 +364,7 @@ def test_what_was_started_ahead_serves_one_loop_after_the_other(pool: Pool) -> N
         anyio.run(visit, backend=backend)
     assert len({*pids}) == 6
     workers.close()
-    assert all([anyio.run(gone, pid) for pid in pids])
+    assert all(anyio.run(gone, pid) for pid in pids)
 
 
 async def test_nothing_is_left_when_the_pool_closes(pool: Pool) -> None:
