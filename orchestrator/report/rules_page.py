@@ -79,12 +79,13 @@ def render_rules_page(
 
 
 _LANGUAGES = {
-    "c": "C and C++", "csharp": "C#", "elixir": "Elixir", "go": "Go", "java": "Java", "js": "JavaScript",
-    "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust", "scala": "Scala",
-    "blade": "Blade", "django": "Django", "erb": "ERB", "html": "HTML", "jinja": "Jinja",
-    "mako": "Mako", "svelte": "Svelte", "twig": "Twig", "vue": "Vue", "ejs": "EJS", "jsp": "JSP",
-    "handlebars": "Handlebars", "thymeleaf": "Thymeleaf", "razor": "Razor", "liquid": "Liquid",
-    "swift": "Swift", "terraform": "Terraform", "shell": "Shell", "sql": "SQL",
+    "c": "C and C++", "csharp": "C#", "elixir": "Elixir", "go": "Go", "java": "Java",
+    "js": "JavaScript", "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust",
+    "scala": "Scala", "blade": "Blade", "django": "Django", "erb": "ERB", "html": "HTML",
+    "jinja": "Jinja", "mako": "Mako", "svelte": "Svelte", "twig": "Twig", "vue": "Vue",
+    "ejs": "EJS", "jsp": "JSP", "handlebars": "Handlebars", "thymeleaf": "Thymeleaf",
+    "razor": "Razor", "liquid": "Liquid", "swift": "Swift", "terraform": "Terraform",
+    "shell": "Shell", "sql": "SQL",
 }  # fmt: skip
 
 
