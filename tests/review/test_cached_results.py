@@ -14,10 +14,11 @@ from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzers.one_side_checks import SideCheck, TaintCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import (
     CachingAnalyzer,
+    CachingTreeCheck,
     cacheable_entries,
     with_cache,
 )
@@ -152,6 +153,39 @@ async def test_a_malformed_entry_is_ignored(side: Side, planted: object) -> None
         assert await asked(pool, memory, side, ["data.json"]) == first
 
 
+def test_a_whole_tree_is_traced_again_only_where_a_file_that_was_read_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    traced = list[str]()
+    run = TaintCheck.run
+
+    async def noted(self: TaintCheck, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        traced.append(side.name)
+        return await run(self, side, paths)
+
+    monkeypatch.setattr(TaintCheck, "run", noted)
+    view = "import os\nfrom flask import request\nfrom lib import clean\n\n\ndef view():\n"
+    view += "    os.system(clean(request.args['x']))\n"
+    base = {"lib.py": "import shlex\n\n\ndef clean(x):\n    return shlex.quote(x)\n", "view.py": ""}
+    repo = change(tmp_path / "repo", base, {"view.py": view, "notes.md": "# Notes\n"})
+
+    def found(rule: str = "security.command-injection") -> tuple[bool, list[str]]:
+        traced.clear()
+        verdict = reviewed(repo)
+        sides = list(traced)
+        assert verdict.digest == reviewed(repo, no_cache=True).digest
+        return any(finding.rule == rule for finding in verdict.findings), sides
+
+    assert found() == (False, ["head"])
+    assert found() == (False, [])
+    repo.commit({"notes.md": "# Some notes\n"})
+    assert found() == (False, [])
+    repo.commit({"lib.py": "def clean(x):\n    return x\n"})
+    assert found() == (True, ["head", "base"])
+    assert found() == (True, [])
+
+
 def test_the_identity_holds_what_the_result_depends_on(tmp_path: Path) -> None:
     other = tmp_path / "ruff"
     other.write_text("#!/bin/sh\n")
@@ -177,6 +211,7 @@ def test_which_analyzers_are_cached() -> None:
     }
     kept = {name for name, one in made.items() if isinstance(one, CachingAnalyzer)}
     assert made.keys() - kept == {"taint", "links"}  # they read other files as well
+    assert isinstance(made["taint"], CachingTreeCheck)
     identities = [made[name].identity for name in kept]
     assert None not in identities
     assert len(set(identities)) == len(kept)

@@ -1,7 +1,7 @@
 """Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import ValidationError, convert
@@ -13,6 +13,7 @@ from orchestrator.checks.path_kinds import is_helm_template, path_kinds
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -133,6 +134,18 @@ class SideCheck:
         """The check and its settings; None where its job holds other files."""
         return f"{self._function} {self._depends}" if self._tree == "nothing" else None
 
+    async def tree_identity(self, side: Side, paths: Sequence[str]) -> str | None:
+        """What its report on these paths depends on, all files included; None: it reads no tree."""
+        if self._tree != "files":
+            return None
+        listed = await self._workspace.contents.paths(side.name)
+        parts: list[Any] = [self._function, self._depends, sorted(paths)]
+        parts += [[name, *listed[name]] for name in self._tree_files(listed)]
+        if self._both_sides:
+            there = await self._workspace.contents.paths("base" if side.name == "head" else "head")
+            parts += [[*pair, there.get(pair[1] or "")] for pair in self._changed_files(side)]
+        return digest(parts)
+
     def wants(self, path: str) -> bool:
         """Whether the file's name matches the check's patterns."""
         return matches(path, self._patterns)
@@ -149,7 +162,7 @@ class SideCheck:
         if paths and self._tree != "nothing":
             names = list(await self._workspace.contents.paths(side.name))
             if self._tree == "files":
-                names = [name for name in names if self.wants(name) or self._beside.search(name)]
+                names = self._tree_files(names)
                 await self._workspace.packing.add(side.name, names)
             job["tree"] = names
         findings: list[RawFinding] = []
@@ -173,14 +186,23 @@ class SideCheck:
             self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
         )
 
-    async def _change(self, side: Side) -> Mapping[str, Any]:
-        """The other side's directory, and each changed file's path here and there."""
+    def _tree_files(self, names: Iterable[str]) -> list[str]:
+        """Those of a side's files that it reads."""
+        return [name for name in names if self.wants(name) or self._beside.search(name)]
+
+    def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:
+        """Each changed file's path on this side and on the other one."""
         files: list[tuple[str | None, str | None]] = []
         for file in self._workspace.change.files:
             base = (file.old_path or file.path) if file.in_base else None
             head = file.path if file.in_head else None
             if any(self.wants(path) for path in (base, head) if path):
                 files.append((head, base) if side.name == "head" else (base, head))
+        return files
+
+    async def _change(self, side: Side) -> Mapping[str, Any]:
+        """The other side's directory, and each changed file's path here and there."""
+        files = self._changed_files(side)
         other, _ = await self._workspace.side(
             "base" if side.name == "head" else "head", [there for _, there in files if there]
         )

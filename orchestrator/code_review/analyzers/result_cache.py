@@ -1,7 +1,9 @@
-"""Analyzer results for single files, cached from one review to the next.
+"""Analyzer results, cached from one review to the next.
 
-Only results that depend on a file's path and content alone are cached. A gap is not, because it
-may be due to a lack of time or memory; neither is a finding that contains a secret.
+Of most analyzers a result is cached for each file, as it depends on the file's path and content
+alone. Of a check that reads a whole tree the report is cached as one, for the state of all files
+that it reads. A gap is not cached, because it may be due to a lack of time or memory; neither is a
+finding that contains a secret.
 """
 
 import hashlib
@@ -10,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
@@ -19,6 +21,7 @@ from msgspec.json import Decoder
 from orchestrator import __version__
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
+from orchestrator.code_review.analyzers.one_side_checks import SideCheck, TaintCheck
 from orchestrator.data_directories import TEMPLATE_DIALECTS, data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.sandbox.safe_paths import SafeDirectory
@@ -60,9 +63,18 @@ class _FileResult(Struct, frozen=True):
         return json.dumps(to_builtins(self)).encode("ascii")  # keeps paths that are not UTF-8
 
 
+class _TreeResult(Struct, frozen=True):
+    """A whole report without gaps."""
+
+    version: str
+    examined: list[str]
+    findings: tuple[RawFinding, ...]
+    facts: dict[str, Any]
+
+
 # msgspec describes a class to itself when it first converts to it. Two threads that do so at once
 # crash the process, so it is done here, where there is one.
-_DESCRIBED = Decoder(_FileResult)
+_DESCRIBED = Decoder(_FileResult), Decoder(_TreeResult)
 
 
 def _read_entry(data: bytes, path: str) -> _FileResult | None:
@@ -144,6 +156,69 @@ class CachingAnalyzer:
         return keys, results
 
 
+class CachingTreeCheck:
+    """A check that reads a whole tree, run only where one of the files that it reads has changed.
+
+    Two reviews of the same commits share its report, and so do pushes that touch other files alone.
+    """
+
+    def __init__(self, check: SideCheck, cache: ResultCache) -> None:
+        self.name: str = check.name
+        self.needs: Needs = check.needs
+        self._check, self._cache = check, cache
+
+    @property
+    def identity(self) -> None:
+        """None: no result for a single file is cached."""
+        return
+
+    def wants(self, path: str) -> bool:
+        """Whether the check behind the cache reads files of this name."""
+        return self._check.wants(path)
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What the check behind the cache read as code."""
+        return self._check.files_read(report)
+
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        """The same report as the check's own, cached or new."""
+        identity = await self._check.tree_identity(side, paths) if paths else None
+        if identity is None:
+            return await self._check.run(side, paths)
+        key = hashlib.sha256(f"{build_digest()}\0{identity}".encode()).digest()
+        entries = await anyio.to_thread.run_sync(self._cache.get, [key])
+        known = _read_tree_entry(entries[key], frozenset(paths)) if key in entries else None
+        if known is not None:
+            return AnalyzerReport(
+                self.name,
+                known.version,
+                known.findings,
+                frozenset(known.examined),
+                facts=known.facts,
+            )
+        report = await self._check.run(side, paths)
+        if report.error is None and not report.gaps and not any(f.redact for f in report.findings):
+            result = _TreeResult(
+                report.version, sorted(report.examined), report.findings, dict(report.facts)
+            )
+            entry = json.dumps(to_builtins(result)).encode("ascii")
+            await anyio.to_thread.run_sync(self._cache.put, {key: entry})
+        return report
+
+
+def _read_tree_entry(data: bytes, paths: frozenset[str]) -> _TreeResult | None:
+    """A cached report, None when it is malformed or about other paths."""
+    try:
+        result = convert(json.loads(data), _TreeResult)
+    except ValueError:
+        return None
+    if not paths.issuperset(result.examined):
+        return None
+    if any(raw.path not in paths or raw.line < 1 or raw.redact for raw in result.findings):
+        return None
+    return result
+
+
 def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[str, bytes]:
     """Path → cache entry, for the analyzed files whose findings hold no secret."""
     findings: dict[str, list[RawFinding]] = {path: [] for path in paths if path not in report.gaps}
@@ -158,7 +233,11 @@ def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[s
 
 
 def with_cache(analyzer: SideAnalyzer, cache: ResultCache | None) -> SideAnalyzer:
-    """The analyzer behind the cache, or itself where there is none or it needs the whole tree."""
-    if cache is None or analyzer.needs == "tree":
+    """The analyzer behind the cache; itself where there is none, or it reads more than is known."""
+    if cache is None:
+        return analyzer
+    if isinstance(analyzer, TaintCheck):
+        return CachingTreeCheck(analyzer, cache)
+    if analyzer.needs == "tree":
         return analyzer
     return CachingAnalyzer(analyzer, cache)

@@ -123,6 +123,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
         beside=TEMPLATE_DIRECTORIES,
         both_sides=True,
         extra={"library_models": inputs.taint_models},
+        depends=contents_digest(inputs.taint_models),
     )
 
 
