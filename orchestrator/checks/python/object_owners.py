@@ -1,4 +1,4 @@
-"""Objects that a view loads by an id of the request, whosever they are: a question.
+"""Objects that a view loads by an id of the request, whoever owns them: a question.
 
 It is asked where views beside it load objects of the same model as those of the current user, and
 nothing in this one speaks of the user or of a right.
