@@ -7,6 +7,7 @@ gap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ _SHOWN = 3  # lines of a match that identify it; a call may span a whole program
 _NAMED = 60  # characters of a value that a message repeats
 
 _PHP_TAG = "<?"
+_MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
 # What a parser puts in where something is missing has no text and is no named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
@@ -79,6 +81,8 @@ def programs_in(source: Source) -> list[Source]:
     elif source.suffix == ".erb":
         programs = [("rb", extract_ruby(source.text))]
     elif source.suffix == ".ejs":
+        if _MAKES_OTHER_FILES.search(source.name):
+            return []  # most of it is in a language that is not read
         programs = [("js", extract_ejs(source.text))]
     elif source.name.endswith(".blade.php"):
         programs = [("php", extract_blade(source.text))]
