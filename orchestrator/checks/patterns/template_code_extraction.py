@@ -133,7 +133,6 @@ def extract_ruby(text: str) -> str:
     return "".join(program)
 
 
-_EJS = re.compile(r"<%%|<%(?P<sign>[#=_-]?)(?P<code>.*?)(?P<end>[-_]?%>)", re.DOTALL)
 _INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # of the first versions of EJS, and no code
 _LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
 
@@ -141,62 +140,78 @@ _LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
 def extract_ejs(text: str) -> str:
     """A template as a program: its tags' code at its place, and blanks for what is between."""
     program, at = [], 0
-    for tag in _EJS.finditer(text):
-        program.append(_blanks(text[at : tag.start()]))
-        at = tag.end()
-        code = _LAST_COMMENT.sub(lambda comment: _blanks(comment[0]), tag["code"] or "")
-        if not code.strip() or tag["sign"] == "#" or _INCLUDE.fullmatch(code):
-            program.append(_blanks(tag[0]))
-        elif tag["sign"] in {"=", "-"}:  # a value, after which a semicolon may stand
-            value = code.rstrip().removesuffix(";").ljust(len(code))
-            program += [" ;(", value, ")".rjust(len(tag["end"]) - 1), ";"]
-        else:
-            program += [" " * (2 + len(tag["sign"])), code, ";".ljust(len(tag["end"]))]
-    if "<%" in text[at:]:
-        raise Gap("one of its tags is not closed")
+    while (start := text.find("<%", at)) >= 0:
+        program.append(_blanks(text[at:start]))
+        at = start + 3
+        if text.startswith("<%%", start):  # a written-out "<%"
+            program.append("   ")
+            continue
+        end = text.find("%>", start)
+        if end < 0:
+            raise Gap("one of its tags is not closed")
+        at = end + 2
+        program.append(_ejs_code(text[start + 2 : end]))
     return "".join([*program, _blanks(text[at:])])
+
+
+def _ejs_code(tag: str) -> str:
+    """The code of a tag, which is given without its angle brackets and their percent signs."""
+    sign = tag[:1] if tag[:1] in set("#=_-") else ""
+    code = tag[len(sign) :]
+    if code.endswith(("-", "_")):
+        code = f"{code[:-1]} "
+    code = _LAST_COMMENT.sub(lambda comment: _blanks(comment[0]), code)
+    if not code.strip() or sign == "#" or _INCLUDE.fullmatch(code):
+        return _blanks(f"<%{tag}%>")
+    if sign in {"=", "-"}:  # a value, after which a semicolon may stand
+        return f" ;({code.rstrip().removesuffix(';').ljust(len(code))});"
+    return f"  {sign and ' '}{code}; "
 
 
 def _blanks(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-_PHP = re.compile(
-    r"<\?(?:php\b|=)|\?>|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?\*/|(?:\#|//)(?:(?!\?>)[^\n])*",
-    re.DOTALL | re.IGNORECASE,
-)
-
-
-_BLADE = re.compile(
-    r"\{\{--(?P<comment>.*?)--\}\}|@(?P<shown>\{\{.*?\}\}|\{!!.*?!!\})"
-    r"|\{\{(?P<value>.*?)\}\}|\{!!(?P<raw>.*?)!!\}|@php\b(?!\s*\()(?P<code>.*?)@endphp\b",
-    re.DOTALL,
-)
+_BLADE = re.compile(r"@?\{\{--|@?\{\{|@?\{!!|@php\b(?!\s*\()")
+_BLADE_ENDS = {"{{--": "--}}", "{{": "}}", "{!!": "!!}", "@php": "@endphp"}
 
 
 def extract_blade(text: str) -> str:
     """The PHP of a template of Blade: its values, as statements, and its blocks of code."""
+    page, at, never = [], 0, set[str]()
+    for tag in _BLADE.finditer(text):
+        opens = tag[0] if tag[0] == "@php" else tag[0].removeprefix("@")
+        closes = _BLADE_ENDS[opens]
+        if tag.start() < at or closes in never:
+            continue
+        end = text.find(closes, tag.end())
+        if end < 0:
+            never.add(closes)
+            continue
+        code, before, at = text[tag.end() : end], text[at : tag.start()], end + len(closes)
+        quiet = opens == "{{--" or opens != tag[0] or not code.strip() or "?>" in code
+        program = f"<?php {code if opens == '@php' else f'({code})'} ?>"
+        page += [before, _blanks(text[tag.start() : at]) if quiet else program]
+    return extract_php("".join([*page, text[at:]]))
 
-    def as_tag(found: re.Match[str]) -> str:
-        kind = found.lastgroup or ""
-        code = found[kind]
-        if kind == "code":
-            return f"<?php {code} ?>"
-        quiet = kind in {"comment", "shown"} or not code.strip() or "?>" in code
-        return _blanks(found[0]) if quiet else f"<?php ({code}) ?>"
 
-    return extract_php(_BLADE.sub(as_tag, text))
+_PHP = re.compile(r"<\?(?:php\b|=)", re.IGNORECASE)
+_IN_PHP = re.compile(
+    r"(?P<end>\?>)|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?(?:\*/|\Z)|(?:\#|//)(?:(?!\?>)[^\n])*",
+    re.DOTALL,
+)
 
 
 def extract_php(text: str) -> str:
     """The PHP between the tags of a page, on the lines where it is."""
-    parts, at, inside = [], 0, False
-    for tag in _PHP.finditer(text):
-        if tag.start() < at or (tag[0] == "?>") != inside or not tag[0].startswith(("<?", "?>")):
-            continue
-        between = text[at : tag.start()]
-        parts.append(between if inside else "\n" * between.count("\n"))
-        parts.append(";" if inside else " echo " if tag[0] == "<?=" else " ")
-        at, inside = tag.end(), not inside
-    rest = text[at:]
-    return "".join([*parts, rest if inside else "\n" * rest.count("\n")])
+    parts, at = [], 0
+    while tag := _PHP.search(text, at):
+        parts.append("\n" * text.count("\n", at, tag.start()))
+        parts.append(" echo " if tag[0] == "<?=" else " ")
+        ends = (found for found in _IN_PHP.finditer(text, tag.end()) if found["end"])
+        end = next(ends, None)
+        if end is None:
+            return "".join([*parts, text[tag.end() :]])
+        parts += [text[tag.end() : end.start()], ";"]
+        at = end.end()
+    return "".join([*parts, "\n" * text.count("\n", at)])

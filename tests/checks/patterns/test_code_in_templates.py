@@ -24,6 +24,7 @@ RUN = "system($_GET['a'])"
 BLADE = {
     f"@php\n  {RUN};\n@endphp\n<p>{{{{ {RUN} }}}}</p>\n{{!! {RUN} !!}}": [2, 4, 5],
     f"<p>\n<?php {RUN} ?>\n@if (count($a) > 1) it's @endif\n{{{{ $a ?: 'b' }}}}": [2],
+    f"<p>It's {{{{ $name }}}}.\n{{{{ {RUN} }}}} isn't</p>": [2],
     f"{{{{--\n {RUN} --}}}}\n@{{{{ {RUN} }}}} @php($a = 1) {RUN}": [],
     "{{ $_GET['a'] }} {{ }}": [],
 }
