@@ -65,6 +65,8 @@ class View(Struct, frozen=True):
 
 def ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
     """Ask about views of head that the change adds or alters."""
+    if _USER.search(head.text) is None:  # nothing here asks for an owner
+        return
     views = list(_views(head))
     asking: defaultdict[str, list[View]] = defaultdict(list)
     for view in views:

@@ -280,7 +280,7 @@ SECURITY: Mapping[str, Entry] = {
         "route_guards",
         "python.route_guards",
         PYTHON_MODULES,
-        "Routes of Python without the guard that the routes beside them have.",
+        "Routes of Python without the guard, or the owner, that routes beside them ask for.",
         reads=NOTHING,
     ),
     "protections": OfChange(
