@@ -195,7 +195,8 @@ class SpanBuilder:
     # --- agents, models, tools -----------------------------------------------------------------
 
     def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
-        asked, key = body.get("asked"), Key.parse(row.key)
+        asked: Any = body.get("asked")
+        key = Key.parse(row.key)
         request = read_request(asked)
         before = self._open.pop(row.key, None)  # it was interrupted and is repeated
         attributes: dict[str, Value] = {

@@ -20,10 +20,10 @@ HOURS = 24.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    verb = parser.prog.rpartition(" ")[2].capitalize()
     parser.description = (
-        "Approve or deny a pending call that cannot be undone, once, with exactly its\n"
-        "arguments. Without CALL: list the pending calls. Then continue with\n"
-        "`diffcourt resume RUN`."
+        f"{verb} a pending call that cannot be undone, once, with exactly its arguments.\n"
+        "Without CALL: list the pending calls. Then continue with `diffcourt resume RUN`."
     )
     add_run(parser, default="latest")
     parser.add_argument(
