@@ -1,4 +1,4 @@
-"""Who may use the pages, and from where: one-time links, sessions, a proxy, Host and Origin."""
+"""Access to the pages: one-time links, sessions, a proxy, and checks of Host and Origin."""
 
 import hmac
 import secrets
@@ -26,7 +26,7 @@ MAX_NAME = 200
 
 
 class Barred(Exception):
-    """A request that is not answered.
+    """A request is rejected.
 
     Args:
         status: the HTTP status.
@@ -39,7 +39,7 @@ class Barred(Exception):
 
 
 class Person(Struct, frozen=True):
-    """Who looks at a page; one who may not act only looks."""
+    """A signed-in person, who may act or only read."""
 
     name: str
     may_act: bool
@@ -49,9 +49,9 @@ class Session(Struct):
     """A browser in which a person is signed in.
 
     Attributes:
-        csrf: what each of its forms must send back.
+        csrf: the token that each of its forms must send back.
         ends: a time of ``time.monotonic``.
-        notes: what the next page tells: results of actions.
+        notes: messages for the next page: results of actions.
     """
 
     person: Person
@@ -61,13 +61,13 @@ class Session(Struct):
 
 
 class _Tries:
-    """Bounds how often a secret can be guessed."""
+    """Limits the number of attempts to guess a secret."""
 
     def __init__(self) -> None:
         self._left, self._at = float(TRIES), time.monotonic()
 
     def check(self, what: str) -> None:
-        """Check that there is a try left.
+        """Check that an attempt is left.
 
         Raises:
             Barred: there were too many wrong ones.
@@ -79,7 +79,7 @@ class _Tries:
             raise Barred(429, f"too many wrong {what}; wait a minute")
 
     def fail(self) -> None:
-        """Use one up."""
+        """Count a failed attempt."""
         self._left -= 1
 
 
@@ -87,11 +87,11 @@ class Proxy(Struct, frozen=True):
     """A reverse proxy that signs people in and names them in a header.
 
     Attributes:
-        origin: what browsers see, such as ``https://review.example.org``.
+        origin: the address for browsers, such as ``https://review.example.org``.
         user_header: the header with the person's name; the proxy must replace what clients send.
-        secret: what the proxy sends in ``PROXY_SECRET_HEADER``, so that other programs of this
+        secret: sent by the proxy in ``PROXY_SECRET_HEADER``, so that other programs of this
             machine cannot name a person.
-        operators: who may act; everybody else looks.
+        operators: people who may act; all others may only read.
     """
 
     origin: str
@@ -120,10 +120,10 @@ class Access:
     """Decides about each request before a page sees it.
 
     Args:
-        user: who runs the program, and so who is signed in by its links.
+        user: the user of the program, whom its links sign in.
         read_only: nobody may act.
-        proxy: signs people in, in place of links.
-        metrics_token: what a scraper sends; empty: no scraper is let in.
+        proxy: signs people in, instead of links.
+        metrics_token: the token of a scraper; empty: no scraper is admitted.
 
     Raises:
         InputError: the token is too short.
@@ -156,14 +156,14 @@ class Access:
         self.cookie = "diffcourt"
 
     def serve_at(self, port: int) -> None:
-        """Take the port that the server listens on."""
+        """Set the port of the server."""
         self.port = port
         hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._origins = (self.proxy.origin,) if self.proxy else tuple(f"http://{h}" for h in hosts)
 
     @property
     def origin(self) -> str:
-        """Where browsers reach the pages."""
+        """The origin of the pages for browsers."""
         return self._origins[0]
 
     def new_link(self, *, may_act: bool = True) -> str:
@@ -203,8 +203,8 @@ class Access:
         """The value of the session's cookie for the token of a link, which is valid once.
 
         Raises:
-            Barred: there is no such link any more, there were too many wrong ones, or the browser
-                only loads the page ahead.
+            Barred: the link is not valid any more, there were too many wrong ones, or the browser
+                only prefetches the page.
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
             raise Barred(425, "the link is opened by a person")
@@ -235,14 +235,14 @@ class Access:
         return found
 
     def is_scraper(self, request: Request) -> bool:
-        """Whether a request for what programs read is a program's: no proxy has passed it on."""
+        """Whether a request for a page for programs is from a program, not through the proxy."""
         return not (self.proxy and PROXY_SECRET_HEADER in request.headers)
 
     def admit_scraper(self, request: Request) -> Session:
         """The session of a program that reads metrics; it may name any host, as no browser can ask.
 
         Raises:
-            Barred: it has not sent the token, or there were too many wrong ones.
+            Barred: the token is missing, or there were too many wrong ones.
         """
         self._token_tries.check("tokens")
         kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -275,5 +275,5 @@ class Access:
 
 
 def _digest(text: str) -> bytes:
-    """What a secret is looked up by, so that the time it takes tells nothing of it."""
+    """The key for looking up a secret, so that timing reveals nothing about it."""
     return sha256(text.encode()).digest()

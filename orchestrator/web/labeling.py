@@ -1,4 +1,4 @@
-"""The page on which people label items: by keys or buttons, never knowing what the machine says."""
+"""The page on which people label items, by keys or buttons, without seeing scores or verdicts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -32,14 +32,14 @@ MOST_LINES = 1_000
 
 
 class LabelingTask(Struct, frozen=True):
-    """What people are asked for, and where their labels go.
+    """The items to label and the label file.
 
     Attributes:
-        items: all items; what a rater is asked for is among them.
+        items: all items.
         reviews: the runs among them, by id.
-        list_questions: what a rater is asked for, in order, given the labels of the file.
+        list_questions: returns the items for a rater, in order, given the labels of the file.
         answers: key → label.
-        criteria: each of them is labeled too.
+        criteria: are labeled as well.
     """
 
     items: Sequence[Item]
@@ -55,9 +55,9 @@ class _Seat(Struct):
     """A rater's session.
 
     Attributes:
-        at: index into ``todo`` of the item that is asked for.
+        at: index into ``todo`` of the current item.
         given: indices of the labeled items, in order.
-        note: of a label that was taken back, to be changed.
+        note: of a label that was undone, to be changed.
     """
 
     todo: list[Question]
@@ -76,7 +76,7 @@ class LabelingPage:
         self._groups = {item.id: item.group for item in task.items}
 
     def part(self) -> Part:
-        """What a site serves."""
+        """The part of a site."""
         return Part(
             [
                 Page("/", self._show),
@@ -167,7 +167,7 @@ class LabelingPage:
         return visit.redirect("/")
 
     def _is_asked(self, seat: _Seat, visit: Visit) -> bool:
-        """Whether a form is of the item that is asked for, and not of one before, sent twice."""
+        """Whether a form is of the current item, not an earlier one that was sent twice."""
         return seat.at < len(seat.todo) and seat.todo[seat.at].item.id == visit.form.get("item")
 
     def _undo(self, visit: Visit) -> Response:
@@ -186,7 +186,7 @@ class LabelingPage:
         return visit.redirect("/", "The last label is taken back.")
 
     def _again(self, visit: Visit) -> Response:
-        """Ask for what was skipped."""
+        """Ask for the skipped items."""
         done = {x.item for x in self._read() if x.rater == visit.person.name}
         with self._lock:
             seat = self._seat(visit)
@@ -195,7 +195,7 @@ class LabelingPage:
         return visit.redirect("/")
 
     def _describe_item(self, item: Item) -> dict[str, Any]:
-        """What a person sees of an item; neither scores nor a verdict."""
+        """The description of an item, without scores or a verdict."""
         review = self._task.reviews.get(item.id)
         web = urlsplit(item.url).scheme in {"http", "https"}
         found: dict[str, Any] = {

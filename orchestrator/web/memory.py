@@ -1,4 +1,4 @@
-"""What past reviews suggest to remember, as a patch for a person to commit."""
+"""Proposed memory entries from past reviews, as a patch for a person to commit."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ class Proposal(Struct, frozen=True):
 
 
 class MemoryPage:
-    """Computes from the runs each time that it is asked; writes nothing."""
+    """Computes proposals from the runs on each request; writes nothing."""
 
     def __init__(self, repos: Sequence[Path]) -> None:
         self._repos = repos
@@ -54,7 +54,7 @@ class MemoryPage:
 
 
 def make_memory_part(repos: Sequence[Path]) -> Part:
-    """What some repositories could remember."""
+    """The part with memory proposals of some repositories."""
     page = MemoryPage(repos)
     return Part(
         [Page("/memory", page.show), Page("/memory/{number}/memory.patch", page.download)],

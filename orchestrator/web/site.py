@@ -1,4 +1,4 @@
-"""A site of pages: what a feature adds, and how its requests are answered."""
+"""A site of pages, made of the parts that features add."""
 
 import logging
 import re
@@ -55,8 +55,8 @@ class Visit:
     """One request of a person who is signed in.
 
     Attributes:
-        query, form: what the URL and the form say; ``get`` and ``getlist``.
-        values: the parts of the path that the entry's path names.
+        query, form: the values of the URL and the form; ``get`` and ``getlist``.
+        values: the named parts of the path.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Visit:
 
     @property
     def person(self) -> Person:
-        """Who asks."""
+        """The person who makes the request."""
         return self.session.person
 
     def render(self, template: str, status: int = 200, **context: Any) -> Response:
@@ -78,17 +78,17 @@ class Visit:
         return self.site.render(template, status, visit=self, notes=notes, **context)
 
     def redirect(self, path: str, note: str = "") -> Response:
-        """Show a page after an action, and on it what the action did."""
+        """Redirect to a page after an action, with a message about it."""
         if note:
             self.session.notes.append(note)
         return RedirectResponse(self.site.url(path), 303)
 
 
 class Page(Struct, frozen=True):
-    """What a GET of a path shows; the path may name parts of it, as in ``/runs/{run}``.
+    """A page for GET of a path; the path may have named parts, as in ``/runs/{run}``.
 
     Attributes:
-        for_programs: it is also served at the plain path, to who has the scraper's token.
+        for_programs: it is also served to programs with the scraper's token.
     """
 
     path: str
@@ -97,7 +97,7 @@ class Page(Struct, frozen=True):
 
 
 class Action(Struct, frozen=True):
-    """What a POST of a path does, for people who may act."""
+    """An action for POST of a path, for people who may act."""
 
     path: str
     act: Callable[[Visit], Response]
@@ -116,7 +116,7 @@ class Part(Struct, frozen=True):
     Attributes:
         entries: its pages, actions and streams.
         title, path: of its link in the navigation; empty for none.
-        filters: what its templates can call.
+        filters: functions for its templates.
     """
 
     entries: Sequence[Page | Action | Stream]
@@ -126,7 +126,7 @@ class Part(Struct, frozen=True):
 
 
 class Site:
-    """The pages of some parts, for people whom ``access`` lets in."""
+    """The pages of some parts, for people whom ``access`` admits."""
 
     def __init__(self, access: Access, parts: Sequence[Part], *, name: str = "Diffcourt") -> None:
         self.access, self.parts, self.name = access, parts, name
@@ -157,7 +157,7 @@ class Site:
         return f"{self.access.prefix}{path}"
 
     def static(self, name: str) -> str:
-        """The address of a file of ``web/static``, another one for other content."""
+        """The address of a file of ``web/static``, which changes with its content."""
         return self.url(f"/static/{name}?{self._static[name].digest}")
 
     def render(self, template: str, status: int = 200, **context: Any) -> Response:
@@ -248,7 +248,7 @@ class Site:
 
 
 class _Gate:
-    """Bars requests that are of nobody or from elsewhere, and sets the headers of each answer."""
+    """Rejects requests without a session or from other origins, and sets response headers."""
 
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app, self._site = app, site

@@ -29,7 +29,7 @@ class ShownSection(Struct, frozen=True):
 
 
 class StatisticsPage:
-    """Computes from the journals each time that it is asked."""
+    """Computes statistics from the journals on each request."""
 
     def __init__(self, repos: Sequence[Path]) -> None:
         self._repos = repos
@@ -80,7 +80,7 @@ class StatisticsPage:
 
 
 def make_statistics_part(repos: Sequence[Path]) -> Part:
-    """Everything about the figures of some repositories."""
+    """The part with the statistics of some repositories."""
     page = StatisticsPage(repos)
     return Part(
         [Page("/statistics", page.show), Page("/metrics", page.metrics, for_programs=True)],

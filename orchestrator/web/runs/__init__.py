@@ -1,1 +1,1 @@
-"""The pages of ``diffcourt view``: runs, one run, two side by side, and what people decide."""
+"""The pages of ``diffcourt view``: runs, one run, comparisons, and people's decisions."""

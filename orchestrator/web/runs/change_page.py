@@ -26,7 +26,7 @@ class ShownFile(Struct, frozen=True):
 
 
 def split_into_pages(files: Sequence[FileDiff]) -> list[list[FileDiff]]:
-    """The files in pages of so many lines; a longer file has a page of its own."""
+    """The files in pages of limited length; a longer file has its own page."""
     pages: list[list[FileDiff]] = [[]]
     lines = 0
     for file in files:
@@ -39,7 +39,7 @@ def split_into_pages(files: Sequence[FileDiff]) -> list[list[FileDiff]]:
 
 
 def read_pages(found: RunDetails) -> list[list[FileDiff]]:
-    """The change of a run in pages; one empty page where its commits are not at hand."""
+    """The change of a run in pages; one empty page if its commits are not available."""
     if found.verdict is None:
         return [[]]
     return split_into_pages(read_change(found.summary.repo, found.verdict))

@@ -18,7 +18,7 @@ _DIGEST = re.compile(r"[0-9a-f]{40,}")
 
 
 class Pair(Struct, frozen=True):
-    """One value of two runs; None where one has none. ``form`` writes it."""
+    """A value of two runs, each of which may be None; ``form`` formats it."""
 
     name: str
     left: float | None
@@ -27,7 +27,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def change(self) -> float | None:
-        """By how much the right one is more."""
+        """The difference, right minus left."""
         return None if self.left is None or self.right is None else self.right - self.left
 
 
@@ -74,7 +74,7 @@ def _only(one: Verdict, other: Verdict) -> list[Finding]:
 
 
 def _moved(before: Verdict, after: Verdict) -> list[tuple[Finding, Finding]]:
-    """Findings of both."""
+    """Findings that both have."""
     known = {finding.identity: finding for finding in counted_findings(after)}
     return [
         (finding, known[finding.identity])
@@ -91,7 +91,7 @@ def _scores(before: Verdict, after: Verdict) -> list[Pair]:
 
 
 def _provenance(before: Verdict, after: Verdict) -> list[tuple[str, str, str]]:
-    """What decided in the two and differs: models, rubric, agents, configuration."""
+    """Differences in what decided the runs: models, rubric, agents, configuration."""
     one, two = before.provenance, after.provenance
     rows = [
         ("version", one.version, two.version),

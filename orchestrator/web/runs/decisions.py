@@ -1,4 +1,4 @@
-"""What people decide in the page: each records the same effect as the command that it names."""
+"""People's decisions in the pages; each records the same as the corresponding command."""
 
 import threading
 import time
@@ -43,7 +43,7 @@ class Decisions:
         self._one_at_a_time = threading.Lock()
 
     def decide(self, visit: Visit) -> Response:
-        """Approve or deny a call, once: whoever comes second is told who was first."""
+        """Approve or deny a call once; a second decision is refused and names the first person."""
         run_id, approval = visit.values["run"], visit.values["approval"]
         approved = visit.form.get("decision") == "approve"
         reason = text_of(visit, "reason")
@@ -85,7 +85,7 @@ class Decisions:
             return self._resume(visit, repo, more)
 
     def resume(self, visit: Visit) -> Response:
-        """Continue a run in a process of its own."""
+        """Continue a run in its own process."""
         with self._deciding(visit) as repo:
             run = self._index.find(visit.values["run"])
             if run.state in {"finished", "running"}:
@@ -113,14 +113,14 @@ class Decisions:
 
     @contextmanager
     def _deciding(self, visit: Visit) -> Iterator[Path]:
-        """The repository of the path's run, with nobody else of this server deciding meanwhile."""
+        """The repository of the path's run, locked against other decisions of this server."""
         repo = self._index.find(visit.values["run"]).repo
         with self._one_at_a_time, acting_for(person_of(visit)):
             yield repo
         self._index.forget(visit.values["run"])
 
     def _go_on(self, visit: Visit, repo: Path, note: str) -> Response:
-        """Continue the run where the form asks for it and nothing else waits."""
+        """Continue the run if the form asks for it and nothing else waits."""
         run_id = visit.values["run"]
         waits = load_details(repo, run_id).record.waiting
         if waits:
@@ -138,7 +138,7 @@ class Decisions:
 
 
 def person_of(visit: Visit) -> str:
-    """For whom is acted; empty where it is who runs this program."""
+    """The person who acts; empty for the user of this program."""
     return "" if visit.person.name == current_user() else visit.person.name
 
 
@@ -165,7 +165,7 @@ def _amount(value: str) -> str:
 
 
 def when_free(work: Callable[[], T]) -> T:
-    """Do what writes a journal, again where another process has just taken it."""
+    """Call a function that writes a journal, with retries while another process holds it."""
     for left in range(LOCK_TRIES, 0, -1):
         try:
             return work()
@@ -177,7 +177,7 @@ def when_free(work: Callable[[], T]) -> T:
 
 
 def _refuse_answered(found: RunDetails, name: str) -> None:
-    """Say who has answered a question, where somebody has."""
+    """Raise an error with the name of the person who has answered a question already."""
     if any(one.kind == "question" and one.name == name for one in found.record.waiting):
         return
     for one in reversed(found.record.decided):

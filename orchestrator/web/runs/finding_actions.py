@@ -1,4 +1,4 @@
-"""What people do about a finding: say what it was worth, or enter it in a file to commit."""
+"""Actions on a finding: feedback, or an entry in a file to commit."""
 
 from starlette.responses import Response
 
@@ -31,7 +31,7 @@ class FindingActions:
         self._index = index
 
     def render(self, visit: Visit, found: RunDetails, finding: Finding) -> str:
-        """What people said of a finding, and the forms below it for who may act."""
+        """The feedback on a finding, and the forms for people who may act."""
         run = found.summary
         return visit.site.render_part(
             "runs/finding_actions.html",
@@ -43,7 +43,7 @@ class FindingActions:
         )
 
     def say(self, visit: Visit) -> Response:
-        """Record what the person says of a finding."""
+        """Record a person's feedback on a finding."""
         run_id, finding_id = visit.values["run"], visit.values["finding"]
         said = next((one for one in SAID if one == visit.form.get("said")), None)
         if said is None:
@@ -55,7 +55,7 @@ class FindingActions:
         return visit.redirect(f"/runs/{run_id}/findings#{given.finding}", f"Recorded: {given}.")
 
     def decide(self, visit: Visit) -> Response:
-        """Write the entry that the form asks for."""
+        """Write the entry of the form."""
         run_id, finding_id = visit.values["run"], visit.values["finding"]
         repo = self._index.find(run_id).repo
         why, until = text_of(visit, "reason"), visit.form.get("until", "").strip()

@@ -1,4 +1,4 @@
-"""All runs: those that work or wait first, then a table with filters."""
+"""All runs: active and waiting ones first, then a table with filters."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -88,7 +88,7 @@ class RunListPage:
         )
 
     async def changes(self, visit: Visit) -> AsyncIterator[tuple[str, str]]:
-        """An event each time that a journal has changed."""
+        """An event after each change of a journal."""
         last, beats = "", 0
         while True:
             mark = await run_in_threadpool(self._index.mark)

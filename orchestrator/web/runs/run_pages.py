@@ -1,4 +1,4 @@
-"""One run: what it came to, its findings, its time, each call, and its journal."""
+"""One run: overview, findings, timeline, calls, and journal."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ LIMITS = {"usd": "US dollars", "tokens": "Tokens", "tool_calls": "Tool calls", "
 
 
 class Meter(Struct, frozen=True):
-    """A part of the budget: what is used, and of how much; None: no limit is known."""
+    """A part of the budget: the used amount and the limit; None: no known limit."""
 
     name: str
     used: float
@@ -58,7 +58,7 @@ class Meter(Struct, frozen=True):
 
 
 def live_meters(run: RunSummary) -> list[Meter]:
-    """What a run without a verdict has used so far, as its journal tells."""
+    """What a run without a verdict has used so far, by its journal."""
     if run.record is None:
         return []
     spent = run.record.spent
@@ -66,7 +66,7 @@ def live_meters(run: RunSummary) -> list[Meter]:
 
 
 def meters_of(found: RunDetails) -> list[Meter]:
-    """The budget of a run: as its verdict says, or as its journal tells so far."""
+    """The budget of a run, by its verdict or else its journal."""
     if found.verdict is None:
         return live_meters(found.summary)
     used = found.verdict.usage
@@ -136,7 +136,7 @@ class RunPages:
         )
 
     def overview(self, visit: Visit) -> Response:
-        """Where the run is, what waits for a person, scores, rulings, decisions, cost."""
+        """The state of the run, what waits for a person, scores, decisions, cost."""
         found = self.load(visit.values["run"])
         verdict, record = found.verdict, found.record
         now = record.states[-1].name if record.states else ""
@@ -220,7 +220,7 @@ class RunPages:
         )
 
     def call(self, visit: Visit) -> Response:
-        """What one call was sent and gave."""
+        """The request and result of one call."""
         found = self.load(visit.values["run"])
         given = visit.values["row"]
         if not (given.isascii() and given.isdigit() and len(given) < 9):
@@ -228,7 +228,7 @@ class RunPages:
         return self._render(visit, "call", found, call=describe_call(found, int(given)))
 
     def journal(self, visit: Visit) -> Response:
-        """The rows, a page at a time, and whether their chain holds."""
+        """The rows by page, and whether their hash chain is intact."""
         found = self.load(visit.values["run"])
         page, pages = _paged(visit, len(found.rows), ROWS_PER_PAGE)
         rows = found.rows[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
@@ -250,7 +250,7 @@ def _paged(visit: Visit, count: int, size: int) -> tuple[int, int]:
 
 
 def _window_of(visit: Visit, whole: Window) -> Window:
-    """The window that the URL names, within the run; the whole run where it names none."""
+    """The window in the URL, within the run; the whole run without one."""
     try:
         start, end = float(visit.query.get("from", 0)), float(visit.query.get("to", whole.end))
     except ValueError:
@@ -262,7 +262,7 @@ def _window_of(visit: Visit, whole: Window) -> Window:
 
 
 def _raisable(found: RunDetails) -> list[tuple[str, str, float]]:
-    """Option, name and present value of each limit, where one of them has stopped the run."""
+    """Option, name and present value of each limit, if one of them stopped the run."""
     verdict = found.verdict
     if verdict is None or verdict.stop.reason != "budget":
         return []

@@ -1,4 +1,4 @@
-"""Runs that were resumed from a page, each in a process of its own."""
+"""Runs that were resumed from a page, each in its own process."""
 
 import os
 import subprocess
@@ -24,21 +24,21 @@ class ProcessState(Struct):
 
 
 class RunProcesses:
-    """Starts ``diffcourt resume``, so that the pages go on while a review runs."""
+    """Starts ``diffcourt resume``, so that the pages stay responsive while a review runs."""
 
     def __init__(self) -> None:
         self._states: dict[str, ProcessState] = {}
         self._lock = threading.Lock()
 
     def state_of(self, run_id: str) -> ProcessState | None:
-        """How the last process of a run ended; None where there was none."""
+        """The state of a run's last process; None if there was none."""
         return self._states.get(run_id)
 
     def resume(self, repo: Path, run_id: str, person: str = "", more: Sequence[str] = ()) -> bool:
         """Continue a run; False while it is being continued.
 
         Args:
-            person: for whom, where that is not who runs this program.
+            person: the person who acts, if not the user of this program.
             more: further options of the command.
         """
         with self._lock:
