@@ -212,7 +212,7 @@ class Context:
         self.add_texts(*texts, results=results)
 
     def close_skill(self) -> None:
-        """Close the open skill: its turn is over."""
+        """Close the open skill."""
         self._open = None
         self._choose_tools()
 
