@@ -17,7 +17,6 @@ from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.call_costs import estimate_conversation, max_call_cost
-from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.retry import system_retrier
 from orchestrator.testing.model_server import read_script
 from tests.providers.provider_kit import (
@@ -33,6 +32,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
 
 def make_model_without_client(prices: Prices | None = None) -> ApiModel:
+    from orchestrator.providers.openai import OpenAIModel  # it takes a second
+
     config = override_config(FULL, QUICK)
     return OpenAIModel(
         config.provider("openai"),

@@ -6,10 +6,8 @@ import sys
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anthropic
 import anyio
 import httpx2
-import openai
 import pytest
 
 from orchestrator.engine.types import Response, Text, ToolCall
@@ -98,6 +96,9 @@ async def test_it_delays_cuts_and_limits_rates():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 async def test_it_streams_as_the_sdks_expect():
+    import anthropic  # it takes a second
+    import openai
+
     line = Response(
         (thinking_block("hm"), Text("hello"), *tool_call_reply(("search", {"a": 1})).blocks), "end"
     )

@@ -5,7 +5,6 @@ from typing import Literal
 import krippendorff
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 
 from orchestrator.tuning.fitting import calibration
 from orchestrator.tuning.labels.label_assessment import InterRaterAgreement, _find_low_agreement
@@ -28,6 +27,8 @@ IRRCAC_AC1 = -0.06043676993398
 @pytest.mark.parametrize("levels", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(5))
 def test_kappa_and_weighted_kappa(levels: int, seed: int) -> None:
+    from sklearn.metrics import cohen_kappa_score, confusion_matrix  # it takes a second
+
     rng = np.random.default_rng(seed)
     a = rng.integers(0, levels, 80)
     b = np.where(rng.random(80) < 0.6, a, rng.integers(0, levels, 80))
@@ -78,6 +79,8 @@ def test_ac1_of_two_raters_from_its_definition() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_auc_with_ties_and_weights(seed: int) -> None:
+    from sklearn.metrics import roc_auc_score  # it takes a second
+
     rng = np.random.default_rng(seed)
     score, y, w = rng.integers(0, 6, 70) / 5, rng.random(70) < 0.4, rng.random(70)
     assert ag.roc_auc(score, y) == pytest.approx(roc_auc_score(y, score), abs=1e-9)

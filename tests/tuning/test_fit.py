@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from scipy.optimize import minimize
-from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Group, Rubric
@@ -49,6 +46,8 @@ def loss(b: np.ndarray, z: np.ndarray, y: np.ndarray, levels: int, lam: float) -
 @pytest.mark.parametrize("levels", [2, 3, 5])
 @pytest.mark.parametrize("lam", [0.03, 1.0])
 def test_the_batched_solver_finds_the_constrained_optimum(levels: int, lam: float) -> None:
+    from scipy.optimize import minimize  # it takes a second
+
     z, y = ordinal(levels)
     d = ordinal_regression.build_design(z, y, levels)
     w = np.ones((1, y.size))
@@ -81,6 +80,8 @@ def test_a_batch_is_what_each_fit_would_be_alone() -> None:
 
 
 def test_unpenalized_and_unbound_it_is_logistic_regression() -> None:
+    from sklearn.linear_model import LogisticRegression  # it takes a second
+
     rng = np.random.default_rng(4)
     z = rng.random((300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-(z @ np.array([1.0, 2.0, 3.0]) - 3)))).astype(int)
@@ -276,6 +277,8 @@ def test_the_threshold_does_not_jump_where_calibration_changes() -> None:
 
 
 def test_isotonic_regression_as_scikit_learn_has_it() -> None:
+    from sklearn.isotonic import IsotonicRegression  # it takes a second
+
     rng = np.random.default_rng(9)
     x, y, w = np.round(rng.random(200), 2), rng.random(200), rng.random(200) + 0.1
     values, level = fit_isotonic(x, y, w)

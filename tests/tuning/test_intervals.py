@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.fitting import cross_validation
@@ -21,6 +20,8 @@ OBJECTIVE = rubric_decisions.Objective()
 
 @pytest.mark.parametrize("df", [5, 9, 20, 100])
 def test_quantiles_of_t(df: int) -> None:
+    from scipy.stats import t  # it takes a second
+
     assert t_quantile(df) == pytest.approx(t.ppf(0.975, df), abs=1e-3)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from sklearn.metrics import cohen_kappa_score
 
 from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
@@ -467,6 +466,8 @@ def test_a_gate_with_a_margin_names_what_changed_and_says_when_it_cannot_tell(
 
 
 def test_the_detectable_drop_of_a_gate_is_found_four_times_in_five() -> None:
+    from sklearn.metrics import cohen_kappa_score  # it takes a second
+
     """By flips that the gate did not draw itself, and smaller with more labels."""
     drops = []
     for n in (120, 500):
