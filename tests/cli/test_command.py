@@ -47,7 +47,7 @@ def repo(tmp_path: Path) -> Repo:
     return change(tmp_path / "repo", {}, {"app.py": SHELL})
 
 
-def test_review_gates_and_writes_the_verdict(repo: Repo, tmp_path: Path) -> None:
+def test_review_gates_and_writes_the_verdict(repo: Repo, call: Call, tmp_path: Path) -> None:
     out = tmp_path / "verdict.json"
     done = diffcourt("review", "--json", str(out), cwd=repo.path)
     assert done.returncode == 1
@@ -56,15 +56,15 @@ def test_review_gates_and_writes_the_verdict(repo: Repo, tmp_path: Path) -> None
     verdict = json.loads(out.read_text())
     assert verdict["verdict"] == "needs_changes"
     assert verdict["digest"]
-    assert diffcourt("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
+    assert call("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
 
 
-def test_both_event_loops_come_to_the_same_verdict(repo: Repo) -> None:
+def test_both_event_loops_come_to_the_same_verdict(repo: Repo, call: Call) -> None:
     digests = set()
     for backend in ("asyncio", "trio"):
-        done = diffcourt("review", "--backend", backend, "--json", "-", "--quiet", cwd=repo.path)
+        done = call("review", "--backend", backend, "--json", "-", "--quiet", cwd=repo.path)
         digests.add(json.loads(done.stdout)["digest"])
-        resumed = diffcourt("resume", "latest", "--backend", backend, "--quiet", cwd=repo.path)
+        resumed = call("resume", "latest", "--backend", backend, "--quiet", cwd=repo.path)
         assert (done.returncode, resumed.returncode) == (1, 1)
     assert len(digests) == 1
 
@@ -109,12 +109,13 @@ def test_a_work_tree_is_reviewed_with_what_is_new_in_it(repo: Repo, call: Call) 
     assert repo.git("status", "--porcelain") == before
 
 
-def test_a_patch_is_reviewed_with_a_repository_and_without(repo: Repo, tmp_path: Path) -> None:
-    patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
+def test_a_patch_is_reviewed_with_a_repository_and_without(
+    repo: Repo, call: Call, tmp_path: Path
+) -> None:
+    patch, file = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n", tmp_path / "a.patch"
+    file.write_bytes(patch)
     repo.git("checkout", "-q", "HEAD~1")
-    inside = diffcourt(
-        "review", "--diff", "-", "--json", "-", "--quiet", cwd=repo.path, stdin=patch
-    )
+    inside = call("review", "--diff", str(file), "--json", "-", "--quiet", cwd=repo.path)
     assert "security.subprocess-shell" in {f["rule"] for f in json.loads(inside.stdout)["findings"]}
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -139,7 +140,7 @@ def test_a_patch_is_reviewed_with_a_repository_and_without(repo: Repo, tmp_path:
 def test_bad_input_is_one_line_and_exit_2(
     repo: Repo, call: Call, arguments: tuple[str, ...], says: str
 ) -> None:
-    done = diffcourt(*arguments, cwd=repo.path)
+    done = call(*arguments, cwd=repo.path)
     lines = [line for line in done.stderr.splitlines() if line.startswith("diffcourt: ")]
     assert done.returncode == 2
     assert len(lines) == 1
@@ -197,14 +198,14 @@ def nobody_left(session: int) -> bool:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_everything_and_the_run_can_be_resumed(
-    repo: Repo, sent: signal.Signals
+    repo: Repo, call: Call, sent: signal.Signals
 ) -> None:
-    whole = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
+    whole = json.loads(call("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
     group, err = interrupted(repo, sent)
     assert b"diffcourt resume" in err
     assert b"Traceback" not in err
     assert nobody_left(group)
-    resumed = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
+    resumed = call("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
     assert json.loads(resumed.stdout)["digest"] == whole["digest"]
 
 
@@ -228,7 +229,7 @@ for due in map(int, sys.argv[1:]):
 """
 
 
-def test_an_interrupt_while_the_journal_writes_is_130_at_any_commit(repo: Repo) -> None:
+def test_an_interrupt_while_the_journal_writes_is_130_at_any_commit(repo: Repo, call: Call) -> None:
     commits = ["1", "3", "5", "8", "13"]
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_AT_ITS_COMMITS, *commits],
@@ -236,7 +237,7 @@ def test_an_interrupt_while_the_journal_writes_is_130_at_any_commit(repo: Repo) 
     )  # fmt: skip
     assert done.stdout.decode().splitlines() == ["130"] * len(commits)
     assert done.stderr.count(b"diffcourt resume") == len(commits)
-    assert diffcourt("resume", "latest", "--quiet", cwd=repo.path).returncode == 1
+    assert call("resume", "latest", "--quiet", cwd=repo.path).returncode == 1
 
 
 def test_what_a_script_runs_in_the_background_can_be_ended_too(repo: Repo) -> None:
@@ -244,14 +245,14 @@ def test_what_a_script_runs_in_the_background_can_be_ended_too(repo: Repo) -> No
     assert b"diffcourt resume" in err
 
 
-def test_a_killed_run_is_resumed_at_once_to_the_same_verdict(repo: Repo) -> None:
-    whole = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
+def test_a_killed_run_is_resumed_at_once_to_the_same_verdict(repo: Repo, call: Call) -> None:
+    whole = json.loads(call("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
     process = started(repo)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    resumed = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
+    resumed = call("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
     assert json.loads(resumed.stdout)["digest"] == whole["digest"]
-    again = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
+    again = call("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
     assert again.stdout == resumed.stdout
 
 

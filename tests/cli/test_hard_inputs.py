@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,21 +28,40 @@ def limited(room: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
 
-def diffcourt(
-    *arguments: str, cwd: Path, room: int | None = None
-) -> subprocess.CompletedProcess[str]:
+def diffcourt(*arguments: str, cwd: Path, room: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "orchestrator", *arguments, "--quiet"],
         cwd=cwd, capture_output=True, text=True, timeout=100, check=False,
-        preexec_fn=partial(limited, room) if room else None,
+        preexec_fn=partial(limited, room),
     )  # fmt: skip
 
 
-def verdict_of(repo: Repo) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        diffcourt("review", "--base", "HEAD~1", "--json", "-", cwd=repo.path).stdout
-    )
-    return found
+Verdict = Callable[[Repo], dict[str, Any]]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def verdict_of(capsys: pytest.CaptureFixture[str]) -> Verdict:
+    """The verdict of a repository's newest commit."""
+
+    def review(repo: Repo) -> dict[str, Any]:
+        main(["review", "--repo", str(repo.path), "--base", "HEAD~1", "--json", "-", "--quiet"])
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return review
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """The one line with which nothing is reviewed."""
+
+    def review(repo: Path, *arguments: str) -> str:
+        assert main(["review", "--repo", str(repo), "--quiet", *arguments]) == 3
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return review
 
 
 def lock(entries: int, version: str) -> str:
@@ -49,7 +69,9 @@ def lock(entries: int, version: str) -> str:
     return f'{{\n  "lockfileVersion": 3,\n  "packages": {{\n{listed}\n  }}\n}}\n'
 
 
-def test_a_lock_file_of_thirty_thousand_packages_is_read_beside_the_rest(tmp_path: Path) -> None:
+def test_a_lock_file_of_thirty_thousand_packages_is_read_beside_the_rest(
+    tmp_path: Path, verdict_of: Verdict
+) -> None:
     base = {"package-lock.json": lock(30_000, "1.0.0"), "app.py": "X = 1\n"}
     repo = change(
         tmp_path / "repo", base, {"package-lock.json": lock(30_000, "1.0.1"), "app.py": SHELL}
@@ -61,7 +83,7 @@ def test_a_lock_file_of_thirty_thousand_packages_is_read_beside_the_rest(tmp_pat
 
 
 def test_a_generated_file_of_fifty_megabytes_is_named_and_the_rest_is_reviewed(
-    tmp_path: Path,
+    tmp_path: Path, verdict_of: Verdict
 ) -> None:
     line = "const table = [" + "1234567890," * 90 + "];\n"
     repo = change(
@@ -126,17 +148,17 @@ def test_a_tree_of_a_trillion_paths_takes_neither_time_nor_memory(
 
 
 @pytest.mark.parametrize("source", ["--worktree", "--base=HEAD~1"])
-def test_the_time_of_a_run_bounds_finding_out_what_to_review(tmp_path: Path, source: str) -> None:
+def test_the_time_of_a_run_bounds_finding_out_what_to_review(
+    tmp_path: Path, refused: Refused, source: str
+) -> None:
     repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"a.py": "x = 2\n"})
-    done = diffcourt("review", source, "--max-minutes", "0.00001", cwd=repo.path)
-    assert done.returncode == 3
-    (line,) = done.stderr.splitlines()
+    line = refused(repo.path, source, "--max-minutes", "0.00001")
     assert "longer than --max-minutes 1e-05; nothing was reviewed" in line
 
 
 @pytest.mark.parametrize("source", ["--worktree", "--diff", "--base"])
 def test_the_minutes_of_base_s_policy_bound_finding_out_what_to_review(
-    tmp_path: Path, source: str
+    tmp_path: Path, refused: Refused, source: str
 ) -> None:
     repo = BombRepo(tmp_path / "repo")
     repo.root.mkdir()
@@ -147,7 +169,5 @@ def test_the_minutes_of_base_s_policy_bound_finding_out_what_to_review(
         repo.git("update-ref", "HEAD", tree_bomb(repo, 16))
     (tmp_path / "p.diff").write_text(PATCH)
     more = {"--worktree": [], "--diff": [str(tmp_path / "p.diff")], "--base": [base]}[source]
-    done = diffcourt("review", source, *more, cwd=repo.root)
-    assert done.returncode == 3
-    (line,) = done.stderr.splitlines()
+    line = refused(repo.root, source, *more)
     assert "longer than bounds.minutes 0.0001; nothing was reviewed" in line
