@@ -36,11 +36,9 @@ from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.memory import MemoryStore
 
-GIT = (
-    *("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid"),
-    # A repository that lives as long as a test needs neither: half the time of a commit.
-    *("-c", "maintenance.auto=false", "-c", "core.fsync=none"),
-)
+SHORT_LIVED = ("-c", "maintenance.auto=false", "-c", "core.fsync=none")
+"""What a repository that lives as long as a test does not need takes half the time of a commit."""
+GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid", *SHORT_LIVED)
 
 
 class Repo:

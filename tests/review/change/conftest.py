@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.types import Change, ChangedFile
+from tests.review.review_kit import SHORT_LIVED
 
 GIT_ENV = {
     "PATH": os.environ["PATH"],
@@ -48,7 +49,7 @@ class Repo:
 
     def git(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> bytes:
         done = subprocess.run(
-            ["git", "-c", "protocol.file.allow=always", *arguments],
+            ["git", "-c", "protocol.file.allow=always", *SHORT_LIVED, *arguments],
             cwd=self.root,
             env=GIT_ENV,
             input=stdin,
