@@ -40,7 +40,7 @@ FIND = bubblewrap.find_bwrap  # before the suite runs without
         (malformed, 60),
         (path_races, 1000),
         (hostile_calls, 150),
-        (journal_edits, 100),
+        (journal_edits, 40),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
