@@ -31,7 +31,7 @@ class KeptWorkers(WorkerPool):
     def __init__(self, size: int, *, modules: Sequence[str] = (), **given: Any) -> None:
         # What else most reviews of the suite import in a worker.
         super().__init__(size, modules=(*modules, "orchestrator.checks.api.api_breakage"), **given)
-        self._workers: _Workers = []
+        self._left: _Workers = []  # by an earlier pool, until this one has slots
         self._pools = 0
 
     @property
@@ -44,27 +44,29 @@ class KeptWorkers(WorkerPool):
 
     async def _take_slot(self) -> _WorkerSlot:
         self._take_server()
-        are_new = not self._slots
+        if not self._slots:
+            if self._pools >= POOLS:
+                self._has_served, self._pools = True, 0
+            if self._has_served:  # then the new slots get new workers
+                self._left = []
         taken = await super()._take_slot()
-        if are_new:
-            for slot, left in zip(self._slots, self._workers, strict=False):
-                slot._token, slot._ready = left
+        left, self._left = self._left, []
+        for slot, (token, ready) in zip(self._slots, left, strict=False):
+            slot._token, slot._ready = token, ready
         return taken
 
     def _take_server(self) -> None:
         if self._server is None and self._servers and bubblewrap.find_bwrap() is None:
-            self._server, self._workers, self._pools = self._servers.pop()
-            if self._pools == POOLS:
-                self._has_served, self._workers, self._pools = True, [], 0
+            self._server, self._left, self._pools = self._servers.pop()
 
     async def _close_slots(self) -> None:
         if self._slots:
-            self._workers = [(slot._token, slot._ready) for slot in self._slots]
+            self._left = [(slot._token, slot._ready) for slot in self._slots]
         await super()._close_slots()
 
     def _end(self) -> None:
         if self._server and self._server.alive and bubblewrap.find_bwrap() is None:
-            self._servers.append((self._server, self._workers, self._pools + 1))
+            self._servers.append((self._server, self._left, self._pools + 1))
             self._server = None
-        self._workers, self._pools = [], 0
+        self._left, self._pools = [], 0
         super()._end()
