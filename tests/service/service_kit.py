@@ -120,12 +120,11 @@ class Service:
                 return self._asked.execute(query.encode(), values).fetchall()
             self._asked.close()
         db = psycopg.connect(self.address, row_factory=dict_row, autocommit=True)
-        found = db.execute(query.encode(), values).fetchall()
         if self._waits:
             self._asked = db
-        else:
-            db.close()
-        return found
+            return db.execute(query.encode(), values).fetchall()
+        with db:
+            return db.execute(query.encode(), values).fetchall()
 
     def jobs(self, queue: str = "review") -> list[dict[str, Any]]:
         """The jobs of a queue, oldest first."""
