@@ -78,10 +78,10 @@ class Branch:
             first = cls(templates() / f"branch{len(_PUSHED)}", base)
             await first.push(files, *reply)
             _PUSHED[key] = first
-        first = _PUSHED[key]
-        shutil.copytree(first.repo.path, path, dirs_exist_ok=True)
+        kept = _PUSHED[key]
+        shutil.copytree(kept.repo.path, path, dirs_exist_ok=True)
         made = cls.__new__(cls)
-        made.repo, made.verdict, made.requests = Repo(path), first.verdict, first.requests
+        made.repo, made.verdict, made.requests = Repo(path), kept.verdict, kept.requests
         return made
 
     async def push(
