@@ -45,7 +45,10 @@ REVIEWS = Path(__file__).parent / "review"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a quarter of the time tests wait for what they started."""
+    """One more than there are cores: a quarter of the time tests wait for what they started.
+
+    With one more still, heartbeats and leases of the service's tests run out now and then.
+    """
     return (os.cpu_count() or 1) + 1
 
 

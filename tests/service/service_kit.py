@@ -42,7 +42,7 @@ class Service:
         folder: Path,
         forge: ForgejoServer | GitHubServer,
         *,
-        stalled: float = 3.0,
+        stalled: float = 6.0,
     ) -> None:
         self.address, self.folder, self.forge = address, folder, forge
         self._asked: psycopg.Connection[dict[str, Any]] | None = None
