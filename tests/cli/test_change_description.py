@@ -155,7 +155,7 @@ def test_offline_a_description_changes_nothing(
 
 def shown_opening(body: object) -> str:
     text = json.dumps(body, ensure_ascii=False)
-    start = text.index("What the author says of the change")
+    start = text.index("What the author says about the change")
     return text[start : text.index("Below are the change itself", start)]
 
 

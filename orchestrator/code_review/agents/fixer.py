@@ -25,13 +25,13 @@ LEAST_SEVERITY = "medium"
 MOST_FINDINGS = 10
 LINES_AROUND = 12
 ASKED = """\
-Write a patch for each of these findings that you can mend for sure: a unified diff against head,
-with the lines as they stand there, of files of the change, at most 60 changed lines. Mend the
-defect and nothing else. Leave out a finding that needs a decision of its author.
+Write a patch for each of these findings that you are sure how to fix: a unified diff against head,
+with its lines exactly as they are, only in files of the change, with at most 60 changed lines. Fix
+the defect and nothing else. Leave out a finding that needs a decision by its author.
 """
 CORRECTION = """\
-Code has applied your patches in a scratch tree and had the analyzers look again. These do not hold,
-for the reason beside each. Write them anew, or leave them out.
+Code has applied your patches in a scratch tree and run the analyzers again. These patches were
+refused, each for the reason beside it. Write them again, or leave them out.
 """
 
 
