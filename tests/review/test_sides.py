@@ -14,6 +14,7 @@ from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.change import file_packing
+from orchestrator.code_review.findings.analyzer_findings import MOST_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import Look, SideTool
 from orchestrator.engine.ports import CallContext
@@ -77,6 +78,19 @@ async def test_of_base_only_files_that_may_hold_the_same_finding_are_analyzed(
     result = AnalysisResult.from_json(seen.data)
     assert (result.findings, ruff.paths["base"]) == ((), ["old.py"])
     assert result.examined == ("near.py", "new.py", "old.py", "other.py")
+
+
+async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_path: Path) -> None:
+    before = {"many.py": "x = 1\n", "other.py": "x = 1\n"}
+    after = {"many.py": "eval(x)\n" * (MOST_SEARCHED + 1), "other.py": "x = 2\n"}
+    ruff = Watched()
+    async with (
+        workspace_of(change(tmp_path, before, after)) as workspace,
+        WorkerPool(1, prefix=PREFIX) as pool,
+    ):
+        seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
+    assert len(AnalysisResult.from_json(seen.data).findings) == MOST_SEARCHED + 1
+    assert ruff.paths["base"] == ["many.py", "other.py"]
 
 
 def test_what_a_model_is_shown_of_many_files_stays_whole_json() -> None:

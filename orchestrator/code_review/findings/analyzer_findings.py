@@ -2,6 +2,7 @@
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ UNSEARCHED = "Not shown, since it could hold a secret: this file could not be se
 UNKNOWN = ReportedRule("unknown", "unknown", "", "info", "qa")
 SECONDS = 10.0
 """For each call of a check about files; a usual one takes milliseconds."""
+MOST_SEARCHED = 200
+"""Findings whose texts are searched for in base: for more, all of base is analyzed instead."""
 
 
 class IntroducedFindings(Struct, frozen=True):
@@ -110,16 +113,15 @@ async def files_to_compare(
         side: head.
     """
     counted = [raw for raw in head.findings if workspace.rules.find_for(head.tool, raw)]
-    if any(raw.key is not None for raw in counted):
+    if len(counted) > MOST_SEARCHED or any(raw.key is not None for raw in counted):
         return files
     named = {raw.path for raw in counted} | {step.path for raw in counted for step in raw.steps}
     named.update(head.gaps)
     others = {f.old_path or f.path: f for f in files if f.in_base and f.path not in named}
     if counted and others:
         base, _ = await workspace.side("base", list(others))
-        texts = CitedTexts(
-            workspace.read(side, raw.path)[raw.line - 1 : raw.end_line] for raw in counted
-        )
+        read = cache(partial(workspace.read, side))
+        texts = CitedTexts(read(raw.path)[raw.line - 1 : raw.end_line] for raw in counted)
         named.update(
             file.path for old, file in others.items() if texts.occur_in(workspace.read(base, old))
         )

@@ -67,7 +67,10 @@ class CitedTexts:
         """Whether a file holds the text of one of them, white space aside."""
         whole = "\n".join(lines)
         likely = [text for text, word in self._texts.items() if word in whole]
-        return bool(likely) and any(text in remove_white_space(lines) for text in likely)
+        if not likely:
+            return False
+        bare = remove_white_space(lines)
+        return any(text in bare for text in likely)
 
 
 def find_new(

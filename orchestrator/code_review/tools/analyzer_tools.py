@@ -308,17 +308,16 @@ class SideTool(Analysis[SideAnalyzer]):
         head_paths = [file.path for file in scope.files if file.in_head]
         head_side, unwritten = await workspace.side("head", head_paths)
         written = [path for path in head_paths if path not in unwritten]
-        base_paths, found = list[str](), IntroducedFindings()
+        found = IntroducedFindings()
         # Both sides in one slot: what has begun, perhaps first because it takes longest, does not
         # wait again behind all others.
         async with workspace.slots:
             head = await self._report(analyzer, head_side, written)
             base = AnalyzerReport(head.tool, head.version)
-            base_side, _ = await workspace.side("base", [])
             files = await files_to_compare(workspace, head, head_side, scope.files)
+            base_paths = [file.old_path or file.path for file in files if file.in_base]
+            base_side, _ = await workspace.side("base", base_paths)
             if files:
-                base_paths = [file.old_path or file.path for file in files if file.in_base]
-                base_side, _ = await workspace.side("base", base_paths)
                 base = await self._report(analyzer, base_side, base_paths)
         # Where base could not be read there is nothing to compare with: only added lines count.
         unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
