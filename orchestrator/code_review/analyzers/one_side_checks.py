@@ -1,7 +1,7 @@
 """Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import ValidationError, convert
@@ -128,19 +128,27 @@ class SideCheck:
         self._pool, self._workspace = pool, workspace
         self._reads, self._beside, self._both_sides = tuple(reads), beside, both_sides
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
+        self._found: dict[str, list[str]] = {}
 
     @property
     def identity(self) -> str | None:
         """The check and its settings; None where its job holds other files."""
         return f"{self._function} {self._depends}" if self._tree == "nothing" else None
 
-    async def tree_identity(self, side: Side, paths: Sequence[str]) -> str | None:
-        """What its report on these paths depends on, all files included; None: it reads no tree."""
-        if self._tree != "files":
-            return None
+    @property
+    def reads_tree(self) -> bool:
+        """Whether its report depends on the contents of all files that it could examine."""
+        return self._tree == "files"
+
+    async def tree_identity(self, side: Side, paths: Sequence[str]) -> str:
+        """What its report on these paths depends on, where it reads the tree; all files included.
+
+        Args:
+            paths: as ``run`` takes them.
+        """
         listed = await self._workspace.contents.paths(side.name)
         parts: list[Any] = [self._function, self._depends, sorted(paths)]
-        parts += [[name, *listed[name]] for name in self._tree_files(listed)]
+        parts += [[name, *listed[name]] for name in await self._tree_files(side)]
         if self._both_sides:
             there = await self._workspace.contents.paths("base" if side.name == "head" else "head")
             parts += [[*pair, there.get(pair[1] or "")] for pair in self._changed_files(side)]
@@ -160,10 +168,11 @@ class SideCheck:
         if paths and self._both_sides:  # before a tree is written, behind which it would wait
             job["change"] = await self._change(side)
         if paths and self._tree != "nothing":
-            names = list(await self._workspace.contents.paths(side.name))
-            if self._tree == "files":
-                names = self._tree_files(names)
+            if self.reads_tree:
+                names = await self._tree_files(side)
                 await self._workspace.packing.add(side.name, names)
+            else:
+                names = list(await self._workspace.contents.paths(side.name))
             job["tree"] = names
         findings: list[RawFinding] = []
         examined: set[str] = set()
@@ -186,9 +195,14 @@ class SideCheck:
             self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
         )
 
-    def _tree_files(self, names: Iterable[str]) -> list[str]:
-        """Those of a side's files that it reads."""
-        return [name for name in names if self.wants(name) or self._beside.search(name)]
+    async def _tree_files(self, side: Side) -> list[str]:
+        """Those of a side's files that it reads, found once: a tree may have very many."""
+        if side.name not in self._found:
+            listed = await self._workspace.contents.paths(side.name)
+            self._found[side.name] = [
+                name for name in listed if self.wants(name) or self._beside.search(name)
+            ]
+        return self._found[side.name]
 
     def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:
         """Each changed file's path on this side and on the other one."""

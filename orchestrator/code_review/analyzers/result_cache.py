@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
@@ -21,10 +21,12 @@ from msgspec.json import Decoder
 from orchestrator import __version__
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck, TaintCheck
+from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.data_directories import TEMPLATE_DIALECTS, data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.sandbox.safe_paths import SafeDirectory
+
+A = TypeVar("A", bound=SideAnalyzer)
 
 _OWN_CODE = ("code_review/analyzers", "checks")
 
@@ -83,15 +85,18 @@ def _read_entry(data: bytes, path: str) -> _FileResult | None:
         result = convert(json.loads(data), _FileResult)
     except ValueError:
         return None
-    if any(raw.path != path or raw.line < 1 or raw.redact for raw in result.findings):
-        return None
-    return result
+    return result if _are_sound(result.findings, frozenset({path})) else None
 
 
-class CachingAnalyzer:
-    """A ``SideAnalyzer`` that runs another one only on files without a cached result."""
+def _are_sound(findings: Sequence[RawFinding], paths: frozenset[str]) -> bool:
+    """Whether cached findings could be those of an analyzer on these paths."""
+    return all(raw.path in paths and raw.line >= 1 and not raw.redact for raw in findings)
 
-    def __init__(self, analyzer: SideAnalyzer, cache: ResultCache) -> None:
+
+class _BehindCache(Generic[A]):
+    """An analyzer whose results are cached."""
+
+    def __init__(self, analyzer: A, cache: ResultCache) -> None:
         self.name: str = analyzer.name
         self.needs: Needs = analyzer.needs
         self._analyzer, self._cache = analyzer, cache
@@ -108,6 +113,10 @@ class CachingAnalyzer:
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
         """What the analyzer behind the cache read as code."""
         return self._analyzer.files_read(report)
+
+
+class CachingAnalyzer(_BehindCache[SideAnalyzer]):
+    """A ``SideAnalyzer`` that runs another one only on files without a cached result."""
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """The same report as the analyzer's own, made of cached results and new ones."""
@@ -156,35 +165,17 @@ class CachingAnalyzer:
         return keys, results
 
 
-class CachingTreeCheck:
+class CachingTreeCheck(_BehindCache[SideCheck]):
     """A check that reads a whole tree, run only where one of the files that it reads has changed.
 
     Two reviews of the same commits share its report, and so do pushes that touch other files alone.
     """
 
-    def __init__(self, check: SideCheck, cache: ResultCache) -> None:
-        self.name: str = check.name
-        self.needs: Needs = check.needs
-        self._check, self._cache = check, cache
-
-    @property
-    def identity(self) -> None:
-        """None: no result for a single file is cached."""
-        return
-
-    def wants(self, path: str) -> bool:
-        """Whether the check behind the cache reads files of this name."""
-        return self._check.wants(path)
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What the check behind the cache read as code."""
-        return self._check.files_read(report)
-
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """The same report as the check's own, cached or new."""
-        identity = await self._check.tree_identity(side, paths) if paths else None
-        if identity is None:
-            return await self._check.run(side, paths)
+        if not paths:
+            return await self._analyzer.run(side, paths)
+        identity = await self._analyzer.tree_identity(side, paths)
         key = hashlib.sha256(f"{build_digest()}\0{identity}".encode()).digest()
         entries = await anyio.to_thread.run_sync(self._cache.get, [key])
         known = _read_tree_entry(entries[key], frozenset(paths)) if key in entries else None
@@ -196,7 +187,7 @@ class CachingTreeCheck:
                 frozenset(known.examined),
                 facts=known.facts,
             )
-        report = await self._check.run(side, paths)
+        report = await self._analyzer.run(side, paths)
         if report.error is None and not report.gaps and not any(f.redact for f in report.findings):
             result = _TreeResult(
                 report.version, sorted(report.examined), report.findings, dict(report.facts)
@@ -212,11 +203,8 @@ def _read_tree_entry(data: bytes, paths: frozenset[str]) -> _TreeResult | None:
         result = convert(json.loads(data), _TreeResult)
     except ValueError:
         return None
-    if not paths.issuperset(result.examined):
-        return None
-    if any(raw.path not in paths or raw.line < 1 or raw.redact for raw in result.findings):
-        return None
-    return result
+    sound = paths.issuperset(result.examined) and _are_sound(result.findings, paths)
+    return result if sound else None
 
 
 def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[str, bytes]:
@@ -236,7 +224,7 @@ def with_cache(analyzer: SideAnalyzer, cache: ResultCache | None) -> SideAnalyze
     """The analyzer behind the cache; itself where there is none, or it reads more than is known."""
     if cache is None:
         return analyzer
-    if isinstance(analyzer, TaintCheck):
+    if isinstance(analyzer, SideCheck) and analyzer.reads_tree:
         return CachingTreeCheck(analyzer, cache)
     if analyzer.needs == "tree":
         return analyzer
