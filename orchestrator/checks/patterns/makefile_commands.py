@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$)\w+)?|.+\.mk")
+_MAKEFILE = re.compile(r"(?:gnu)?makefile(?:\.(?!pl$).+)?|.+\.mk")
 _JUSTFILE = re.compile(r"\.?justfile|.+\.just")
 _PREFIX = re.compile(r"\s*[-@+]*")
 _UNIX_SHELL = r".*\b(?:sh|bash|dash|ksh|zsh)\b"
@@ -18,6 +18,7 @@ _HEADER = re.compile(r"[^\s#:=][^:=]*:(?!=)")
 _DIRECTIVE = re.compile(r"\s*(?:$|#|-?(?:ifn?eq|ifn?def|else|endif)\b)")
 _INTERPOLATION = re.compile(r"\{\{.*?\}\}")
 _SHELL_FUNCTION: Final = "shell "
+_SHELL_CALL: Final = f"$({_SHELL_FUNCTION}"
 _CLOSING: Final = {"(": ")", "{": "}"}
 _STOPS: Final = "set -e"  # make ends at the first line that fails
 
@@ -62,13 +63,14 @@ def _make_commands(lines: list[str]) -> Iterator[str]:
 def _just_commands(lines: list[str]) -> Iterator[str]:
     in_recipe = other_language = False
     for line in lines:
-        if line[:1].strip():
+        if line[:1].strip():  # a recipe is indented
             in_recipe, other_language = _HEADER.match(line) is not None, False
-        elif in_recipe and _OTHER_SHEBANG.match(line):
-            other_language = True
+            yield ""
+            continue
+        other_language |= _OTHER_SHEBANG.match(line) is not None
         start = _end_of_prefix(line)
         command = " " * start + _INTERPOLATION.sub("x", line[start:])
-        yield command if in_recipe and not line[:1].strip() and not other_language else ""
+        yield command if in_recipe and not other_language else ""
 
 
 def _end_of_prefix(line: str) -> int:
@@ -78,11 +80,10 @@ def _end_of_prefix(line: str) -> int:
 
 def _shell_functions(line: str) -> Iterator[str]:
     """The ``$(shell ...)`` of a line, as substitutions of the shell."""
-    at = line.find("$(shell ")
-    while at >= 0:
+    end = 0
+    while (at := line.find(_SHELL_CALL, end)) >= 0:
         end = _end_of_call(line, at + 1)
         yield _expand(line[at:end])
-        at = line.find("$(shell ", end)
 
 
 def _end_of_call(text: str, start: int) -> int:

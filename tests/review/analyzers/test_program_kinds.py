@@ -31,7 +31,14 @@ def codes(report: AnalyzerReport) -> list[str]:
             ShellCheck,
             [
                 *("a.sh", "b.bash", "c.ksh", "bin/run", "scripts/x", ".ci/run"),
-                *("a/hooks/pre-commit", "Makefile", "a/Makefile.am", "rules.mk", "justfile"),
+                *(
+                    "a/hooks/pre-commit",
+                    "Makefile",
+                    "a/Makefile.am",
+                    "Makefile.test-arm",
+                    "rules.mk",
+                    "justfile",
+                ),
             ],
             [
                 *("a.bats", "a.zsh", "a.fish", "LICENSE", "bin/a.py", "src/run", "bin/.keep"),
