@@ -20,12 +20,12 @@ from orchestrator.checks.taint import (
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
 from orchestrator.checks.taint.call_frames import MAX_STEPS, BudgetExceeded, Frame, Run
+from orchestrator.checks.taint.dependent_files import find_dependent_files
 from orchestrator.checks.taint.entry_points import (
     REMOTE,
     Span,
     covers,
     distinctive_names,
-    find_users,
     functions_containing,
     functions_with_statements,
     lines_naming,
@@ -155,7 +155,7 @@ class TaintAnalysis:
         """
         for path in paths:
             self.project.module(path, whole=True)  # what does not parse must be named
-        self._used = find_users(self.project, paths, affected)
+        self._used = find_dependent_files(self.project, paths, affected)
         scope = [*paths, *self._used]
         names: list[str] = []
         for path in scope:
@@ -173,7 +173,7 @@ class TaintAnalysis:
                 )
         self._run_pages(paths, pages)
         if self.run.stored:  # what a model's users show is not altered where it is stored
-            for path in (*paths, *find_users(self.project, paths)):
+            for path in (*paths, *find_dependent_files(self.project, paths)):
                 self._run_readers(path)
         for path in paths:
             self._run_builders(path)
@@ -212,7 +212,10 @@ class TaintAnalysis:
         meant = dict(template_renderers.renderers_of(project, templates, pages))
         models = [path for path in paths if stored_fields.MODELS.search(project.text(path) or "")]
         few = models if len(paths) <= _FEW else ()  # of more, most users are among them
-        own = {*paths, *(find_users(project, few) if few else ())}  # pages name their fields
+        own = {
+            *paths,
+            *(find_dependent_files(project, few) if few else ()),
+        }  # pages name their fields
         due: list[Function | Class] = []
         for path in sorted({*own, *meant}):
             wanted = None if path in own else meant[path]

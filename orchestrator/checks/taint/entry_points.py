@@ -5,14 +5,13 @@ import bisect
 import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import Struct
 
 from orchestrator.checks.python.compact_syntax_trees import may_define
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.module_index import Module, Project, imported_packages
+from orchestrator.checks.taint.module_index import Module, imported_packages
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _ANY_WORD: Final = re.compile(r"\w+")
@@ -201,9 +200,6 @@ def covers(found: list[Span], lines: list[int]) -> bool:
     return True
 
 
-_LEVELS: Final = 2  # a handler, a service that it calls, and what was changed below
-_MAX_FILES: Final = 200
-_DEFINED: Final = re.compile(r"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
 COMMON: Final = frozenset(
     {"call", "close", "get", "items", "keys", "main", "read", "run", "update", "values", "wrapper",
      "write"}
@@ -215,7 +211,8 @@ def distinctive_names(names: Iterable[str]) -> set[str]:
     return {name for name in names if len(name) > 2 and name not in COMMON and name[:2] != "__"}
 
 
-_FEW: Final = 50
+FEW: Final = 50
+"""Of so few names each is looked for in a text; of more, the words of the text are collected."""
 
 
 def lines_naming(text: str, names: Set[str]) -> list[int]:
@@ -224,60 +221,8 @@ def lines_naming(text: str, names: Set[str]) -> list[int]:
     A pattern tries its alternatives one by one, and most of thousands of names are not there: so
     it is made of those that are. A few are looked up sooner than all words of the text are.
     """
-    few = len(names) <= _FEW
+    few = len(names) <= FEW
     present = {n for n in names if n in text} if few else names & set(_ANY_WORD.findall(text))
     if not present:
         return []
     return lines_with(text, re.compile(rf"\b(?:{'|'.join(sorted(present))})\b"))
-
-
-def find_users(
-    project: Project, paths: Iterable[str], affected: Set[str] | None = None
-) -> dict[str, list[int]]:
-    """The files that use what these files define, and the lines on which they do.
-
-    A file counts when it imports one of them and names something that it defines, or does so with a
-    function of such a file.
-
-    Args:
-        affected: the names that count; None: all.
-    """
-    defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
-    others = sorted(project.paths.difference(defined))
-    if affected is not None:
-        defined = {path: own & affected for path, own in defined.items() if own & affected}
-    found: dict[str, list[int]] = {}
-    fresh, names = list(defined), set[str]().union(*defined.values())
-    for level in range(1, _LEVELS + 1):
-        imports, named = _imports_any(fresh), distinctive_names(names)
-        if not named:
-            break
-        few = len(named) <= _FEW
-        fresh, names = [], set()
-        for path in others:
-            text = project.text(path) or ""
-            if path in found or len(found) >= _MAX_FILES:
-                continue
-            # Names are looked up first: of few it takes less than to go over the lines.
-            if (few and not any(name in text for name in named)) or not imports.search(text):
-                continue
-            lines = lines_naming(text, named)
-            if lines and level == _LEVELS:  # whose users do not count is parsed when it is run
-                found[path] = lines
-                continue
-            module = project.module(path) if lines else None
-            if module is not None:
-                found[path] = lines
-                fresh.append(path)
-                names.update(span.node.name for span in functions_containing(spans(module), lines))
-    return found
-
-
-def _imports_any(paths: Iterable[str]) -> re.Pattern[str]:
-    """Matches an import statement that names one of these files by its last part."""
-    leaves = set()
-    for path in paths:
-        pure = PurePosixPath(path)
-        leaves.add(pure.parent.name if pure.name == "__init__.py" else pure.stem)
-    joined = "|".join(re.escape(leaf) for leaf in sorted(leaves) if leaf) or "(?!)"
-    return re.compile(rf"^[ \t]*(?:from|import)\b[^\n]*\b(?:{joined})\b", re.MULTILINE)
