@@ -198,7 +198,8 @@ class _Target:
 
     @cached_property
     def _programs(self) -> list[Source]:
-        return programs_in(self.source)
+        # Text that is put into a notebook would have to be written as JSON.
+        return [] if self.source.suffix == ".ipynb" else programs_in(self.source)
 
     def _matches_in(
         self, part: SgNode, fix: Template, whole: ProgramTree | None

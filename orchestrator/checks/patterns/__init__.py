@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ from orchestrator.checks.patterns.template_code_extraction import (
     is_component,
 )
 from orchestrator.checks.patterns.value_origin import ValueOrigins
+from orchestrator.checks.python.notebook_code import extract_notebook_code
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -67,9 +69,14 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
     parts = programs_in(source)
     if not parts:
         raise NotApplicable
+    searched = False
     for part in parts:
-        for finding in _found(part, files, codes):
-            yield replace(finding, path=source.path)
+        with suppress(NotApplicable):
+            for finding in _found(part, files, codes):
+                yield replace(finding, path=source.path)
+            searched = True
+    if not searched:
+        raise NotApplicable
 
 
 def programs_in(source: Source) -> list[Source]:
@@ -86,13 +93,12 @@ def programs_in(source: Source) -> list[Source]:
         programs = [("js", extract_ejs(source.text))]
     elif source.name.endswith(".blade.php"):
         programs = [("php", extract_blade(source.text))]
-    elif is_container_file(source.name):
-        programs = [("sh", extract_commands(source.text))]
-    elif is_makefile(source.name):
-        commands = extract_make_commands(source.name, source.text)
+    elif source.suffix == ".ipynb":
+        code = extract_notebook_code(source.text)
+        both = ("py", code.python or ""), ("sh", code.shell)
+        programs = [(language, text) for language, text in both if text.strip()]
+    elif (commands := _commands_in(source)) is not None:
         programs = [("sh", commands)] if commands else []
-    elif is_gitlab_file(source.path) or is_workflow_file(source.path):
-        programs = [("sh", extract_pipeline_commands(source.path, source.text))]
     elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
         return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
     else:
@@ -101,6 +107,17 @@ def programs_in(source: Source) -> list[Source]:
         Source(f"{source.path}.{language}", text.encode("utf-8", "surrogateescape"))
         for language, text in programs
     ]
+
+
+def _commands_in(source: Source) -> str | None:
+    """What a shell runs of a file that is no shell script; None where it is of another kind."""
+    if is_container_file(source.name):
+        return extract_commands(source.text)
+    if is_makefile(source.name):
+        return extract_make_commands(source.name, source.text)
+    if is_gitlab_file(source.path) or is_workflow_file(source.path):
+        return extract_pipeline_commands(source.path, source.text)
+    return None
 
 
 def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:

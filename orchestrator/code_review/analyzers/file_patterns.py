@@ -10,6 +10,7 @@ ANY = ("*",)
 NOTHING: tuple[str, ...] = ()
 PYTHON = ("*.py", "*.pyi")
 PYTHON_MODULES = ("*.py",)
+NOTEBOOKS = ("*.ipynb",)
 DATA = ("*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
 INFRASTRUCTURE = ("*.yaml", "*.yml", "*.json", "*.template")
 GITLAB_PIPELINES = (
@@ -78,6 +79,11 @@ MAKEFILES = (
     *("Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk"),
     *("Justfile", "justfile", ".justfile", "*.just"),
 )
+WITH_COMMANDS = (
+    *(*SHELL_SCRIPTS, *CONTAINER_FILES, *MAKEFILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS),
+    *NOTEBOOKS,
+)
+"""What holds commands for a shell, among other things."""
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 TESTABLE_CODE = (

