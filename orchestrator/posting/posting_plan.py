@@ -16,9 +16,10 @@ from orchestrator.posting.suggestions import (
     find_suggestion,
     suggestion_block,
 )
+from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown import describe_finding, render_markdown
-from orchestrator.report.formats.open_findings import counted_findings, headline
+from orchestrator.report.formats.open_findings import headline
 from orchestrator.report.review_gaps_text import describe_depth
 from orchestrator.report.terminal_escaping import escape_line
 
@@ -68,9 +69,9 @@ def plan_posting(
     """
     if not trust_override:
         verdict = replace(verdict, override=None)
-    reported = counted_findings(verdict)
+    reported = open_findings(verdict)
     verdict = apply_dismissals(verdict, posted.dismissals)
-    findings = counted_findings(verdict)
+    findings = open_findings(verdict)
     quiet = not reported and verdict.status == "complete" and not posted.summary_id
     summary = None if quiet and not always_comment else render_summary(verdict)
     open_now = {finding.identity for finding in findings}

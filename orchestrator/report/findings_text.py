@@ -29,25 +29,10 @@ Cause = Sequence[Finding]
 """Findings with the same cause; the weightiest is first."""
 
 
-def sort_open_findings(verdict: Verdict) -> list[Finding]:
-    """Open findings by weight, the refuted ones last.
-
-    Weight is severity, then confidence, then whether another reporter than the author confirms it,
-    then the verdict's order.
-    """
-    return _by_weight(finding for finding in verdict.findings if finding.state == "open")
-
-
-def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(
-        findings,
-        key=lambda finding: (
-            finding.standing == "refuted",
-            SEVERITIES.index(finding.severity),
-            -finding.confidence,
-            finding.standing not in {"proved", "confirmed"},
-        ),
-    )
+def open_findings(verdict: Verdict) -> list[Finding]:
+    """The open findings in the verdict's order, refuted ones last, the most severe first."""
+    found = (finding for finding in verdict.findings if finding.state == "open")
+    return sorted(found, key=lambda f: (f.standing == "refuted", SEVERITIES.index(f.severity)))
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
@@ -280,7 +265,7 @@ def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str
     Args:
         room: lines that they may take. What does not fit is shown by its title, the rest counted.
     """
-    causes = _group_by(sort_open_findings(verdict), _cause_of)
+    causes = _group_by(open_findings(verdict), _cause_of)
     counts = Counter(_section_of(finding) for cause in causes for finding in cause)
     lines: list[str] = []
     section = ""
@@ -329,7 +314,7 @@ def _render_left_out(page: Page, findings: Sequence[Finding]) -> list[str]:
 
 def render_waived(page: Page, verdict: Verdict) -> list[str]:
     """Findings that a waiver accepts: shown, and not counted."""
-    accepted = _by_weight(finding for finding in verdict.findings if finding.state == "waived")
+    accepted = [finding for finding in verdict.findings if finding.state == "waived"]
     if not accepted:
         return []
     lines = [page.heading(f"Waived ({len(accepted):,}): accepted, not counted")]

@@ -140,7 +140,7 @@ def _render_short(page: Page, verdict: Verdict) -> list[str]:
     A title gives way to the width; place, severity and id are whole.
     """
     lines = _render_outcome(page, verdict)
-    for finding in findings_text.sort_open_findings(verdict):
+    for finding in findings_text.open_findings(verdict):
         start = f"{findings_text.format_location(finding)}: {finding.severity}: "
         end = " " + escape_line(f"[{finding.id}]")
         room = max(page.width - cell_len(start + end), LEAST_TITLE)

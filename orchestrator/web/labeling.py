@@ -15,7 +15,7 @@ from orchestrator.app.finding_excerpts import ExcerptLine, read_change
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Criterion
 from orchestrator.errors import InputError
-from orchestrator.report.findings_text import format_location, sort_open_findings
+from orchestrator.report.findings_text import format_location, open_findings
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_lines
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.labels.label_files import Label, Value, read_labels
@@ -218,7 +218,7 @@ class LabelingPage:
                         "place": format_location(finding),
                         "code": Markup(render_excerpt(finding, ())),  # noqa: S704 - as above
                     }
-                    for finding in sort_open_findings(review)
+                    for finding in open_findings(review)
                 ],
                 "files": [
                     {

@@ -199,13 +199,13 @@ def test_the_leads_summary_is_never_cut() -> None:
     assert words in " ".join(render_verdict(said).split())
 
 
-def test_findings_stand_by_severity_then_confidence() -> None:
+def test_findings_of_equal_severity_keep_the_order_of_the_verdict() -> None:
     found = tuple(
-        finding(n, title=f"T{n}", confidence=confidence, path=f"{n}.py")
-        for n, confidence in ((1, 0.7), (2, 0.9), (3, 0.8))
+        finding(n, title=f"T{n}", severity=severity, path=f"{n}.py")
+        for n, severity in ((1, "low"), (3, "high"), (2, "high"))
     )
     text = render_verdict(verdict(verdict="block", findings=found))
-    assert text.index("2.py:42  T2") < text.index("3.py:42  T3") < text.index("1.py:42  T1")
+    assert text.index("3.py:42  T3") < text.index("2.py:42  T2") < text.index("1.py:42  T1")
 
 
 def test_a_finding_names_its_cause_and_what_agents_add_in_their_words() -> None:

@@ -37,6 +37,16 @@ async def test_a_defect_that_the_change_brings_in_is_found_with_its_quote(tmp_pa
     assert verdict.verdict == "needs_changes"
 
 
+async def test_of_equal_severity_security_comes_first_and_is_where_to_start(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"app.py": f"print(unknown)\n{SHELL}"}))
+    first, second = (f for f in verdict.findings if f.severity == "medium")
+    assert (first.id, first.category) == ("F1", "security")
+    assert (second.id, second.category) == ("F2", "qa")
+    assert verdict.stop.next_human_action.startswith("Start with F1 at app.py:7")
+    report = render_verdict(verdict)
+    assert report.index("app.py:7  ") < report.index("app.py:1  ")
+
+
 async def test_a_clean_change_is_a_few_lines_and_speaks_of_no_judge(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, {"app.py": "X = 1\n"}))
     first, place, *rest = render_verdict(verdict).splitlines()

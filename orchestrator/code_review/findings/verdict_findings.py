@@ -4,6 +4,7 @@ Nothing is dropped: findings that do not count are in ``rejected``, with the rea
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -382,6 +383,18 @@ def _reject(report: FindingReport, rejection: Rejection, policy: VerdictPolicy) 
 # --- ids ----------------------------------------------------------------------------------------
 
 
+def _verdict_order(finding: Finding) -> tuple[Any, ...]:
+    """The sort key of findings in a verdict: the most severe first, refuted ones last.
+
+    Of equal severity those come first that another reporter than the author confirms, then those
+    of security.
+    """
+    severity, *rest = report_order(finding)
+    confirmed = finding.standing in {"proved", "confirmed"}
+    is_security = finding.category == "security"
+    return finding.standing == "refuted", severity, not confirmed, not is_security, *rest
+
+
 def _number(
     findings: Iterable[Finding],
     rejected: Iterable[Rejected],
@@ -395,7 +408,7 @@ def _number(
     """
     counted = tuple(
         replace(finding, id=kept.get(finding.fingerprint) or f"F{number}")
-        for number, finding in enumerate(sorted(findings, key=report_order), 1)
+        for number, finding in enumerate(sorted(findings, key=_verdict_order), 1)
     )
     ordered = sorted(rejected, key=lambda entry: report_order(entry.finding))
     others = tuple(

@@ -9,10 +9,10 @@ Source: https://docs.github.com/actions/reference/workflow-commands-for-github-a
 from typing import Literal
 
 from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.open_findings import (
     ERRORS,
-    counted_findings,
     describe_finding,
     describe_skip,
     gaps,
@@ -30,7 +30,7 @@ Level = Literal["error", "warning", "notice"]
 def render_annotations(verdict: Verdict, _: Sources) -> str:
     """One command for each open finding and gap, and a last one with the outcome."""
     commands: dict[Level, list[str]] = {"error": [], "warning": [], "notice": []}
-    for finding in counted_findings(verdict):
+    for finding in open_findings(verdict):
         commands[_level(finding)].append(_annotate(finding))
     for entry in gaps(verdict):
         where = {} if entry.path == "*" else {"file": escape_unprintable(entry.path)}

@@ -7,13 +7,9 @@ from collections import Counter
 from typing import Any
 
 from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
+from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats import Sources
-from orchestrator.report.formats.open_findings import (
-    counted_findings,
-    describe_skip,
-    gaps,
-    place_in_head,
-)
+from orchestrator.report.formats.open_findings import describe_skip, gaps, place_in_head
 from orchestrator.report.terminal_escaping import as_json, escape_line, escape_unprintable
 
 _SEVERITY = {
@@ -30,10 +26,7 @@ def render_code_quality(verdict: Verdict, _: Sources) -> str:
 
     GitLab shows only the first of those that share one.
     """
-    entries = [
-        *map(_describe_finding, counted_findings(verdict)),
-        *map(_describe_gap, gaps(verdict)),
-    ]
+    entries = [*map(_describe_finding, open_findings(verdict)), *map(_describe_gap, gaps(verdict))]
     seen: Counter[str] = Counter()
     for entry in entries:
         name = entry["fingerprint"]

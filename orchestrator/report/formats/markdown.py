@@ -10,15 +10,11 @@ from orchestrator.report.findings_text import (
     fix_command,
     format_location,
     name_provers,
+    open_findings,
 )
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown_text import code, code_block, plain
-from orchestrator.report.formats.open_findings import (
-    counted_findings,
-    describe_cause,
-    describe_skip,
-    joined_gaps,
-)
+from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
 from orchestrator.report.terminal_escaping import escape_code_lines
 from orchestrator.report.text_layout import count_noun, truncate
 from orchestrator.report.verdict_text import describe_since_previous
@@ -54,7 +50,7 @@ def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -
     bottom = [*_describe_gaps(verdict), *_describe_waived(verdict)]
     parts = _describe_outcome(verdict)
     room = most - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
-    findings = counted_findings(verdict)
+    findings = open_findings(verdict)
     shown: list[tuple[Finding, str]] = []
     for finding in findings:
         text = describe_finding(finding)

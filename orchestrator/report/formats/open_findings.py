@@ -1,10 +1,10 @@
-"""Shared by several formats: the order of findings, their places in head, and messages."""
+"""Shared by several formats: the places of findings in head, and messages."""
 
 from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import count_by_severity, sort_open_findings
+from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 ERRORS: frozenset[Severity] = frozenset({"critical", "high"})
@@ -32,11 +32,6 @@ def place_in_head(finding: Finding) -> Place:
     if finding.evidence.side == "base":
         return Place(path, 0, 0, 0)
     return Place(path, finding.start_line, finding.end_line, finding.start_column or 0)
-
-
-def counted_findings(verdict: Verdict) -> list[Finding]:
-    """The open findings, most severe first."""
-    return sort_open_findings(verdict)
 
 
 def describe_finding(finding: Finding) -> str:

@@ -21,11 +21,10 @@ from orchestrator.code_review.fixes.patch_lines import (
 )
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import name_provers
+from orchestrator.report.findings_text import name_provers, open_findings
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.open_findings import (
     ERRORS,
-    counted_findings,
     describe_finding,
     describe_skip,
     gaps,
@@ -61,7 +60,7 @@ def render_sarif(verdict: Verdict, sources: Sources) -> str:
 
     If there are too many, the least severe are left out, and a notification says so.
     """
-    findings = counted_findings(verdict)
+    findings = open_findings(verdict)
     findings += [finding for finding in verdict.findings if finding.state == "waived"]
     kept = findings[:MOST_RESULTS]
     while len(text := _document(verdict, sources, kept, len(findings) - len(kept))) > MOST_BYTES:

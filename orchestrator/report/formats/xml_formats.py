@@ -8,11 +8,11 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats import Sources
 from orchestrator.report.formats.open_findings import (
     ERRORS,
     Place,
-    counted_findings,
     describe_finding,
     describe_skip,
     gaps,
@@ -36,7 +36,7 @@ def render_junit(verdict: Verdict, _: Sources) -> str:
             _add(case, "skipped", check.status)
         elif not check.has_passed:
             _add(case, "error", f"{check.status}: {check.detail}")
-    for finding in counted_findings(verdict):
+    for finding in open_findings(verdict):
         case = _finding_case(finding)
         failure = _add(case, "failure", f"{finding.severity}: {finding.title}")
         failure.set("type", finding.rule)
@@ -81,7 +81,7 @@ def _add(case: ET.Element, tag: str, message: str) -> ET.Element:
 
 def render_checkstyle(verdict: Verdict, _: Sources) -> str:
     """Open findings and gaps by file."""
-    rows = [_checkstyle_row(finding) for finding in counted_findings(verdict)]
+    rows = [_checkstyle_row(finding) for finding in open_findings(verdict)]
     for entry in gaps(verdict):
         error = {"severity": "warning", "message": describe_skip(entry)}
         error["source"] = "diffcourt.not-reviewed"

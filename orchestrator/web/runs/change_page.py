@@ -8,8 +8,8 @@ from msgspec import Struct
 from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff, read_change
 from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.code_lines import render_lines
-from orchestrator.report.formats.open_findings import counted_findings
 
 LINES_PER_PAGE = 1_500
 
@@ -47,7 +47,7 @@ def read_pages(found: RunDetails) -> list[list[FileDiff]]:
 
 def show_files(found: RunDetails, files: Sequence[FileDiff]) -> list[ShownFile]:
     """The files of a page."""
-    findings = counted_findings(found.verdict) if found.verdict else []
+    findings = open_findings(found.verdict) if found.verdict else []
     return [
         _show_file(file, [finding for finding in findings if finding.path == file.path])
         for file in files

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError
-from orchestrator.report.formats.open_findings import counted_findings
+from orchestrator.report.findings_text import open_findings
 from orchestrator.web.runs.run_pages import meters_of
 from orchestrator.web.site import Visit
 
@@ -69,16 +69,16 @@ class Comparison:
 
 def _only(one: Verdict, other: Verdict) -> list[Finding]:
     """Open findings that the other verdict does not have."""
-    known = {finding.identity for finding in counted_findings(other)}
-    return [finding for finding in counted_findings(one) if finding.identity not in known]
+    known = {finding.identity for finding in open_findings(other)}
+    return [finding for finding in open_findings(one) if finding.identity not in known]
 
 
 def _moved(before: Verdict, after: Verdict) -> list[tuple[Finding, Finding]]:
     """Findings that both have."""
-    known = {finding.identity: finding for finding in counted_findings(after)}
+    known = {finding.identity: finding for finding in open_findings(after)}
     return [
         (finding, known[finding.identity])
-        for finding in counted_findings(before)
+        for finding in open_findings(before)
         if finding.identity in known
     ]
 

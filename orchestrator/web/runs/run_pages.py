@@ -18,6 +18,7 @@ from orchestrator.app.runs.run_record import Span
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
+from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.overview import render_checks, render_coverage
 from orchestrator.report.formats.html_page.timeline import (
@@ -26,7 +27,6 @@ from orchestrator.report.formats.html_page.timeline import (
     render_timeline,
     whole_window,
 )
-from orchestrator.report.formats.open_findings import counted_findings
 from orchestrator.web.runs.change_page import read_pages, show_files
 from orchestrator.web.runs.run_list import page_number
 from orchestrator.web.runs.run_processes import RunProcesses
@@ -154,7 +154,7 @@ class RunPages:
             unvisited=[name for name in FLOW.states if name not in visited],
             grants=_raisable(found),
             sections=sections,
-            top=counted_findings(verdict)[:MOST_TOP] if verdict else [],
+            top=open_findings(verdict)[:MOST_TOP] if verdict else [],
         )
 
     def findings(self, visit: Visit) -> Response:

@@ -7,9 +7,13 @@ from html import escape
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.report.findings_text import fix_command, format_location, name_provers
+from orchestrator.report.findings_text import (
+    fix_command,
+    format_location,
+    name_provers,
+    open_findings,
+)
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_patch
-from orchestrator.report.formats.open_findings import counted_findings
 from orchestrator.report.terminal_escaping import escape_unprintable
 
 MOST = 5_000
@@ -40,7 +44,7 @@ def render_findings(
     Args:
         actions: HTML at the end of a finding.
     """
-    findings = counted_findings(verdict)
+    findings = open_findings(verdict)
     parts = ['<section aria-labelledby="findings"><h2 id="findings">Findings</h2>']
     if not findings:
         parts.append("<p>No open findings.</p>")
