@@ -29,10 +29,12 @@ class Layer(Struct, frozen=True):
     Attributes:
         label: the prefix of a file's name in messages; empty for the shipped layer.
         files: name relative to the layer (``agents/security.md``, forward slashes) → content.
+        root: the directory that they lie in; None where that may change or cannot be read.
     """
 
     label: str
     files: Mapping[str, bytes]
+    root: str | None = None
 
     def display_path(self, path: str) -> str:
         """A file's name for messages."""
@@ -40,11 +42,18 @@ class Layer(Struct, frozen=True):
 
 
 class File(Struct, frozen=True):
-    """One file of a layer: its name in the layer, its name in messages, and its content."""
+    """One file of a layer.
+
+    Attributes:
+        path: its name in the layer.
+        display_path: its name in messages.
+        location: where it lies, in a layer whose files may be read there.
+    """
 
     path: str
     display_path: str
     data: bytes
+    location: str | None = None
 
     @property
     def stem(self) -> str:
@@ -69,7 +78,7 @@ def read_shipped_layer() -> Layer:
         if name.endswith((".md", ".yaml"))
     )
     names = {path[len(root) + 1 :].replace(os.sep, "/"): path for path in sorted(paths)}
-    return Layer("", {name: Path(path).read_bytes() for name, path in names.items()})
+    return Layer("", {name: Path(path).read_bytes() for name, path in names.items()}, root)
 
 
 def make_overlay(label: str, files: Mapping[str, bytes]) -> Layer:
@@ -90,7 +99,7 @@ def find_files(layers: Sequence[Layer], pattern: str) -> dict[str, File]:
         pattern: such as ``agents/*.md``; ``*`` matches within one directory.
     """
     files = {
-        path: File(path, layer.display_path(path), data)
+        path: File(path, layer.display_path(path), data, layer.root and f"{layer.root}/{path}")
         for layer in layers
         for path, data in layer.files.items()
         if _matches(path, pattern)

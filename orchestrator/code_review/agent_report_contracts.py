@@ -4,6 +4,7 @@ A report makes claims, which code checks against the change before they count.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, convert, field
@@ -212,6 +213,7 @@ def as_form(form: type[F], report: Json) -> F:
     return convert(report, form, strict=False)
 
 
-def contracts() -> dict[str, dict[str, Any]]:
+@cache
+def contracts() -> Mapping[str, Mapping[str, Any]]:
     """The contracts by name, as JSON Schemas."""
     return {name: inlined(form) for name, form in FORMS.items()}

@@ -3,6 +3,7 @@
 It is read from ``config/rules/*.yaml``, a file per category. A code without a rule is disabled.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
@@ -149,11 +150,19 @@ class RuleTable:
 
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
         """The enabled codes of a tool, of all categories or of one."""
+        rules = self._by_tool.get(tool, {})
         return frozenset(
-            name.split(":", 1)[1]
-            for name, rule in self._by_code.items()
-            if name.startswith(f"{tool}:") and category in {None, rule.category}
+            code for code, rule in rules.items() if category in {None, rule.category}
         )
+
+    @cached_property
+    def _by_tool(self) -> Mapping[str, Mapping[str, Rule]]:
+        """Tool → code → rule."""
+        found = defaultdict[str, dict[str, Rule]](dict)
+        for name, rule in self._by_code.items():
+            tool, _, code = name.partition(":")
+            found[tool][code] = rule
+        return found
 
     @cached_property
     def digest(self) -> str:

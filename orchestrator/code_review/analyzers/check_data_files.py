@@ -1,4 +1,4 @@
-"""Data files of checks: validated here, and written where a check's worker can read them.
+"""Data files of checks: validated here, and put where a check's worker can read them.
 
 ``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects,
 ``config/infrastructure`` dangerous values of infrastructure files, ``config/fixes`` templates of
@@ -7,6 +7,7 @@ fixes.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +134,17 @@ KINDS = (TAINT, PATTERNS, INFRASTRUCTURE, FIXES)
 
 
 def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:
-    """Write the files of all layers into a new directory; returns their paths."""
+    """The paths of the files of all layers.
+
+    The installation's own stay where they are, which workers can read. The others are written into
+    a new directory.
+    """
     directory.mkdir()
     paths = []
-    for name, data in kind.files(sources).items():
-        file = directory / name
-        file.write_bytes(data)
-        paths.append(str(file))
+    for file in find_files(sources, f"{kind.directory}/*.yaml").values():
+        if file.location is None:
+            (directory / f"{file.stem}.yaml").write_bytes(file.data)
+        paths.append(file.location or str(directory / f"{file.stem}.yaml"))
     return paths
 
 
@@ -174,7 +179,12 @@ def digests(sources: Sequence[Layer]) -> dict[str, str]:
 
 
 def contents_digest(paths: Sequence[str]) -> str:
-    """SHA-256 of files that ``write`` wrote, by name and content, in hex."""
+    """SHA-256 of the files that ``write`` returned, by name and content, in hex."""
+    return _contents_digest(tuple(paths))
+
+
+@lru_cache(maxsize=8)  # several tools of a review ask for the same files
+def _contents_digest(paths: tuple[str, ...]) -> str:
     return digest({Path(path).name: Path(path).read_text("utf-8", "replace") for path in paths})
 
 
@@ -194,6 +204,11 @@ def extends(language: str, pattern_files: Sequence[str]) -> bool:
 
 
 def _added_files(pattern_files: Sequence[str]) -> list[Mapping[str, Any]]:
-    shipped = {path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml")}
+    shipped = _shipped_pattern_files()
     own = [Path(file) for file in pattern_files if Path(file).name not in shipped]
     return [_parse(file.read_bytes(), file.name).value for file in own]
+
+
+@cache
+def _shipped_pattern_files() -> frozenset[str]:
+    return frozenset(path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml"))
