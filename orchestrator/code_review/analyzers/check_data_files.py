@@ -139,10 +139,10 @@ def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str
     The installation's own stay where they are, which workers can read. The others are written into
     a new directory.
     """
-    directory.mkdir()
     paths = []
     for file in find_files(sources, f"{kind.directory}/*.yaml").values():
         if file.location is None:
+            directory.mkdir(exist_ok=True)
             (directory / f"{file.stem}.yaml").write_bytes(file.data)
         paths.append(file.location or str(directory / f"{file.stem}.yaml"))
     return paths
