@@ -151,9 +151,7 @@ class RuleTable:
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
         """The enabled codes of a tool, of all categories or of one."""
         rules = self._by_tool.get(tool, {})
-        return frozenset(
-            code for code, rule in rules.items() if category in {None, rule.category}
-        )
+        return frozenset(code for code, rule in rules.items() if category in {None, rule.category})
 
     @cached_property
     def _by_tool(self) -> Mapping[str, Mapping[str, Rule]]:

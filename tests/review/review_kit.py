@@ -13,12 +13,14 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
-from orchestrator.app.policy_sources import read_layers
+from orchestrator.app.policy_sources import read_base_layers, read_layers
 from orchestrator.app.previous_reviews import KnownChange, know_change
 from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.data_file_layers import Layer
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.findings.previous_review import compare_with_previous
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_flow import FLOW
@@ -141,7 +143,12 @@ async def review(
     Args:
         fixer: an agent writes patches at the end, for which the model's script has lines.
     """
-    found = await from_refs(repo.path, base, "HEAD")
+    layers: list[Layer] = []
+
+    async def read_policy_layers(objects: Objects, commit: str | None) -> None:
+        layers.extend(await read_base_layers(objects, commit))
+
+    found = await from_refs(repo.path, base, "HEAD", read_policy_layers)
     known = await know_change("", previous, found) if previous else KnownChange()
     clock = SystemClock()
     if store is None:
@@ -149,7 +156,6 @@ async def review(
         await store.create(run_id, clock.now(), {})
     redact = Redactor(secrets)
     async with open_journal(run_id, store, clock, holder="test", redact=redact) as journal:
-        layers = await read_layers(found)
         policy = read_policy(layers, environment=environment, author_tier=tier)
         policy = replace(policy, settings=adjust(policy.settings), run_tests=run_tests)
         if not fixer:

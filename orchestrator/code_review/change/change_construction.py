@@ -75,7 +75,7 @@ async def _parent_base(commits: Commits, head: str, why: str) -> Base:
     """The commit before head, as far as this clone knows one."""
     if parent := await commits.parent(head):
         return Base(parent, await commits.tree(parent), (why,))
-    if await commits.git.is_shallow():
+    if commits.git.is_shallow:
         return await _empty_base(commits.git, f"this clone holds no parent of {head[:12]}")
     return await _empty_base(commits.git, f"{head[:12]} is the first commit")
 
@@ -93,7 +93,7 @@ async def _default_base(commits: Commits, head: str) -> Base:
     git = commits.git
     found = await find_default_branch(git)
     if found is None:
-        if await commits.parent(head) is None and not await git.is_shallow():
+        if await commits.parent(head) is None and not git.is_shallow:
             return await _empty_base(git, f"{head[:12]} is the first commit")
         raise InputError(
             "this repository has no default branch (origin/HEAD, main or master) to compare with: "
@@ -106,7 +106,7 @@ async def _default_base(commits: Commits, head: str) -> Base:
         return await _parent_base(commits, head, why)
     if base:
         return Base(base, await commits.tree(base), policy=tip)
-    if await git.is_shallow():
+    if git.is_shallow:
         return await _empty_base(git, f"this clone holds no merge base of {head[:12]} and {name}")
     why = f"{head[:12]} shares no history with {name}; the newest commit is reviewed"
     return await _parent_base(commits, head, why)
@@ -116,7 +116,7 @@ async def _named_base(commits: Commits, named: str, head: str) -> Base:
     common = await commits.merge_base(named, head)
     if common:
         return Base(common, await commits.tree(common), policy=named)
-    where = "in this shallow clone" if await commits.git.is_shallow() else "at all"
+    where = "in this shallow clone" if commits.git.is_shallow else "at all"
     why = f"{named[:12]} and {head[:12]} have no common commit {where}; they are compared directly"
     return Base(named, await commits.tree(named), (why,))
 

@@ -97,15 +97,11 @@ async def find_past_fixes(
         )  # fmt: skip
         fixes = await anyio.to_thread.run_sync(partial(_parse_log, output))
         if not fixes:
-            return (), await _explain_nothing(git)
+            return (), "this clone is shallow and lacks history" if git.is_shallow else ""
         wanted = await _find_touching(git, fixes, paths, tree)
         return tuple(await _read_patches(git, wanted)), ""
     except InputError as error:
         return (), f"the history of base could not be searched: {error}"
-
-
-async def _explain_nothing(git: Git) -> str:
-    return "this clone is shallow and lacks history" if await git.is_shallow() else ""
 
 
 def _parse_log(output: bytes) -> list[_Fix]:

@@ -23,6 +23,7 @@ from orchestrator.code_review.change.git.hardening import (
 from orchestrator.code_review.change.git.repository_layout import (
     git_directories,
     is_directory,
+    is_shallow_clone,
     repository_directories,
     resolve_path,
 )
@@ -244,7 +245,7 @@ class Git(Struct, frozen=True):
                 raise InputError(
                     f"{shown} is {oid[:12]}, which is missing here; git fsck tells why"
                 )
-            raise InputError(await self._unknown(ref, shown))
+            raise InputError(self._unknown(ref, shown))
         if commit := await self._named(f"{oid}^{{commit}}", shown):
             return commit
         raise InputError(f"{shown} is no commit; give a branch, tag or commit id")
@@ -258,18 +259,19 @@ class Git(Struct, frozen=True):
         oid = found.stdout.decode("utf-8", "replace").strip()
         return oid if not found.code and OID.fullmatch(oid) else None
 
-    async def _unknown(self, ref: str, shown: str) -> str:
+    def _unknown(self, ref: str, shown: str) -> str:
         if ref == "HEAD":
             return "this repository has no commit yet; commit something, or use --worktree"
         if ".." in ref:
             return f"{shown} names a range, not one commit; give it as diffcourt review BASE..HEAD"
-        if await self.is_shallow():
+        if self.is_shallow:
             return f"{shown} is not in this shallow clone; git fetch it first"
         return f"unknown revision {shown}; list branches and tags with git branch --all and git tag"
 
-    async def is_shallow(self) -> bool:
+    @property
+    def is_shallow(self) -> bool:
         """Whether the clone's history was cut off."""
-        return await self.line("rev-parse", "--is-shallow-repository") == "true"
+        return is_shallow_clone(self.git_dir)
 
     async def empty_tree(self) -> str:
         """The id of the tree without files, in this repository's hash."""

@@ -115,7 +115,7 @@ class Commits:
         if oid not in self._known:
             await self._objects.each([oid], self._keep, "commit", missing_ok=True)
         if oid not in self._known:
-            if not await self.git.is_shallow():
+            if not self.git.is_shallow:
                 raise missing_object_error(oid)
             self._known[oid] = None
         return self._known[oid]

@@ -44,8 +44,7 @@ def repository_directories(place: Path) -> tuple[Path, ...]:
 def git_directories(git_dir: Path) -> tuple[Path, ...]:
     """A git directory, the one it is a further work tree of, and the stores they borrow from."""
     real = git_dir.resolve()
-    named = _read_path_file(real, "commondir", b"")
-    common = named if named and is_git_dir(named) else real
+    common = _common_directory(real)
     stores = [common / "objects"]
     for store in stores:
         if len(stores) < _MOST_STORES:
@@ -53,6 +52,17 @@ def git_directories(git_dir: Path) -> tuple[Path, ...]:
     return tuple(
         path for path in dict.fromkeys((real, common, *stores[1:])) if os.path.exists(path)
     )
+
+
+def is_shallow_clone(git_dir: Path) -> bool:
+    """Whether the clone's history was cut off, as git knows it by a file."""
+    return os.path.exists(_common_directory(git_dir.resolve()) / "shallow")
+
+
+def _common_directory(real: Path) -> Path:
+    """What all work trees of a repository share."""
+    named = _read_path_file(real, "commondir", b"")
+    return named if named and is_git_dir(named) else real
 
 
 def is_git_dir(folder: Path) -> bool:
