@@ -92,7 +92,7 @@ def collector(status: int = 200, hang: threading.Event | None = None) -> Iterato
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     received.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:

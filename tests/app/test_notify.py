@@ -85,7 +85,7 @@ def mail_server(*statuses: int) -> Iterator[Inbox]:
 
 @contextmanager
 def _serving(server: socketserver.TCPServer) -> Iterator[int]:
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server.server_address[1]

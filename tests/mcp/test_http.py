@@ -136,7 +136,7 @@ class Hostile(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 

@@ -46,7 +46,7 @@ def cloneable(service: Service) -> Iterator[str]:
     service.repo.git("-C", str(bare), "update-server-info")
     handler = partial(_Quiet, directory=str(service.folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as files:
-        Thread(target=files.serve_forever, daemon=True).start()
+        Thread(target=files.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{files.server_port}/bare.git"
         files.shutdown()
 

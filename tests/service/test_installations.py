@@ -145,7 +145,7 @@ def test_an_apps_token_is_for_one_repository_and_no_more_than_the_job_needs(tmp_
     )
     _App.calls, _App.status = [], 201
     server = ThreadingHTTPServer(("127.0.0.1", 0), _App)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         forge = ForgeSettings(
             kind="github",
