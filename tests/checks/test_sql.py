@@ -63,14 +63,14 @@ def test_what_takes_a_migration_back_may_delete(tmp_path: Path, path: str) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "(" * 400_000,
-        "ALTER TABLE a ADD b int NOT NULL, " * 20_000,
-        "'" + "\\'" * 400_000 + "';`",
-        "DELETE FROM a " * 30_000,
-        "CREATE FUNCTION f(a text) AS $$ x := a || 'b'; EXECUTE x; $$;\n" * 8_000,
+        "(" * 100_000,
+        "ALTER TABLE a ADD b int NOT NULL, " * 5_000,
+        "'" + "\\'" * 100_000 + "';`",
+        "DELETE FROM a " * 8_000,
+        "CREATE FUNCTION f(a text) AS $$ x := a || 'b'; EXECUTE x; $$;\n" * 2_000,
     ],
 )
 def test_hostile_files_take_seconds_at_most(tmp_path: Path, text: str) -> None:
     began = time.process_time()
     look(sql, tmp_path, "a.sql", text)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 2

@@ -308,6 +308,7 @@ async def work(
     return model, result, notes
 
 
+@pytest.mark.whole_review
 async def test_three_hundred_turns_never_outgrow_a_small_window() -> None:
     store = await created()
     model, result, notes = await work(store, long_work(300), turns=300)

@@ -79,7 +79,8 @@ async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[A
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("cut", [1, 333, 599])
+@pytest.mark.whole_review
+@pytest.mark.parametrize("cut", [1, 334, 599])
 async def test_two_hundred_agents_cut_off_and_resumed_repeat_nothing_recorded(
     tmp_path: Path, cut: int
 ) -> None:

@@ -37,10 +37,10 @@ FIND = bubblewrap.find_bwrap  # before the suite runs without
         (writers, 1),
         (budget_sequences, 30),
         (own_secrets, 400),
-        (malformed, 60),
+        (malformed, 30),
         (path_races, 1000),
         (hostile_calls, 150),
-        (journal_edits, 40),
+        (journal_edits, 20),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:

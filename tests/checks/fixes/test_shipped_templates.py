@@ -249,12 +249,12 @@ def test_what_the_file_says_decides(
 @pytest.mark.parametrize(
     ("rule", "path", "text"),
     [
-        ("security.sql-injection", "a.py", "cursor.execute('SELECT a WHERE b = ' + c)\n" * 9000),
-        ("security.sql-injection", "a.py", f'q = f"{QUERY}{{x}}"\ncur.execute(q)\n' * 5000),
-        ("security.predictable-random", "a.py", "import a\n" * 20000 + "random.choice(x)\n" * 200),
-        ("security.cross-site-scripting", "a.py", "x = (" + "'<a>' + y +\n" * 9000 + "z)\n"),
-        ("security.cross-site-scripting", "a.py", "x = " + "'<a>' + y + " * 9000 + "z\n"),
-        ("security.buffer-overflow", "a.c", "void f() {\n" + "sprintf(c, d, e);\n" * 9000 + "}\n"),
+        ("security.sql-injection", "a.py", "cursor.execute('SELECT a WHERE b = ' + c)\n" * 3000),
+        ("security.sql-injection", "a.py", f'q = f"{QUERY}{{x}}"\ncur.execute(q)\n' * 1700),
+        ("security.predictable-random", "a.py", "import a\n" * 7000 + "random.choice(x)\n" * 200),
+        ("security.cross-site-scripting", "a.py", "x = (" + "'<a>' + y +\n" * 3000 + "z)\n"),
+        ("security.cross-site-scripting", "a.py", "x = " + "'<a>' + y + " * 3000 + "z\n"),
+        ("security.buffer-overflow", "a.c", "void f() {\n" + "sprintf(c, d, e);\n" * 3000 + "}\n"),
         ("qa.async-loop", "a.js", "async function f() {\n" * 900 + "a.forEach(b);" + "}\n" * 900),
         ("qa.shell-test-operator", "a.sh", ("[ " + "a " * 990 + "\n") * 200),
         ("security.template-unescaped", "a.html", ("{{" + "a | " * 490 + "\n") * 200),
@@ -271,4 +271,4 @@ def test_a_large_file_with_many_findings_takes_seconds_at_most(
     ]
     start = time.process_time()
     run({"root": str(tmp_path), "paths": [path], "templates": FILES, "findings": findings})
-    assert time.process_time() - start < 8
+    assert time.process_time() - start < 2

@@ -235,41 +235,41 @@ def test_lines_are_counted_through_tags_and_characters_of_any_kind(tmp_path: Pat
 
 
 HOSTILE = {
-    "tags": BASE + "{{ a|safe }}<p>" * 60_000,
-    "attributes": BASE + "<p " + "a='{{ x }}' " * 60_000 + ">",
-    "unquoted": BASE + "<p a=" * 150_000,
-    "braces": BASE + "{{ " + "{" * 900_000 + " }}<p>",
-    "one line": BASE + "<p>" + "x" * 5_000_000 + "{{ y|safe }}",
-    "quotes": BASE + "<p>" + "{{ '" * 200_000,
-    "scripts": BASE + "<script>" * 100_000,
-    "strings": BASE + "<script>" + "'\n`${" * 150_000,
-    "comments": BASE + "<p><!--" + "<!-- -" * 150_000,
-    "blocks": BASE + "<p>" + "{% autoescape false %}{{ x }}" * 50_000,
-    "names": BASE + "<p>" + "{% set a = b %}{{ a|safe }}" * 30_000,
-    "spaces": BASE + "<p>{{ x" + " " * 500_000 + "|safe }}",
-    "bars": BASE + "<p>{{ x" + "|y" * 200_000 + " }}",
-    "parentheses": BASE + "<p>{{ x" + "(" * 200_000 + "|safe }}",
-    "handler": BASE + "<p onclick=\"f('" + "{{ a }} " * 60_000 + "')\">",
-    "script": BASE + "<p><script>" + "{{ a|safe }} " * 60_000 + "</script>",
-    "url": BASE + "<a href='" + "{{ request.args.a }} " * 60_000 + "'>",
-    "conditions": BASE + "<script>let a = '{{ " + "if " * 300_000 + "}}'</script>",
-    "asked": BASE + "<p>" + "{% if a " + "if " * 300_000 + "%}{{ a|safe }}",
-    "v-html": BASE + "<p class=a " + "v-html='x' " * 60_000 + ">",
-    "includes": "<p>" + '{% include "a" with ' * 100_000,
-    "forms": BASE + "{% load a %}" + "<form method=post>" * 50_000,
+    "tags": BASE + "{{ a|safe }}<p>" * 15_000,
+    "attributes": BASE + "<p " + "a='{{ x }}' " * 15_000 + ">",
+    "unquoted": BASE + "<p a=" * 37_500,
+    "braces": BASE + "{{ " + "{" * 225_000 + " }}<p>",
+    "one line": BASE + "<p>" + "x" * 1_250_000 + "{{ y|safe }}",
+    "quotes": BASE + "<p>" + "{{ '" * 50_000,
+    "scripts": BASE + "<script>" * 25_000,
+    "strings": BASE + "<script>" + "'\n`${" * 37_500,
+    "comments": BASE + "<p><!--" + "<!-- -" * 37_500,
+    "blocks": BASE + "<p>" + "{% autoescape false %}{{ x }}" * 12_500,
+    "names": BASE + "<p>" + "{% set a = b %}{{ a|safe }}" * 7_500,
+    "spaces": BASE + "<p>{{ x" + " " * 125_000 + "|safe }}",
+    "bars": BASE + "<p>{{ x" + "|y" * 50_000 + " }}",
+    "parentheses": BASE + "<p>{{ x" + "(" * 50_000 + "|safe }}",
+    "handler": BASE + "<p onclick=\"f('" + "{{ a }} " * 15_000 + "')\">",
+    "script": BASE + "<p><script>" + "{{ a|safe }} " * 15_000 + "</script>",
+    "url": BASE + "<a href='" + "{{ request.args.a }} " * 15_000 + "'>",
+    "conditions": BASE + "<script>let a = '{{ " + "if " * 75_000 + "}}'</script>",
+    "asked": BASE + "<p>" + "{% if a " + "if " * 75_000 + "%}{{ a|safe }}",
+    "v-html": BASE + "<p class=a " + "v-html='x' " * 15_000 + ">",
+    "includes": "<p>" + '{% include "a" with ' * 25_000,
+    "forms": BASE + "{% load a %}" + "<form method=post>" * 12_500,
 }
 
 
 HOSTILE_OF_DIALECTS = {
-    "a.pug": "p(a='b' " * 60_000,
-    "b.pug": "a.b" * 100_000 + "\n//\n" * 50_000,
-    "a.haml": "= " + " " * 500_000 + "\n%a{b " * 50_000,
-    "a.slim": "a b=c" * 60_000 + "\n= " + " " * 500_000,
-    "a.jsp": "<p>" + "<a:b c='d' " * 20_000,
-    "a.vm": "<p>" + "$a.b(c(d(" * 60_000,
-    "a.cshtml": "<p>" + "@a.b(c(" * 60_000,
-    "b.html": "<p th:text=a>{{{ " + "x" * 300_000,
-    "a.ftl": "<p>" + "<#if (a " * 60_000,
+    "a.pug": "p(a='b' " * 15_000,
+    "b.pug": "a.b" * 25_000 + "\n//\n" * 12_500,
+    "a.haml": "= " + " " * 125_000 + "\n%a{b " * 12_500,
+    "a.slim": "a b=c" * 15_000 + "\n= " + " " * 125_000,
+    "a.jsp": "<p>" + "<a:b c='d' " * 5_000,
+    "a.vm": "<p>" + "$a.b(c(d(" * 15_000,
+    "a.cshtml": "<p>" + "@a.b(c(" * 15_000,
+    "b.html": "<p th:text=a>{{{ " + "x" * 75_000,
+    "a.ftl": "<p>" + "<#if (a " * 15_000,
 }
 
 
@@ -278,7 +278,7 @@ def test_a_hostile_page_takes_little_time(tmp_path: Path, name: str) -> None:
     text = HOSTILE.get(name) or HOSTILE_OF_DIALECTS[name]
     began = time.process_time()
     reply = look(tmp_path, "a.html" if name in HOSTILE else name, text)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 4
     assert reply.gaps or reply.examined
 
 
