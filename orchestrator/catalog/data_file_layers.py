@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -66,8 +66,9 @@ class File(Struct, frozen=True):
         return PurePosixPath(self.path).parent.name
 
 
+@cache
 def read_shipped_layer() -> Layer:
-    """The layer that comes with the package: agents, skills, rubrics and config."""
+    """The layer that comes with the package: agents, skills, rubrics and config; read once."""
     root = os.fspath(data_root())
     # pathlib takes ten times as long, at every start.
     paths = (

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,13 +16,14 @@ from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_base_layers, read_layers
 from orchestrator.app.previous_reviews import KnownChange, know_change
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.data_file_layers import Layer
+from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.findings.previous_review import compare_with_previous
-from orchestrator.code_review.policy_loading import read_policy
+from orchestrator.code_review.policy_loading import Policy, read_policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.review_workspace import ReviewWorkspace, open_review_workspace
@@ -128,7 +129,7 @@ async def review(
     adjust: Callable[[Settings], Settings] = unchanged,
     store: JournalStore | None = None,
     run_id: str = "run",
-    environment: Literal["ci", "local"] = "local",
+    environment: Environment = "local",
     observer: Callable[[Event], None] = ignore_event,
     secrets: Sequence[str] = (),
     tier: str = "",
@@ -156,7 +157,8 @@ async def review(
         await store.create(run_id, clock.now(), {})
     redact = Redactor(secrets)
     async with open_journal(run_id, store, clock, holder="test", redact=redact) as journal:
-        policy = read_policy(layers, environment=environment, author_tier=tier)
+        read = _shipped_policy if len(layers) == 1 else partial(read_policy, layers)
+        policy = read(environment=environment, author_tier=tier)
         policy = replace(policy, settings=adjust(policy.settings), run_tests=run_tests)
         if not fixer:
             fixes = replace(policy.settings.fixes, agent=None)
@@ -176,6 +178,12 @@ async def review(
             return await compare_with_previous(
                 verdict, known.previous, state.workspace.read_head, state.settles_nothing
             )
+
+
+@cache
+def _shipped_policy(*, environment: Environment, author_tier: str) -> Policy:
+    """The policy of a base without its own, which most reviews have; it is read once."""
+    return read_policy([read_shipped_layer()], environment=environment, author_tier=author_tier)
 
 
 @asynccontextmanager
