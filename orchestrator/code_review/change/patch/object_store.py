@@ -15,12 +15,10 @@ from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
 from orchestrator.code_review.change.patch.unified_diff import FilePatch, Hunk
-from orchestrator.code_review.change.skipped_files import LINK, SUBMODULE
+from orchestrator.code_review.change.skipped_files import LINK, SUBMODULE, classify_unseen
 from orchestrator.code_review.change.types import Change, ChangedFile, Status
 from orchestrator.errors import InputError
 from orchestrator.sandbox.safe_paths import unsafe_path_reason
-
-NO_CONTENTS = "binary: the patch says that it differs and holds no contents"
 
 _MODES = frozenset({"100644", "100755", LINK, SUBMODULE})
 
@@ -204,11 +202,10 @@ def _changed_file(
         new_mode=file.new_mode,
         added=() if file.new_mode in {LINK, SUBMODULE} else _line_numbers(patch.hunks, True),
         removed=() if file.old_mode in {LINK, SUBMODULE} else _line_numbers(patch.hunks, False),
-        whole=file.status in {"added", "deleted", "type"} and not patch.binary,
+        whole=file.status in {"added", "deleted", "type"},
     )
     if patch.binary:
-        skip = "binary" if patch.has_data else NO_CONTENTS
-        return replace(changed, kind="binary", whole=False, skip=skip)
+        return classify_unseen(changed, patch.has_data)
     blobs: list[str | None] = []
     for path, mode, side, sign in (
         (old, file.old_mode, base, b"-"),
