@@ -91,7 +91,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             pass  # argparse's own --version below handles closed pipes and full disks
         else:
             return 0
-    from orchestrator.cli.error_reporting import report_errors
+    try:
+        from orchestrator.cli.error_reporting import report_errors
+    except KeyboardInterrupt:  # what reports errors is not loaded yet
+        print("diffcourt: interrupted", file=sys.stderr)
+        return 130
 
     return report_errors(lambda: _dispatch(args), resumable=_find_command(args) in RESUMABLE)
 

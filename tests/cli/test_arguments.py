@@ -210,6 +210,20 @@ def test_an_interrupted_command_without_a_run_names_none_to_resume(
     assert capsys.readouterr().err == "diffcourt: interrupted\n"
 
 
+def test_an_interrupt_while_the_command_is_loaded_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupting:
+        @staticmethod
+        def find_spec(name: str, path: object, target: object = None) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "orchestrator.cli.error_reporting")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting, *sys.meta_path])
+    assert main(["runs"]) == 130
+    assert capsys.readouterr().err == "diffcourt: interrupted\n"
+
+
 def test_debug_shows_where_an_internal_error_came_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
