@@ -119,7 +119,10 @@ async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
 
 
 def name_change(options: ReviewOptions, change: Change, environment: Mapping[str, str]) -> str:
-    """The pull request of the CI's variables, else the branch under review, else empty."""
+    """The pull request of the CI's variables, else the branch under review, else empty.
+
+    What is not committed yet is another change than the branch's commits.
+    """
     if found := _PULL_REQUEST.fullmatch(environment.get("GITHUB_REF", "")):
         return found[1]
     if number := environment.get("CI_MERGE_REQUEST_IID"):
@@ -134,4 +137,5 @@ def name_change(options: ReviewOptions, change: Change, environment: Mapping[str
     except (OSError, UnicodeDecodeError):
         return ""
     branch = _BRANCH.fullmatch(text)
-    return f"branch/{branch[1]}" if branch else ""
+    part = "uncommitted" if options.worktree and options.base is None else "branch"
+    return f"{part}/{branch[1]}" if branch else ""

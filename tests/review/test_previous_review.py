@@ -145,6 +145,8 @@ def test_a_verdict_that_a_person_names_is_compared_with(repo: Repo, tmp_path: Pa
         ({}, {"head": "origin/fix"}, "branch/fix"),
         ({}, {"head": "0123456789abcdef"}, ""),
         ({}, {"diff": b""}, ""),
+        ({}, {"worktree": True}, "uncommitted/feature"),
+        ({}, {"worktree": True, "base": "main"}, "branch/feature"),
     ],
 )
 def test_a_change_has_the_name_of_its_pull_request_or_branch(
