@@ -85,6 +85,21 @@ async def test_a_diff_shows_both_numbers_of_each_line_and_the_riskiest_file_firs
         assert line[12] == (" " if old and new else "-" if old else "+")
 
 
+async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
+    texts = {"ended.py": "a\nb\n", "open.py": "a\nb", "blank.py": "a\n\n", "empty.py": ""}
+    made = change(tmp_path / "ends", {"x.py": "x\n"}, dict(texts))
+    async with workspace_of(made) as workspace:
+        look = Navigation(workspace)
+        read = {path: await workspace.read_head(path) for path in texts}
+        shown = {path: (await look.read_file({"path": path})).split("\n") for path in texts}
+    assert read == {
+        "ended.py": ["a", "b"], "open.py": ["a", "b"], "blank.py": ["a", ""], "empty.py": [],
+    }  # fmt: skip
+    for path, lines in read.items():
+        assert shown[path][0].endswith(f"of {len(lines)}")
+        assert len(shown[path]) == 1 + len(lines)
+
+
 async def test_a_large_diff_is_read_page_by_page_without_a_loss(repo, monkeypatch):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)

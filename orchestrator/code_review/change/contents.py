@@ -33,6 +33,12 @@ def decode(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines of a file's text; the line end at its end begins no further line."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
 class Contents:
     """Reads both sides of a change; use it as an async context manager.
 

@@ -227,13 +227,25 @@ def _find(lines: Sequence[bytes], old: Sequence[bytes], least: int, stated: int,
         return stated
     if len(places) == 1:
         return places[0]
-    shown = old[0].decode("utf-8", "replace").strip()[:60]
     if places:
+        shown = _shown(old[0])
         raise PatchRefused(f"the lines of a hunk stand at {len(places)} places in {path}: {shown}")
     plain, other = ([line.replace(b"\r\n", b"\n") for line in side] for side in (old, lines))
     if any(_stands(other, plain, at) for at in range(len(lines) - len(old) + 1)):
         raise PatchRefused(f"the line ends of the patch are not those of {path}")
-    raise PatchRefused(f"the lines of a hunk do not stand in {path}: {shown}")
+    agreeing = max((_agreeing(lines[at:], old) for at in range(least, len(lines))), default=0)
+    shown = _shown(old[agreeing])
+    raise PatchRefused(f"the lines of a hunk do not stand in {path} from this one on: {shown}")
+
+
+def _shown(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip()[:60] or "an empty line"
+
+
+def _agreeing(lines: Sequence[bytes], old: Sequence[bytes]) -> int:
+    """How many lines of a hunk stand at a place before the first that does not."""
+    pairs = enumerate(zip(lines, old, strict=False))
+    return next((at for at, (line, other) in pairs if line != other), min(len(lines), len(old)))
 
 
 def _stands(lines: Sequence[bytes], old: Sequence[bytes], at: int) -> bool:

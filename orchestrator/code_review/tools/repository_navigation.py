@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.contents import decode
+from orchestrator.code_review.change.contents import decode, split_lines
 from orchestrator.code_review.change.numbered_diff import FileDiff, show_page
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -148,7 +148,7 @@ class Navigation:
         data = await self._workspace.contents.read(entry[1])
         if b"\0" in data[:8000]:
             raise InputError(f"{path} is binary")
-        lines = decode(data).split("\n")
+        lines = split_lines(decode(data))
         start = arguments.get("start", 1)
         end = min(arguments.get("end", len(lines)), start + LINES_AT_MOST - 1, len(lines))
         shown, size = list[str](), 0
