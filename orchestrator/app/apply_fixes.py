@@ -84,7 +84,10 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
         elif known[name].fix:
             left_out[name] = why
     if not chosen:
-        more = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        by_reason: dict[str, list[str]] = {}
+        for name, why in left_out.items():
+            by_reason.setdefault(why, []).append(name)
+        more = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
         raise InputError(
             f"the run {verdict.run_id} has no verified patch{f' ({more})' if more else ''}"
         )
@@ -104,7 +107,7 @@ def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -
     if fix.state == "refused":
         return f"its patch is refused: {fix.reason}"
     if fix.state == "applies" and not named:
-        return f"its patch is not proven: {fix.reason}; name the finding to use it all the same"
+        return f"its patch is not proven: {fix.reason}; name a finding to use its patch all the same"
     taken = {other.id for other in chosen}
     if others := [name for name in fix.excludes if name in taken]:
         return f"its patch does not hold beside that of {', '.join(others)}"

@@ -348,7 +348,11 @@ def _limit_number(
         rest = sorted(mine)[MAX_WEIGHTY:]
         for *_, place in rest:
             report = claims.valid[place]
-            claims.valid[place] = replace(report, finding=replace(report.finding, severity="info"))
+            found = report.finding
+            why = f"Reported as {found.severity}; {agent} has {MAX_WEIGHTY} findings that weigh more."
+            detail = f"{found.detail} {why}".lstrip()
+            lowered = replace(found, severity="info", detail=detail)
+            claims.valid[place] = replace(report, finding=lowered)
         if rest:
             claims.notes[iteration, agent] = [
                 f"{len(rest)} findings beyond its {MAX_WEIGHTY} weightiest are shown as info"

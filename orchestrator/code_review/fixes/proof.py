@@ -168,7 +168,7 @@ def _new_finding(
 def _why_unproved(targets: Sequence[FixTarget], results: Mapping[str, AnalysisResult]) -> str:
     """Why it is not shown that all targets are gone; empty if it is."""
     if any(not target.tools for target in targets):
-        return "only agents report the finding, so no analyzer can tell whether it is gone"
+        return "only agents report the finding"
     silent = {name for target in targets for name in target.tools} - results.keys()
     if silent:
         return f"{', '.join(sorted(silent))} cannot be asked again"
