@@ -44,6 +44,7 @@ from orchestrator.engine.types import Bounds
 
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
+NAMED_CONTESTED = 5
 
 
 async def conclude_review(state: ReviewState) -> Verdict:
@@ -201,10 +202,12 @@ def _score(card: Scorecard | None, threshold: float) -> Score:
 
 def _uncertain(state: ReviewState) -> tuple[str, ...]:
     open_ends = state.history[-1].uncertain if state.history else ()
-    contested = [finding.id for finding in state.synthesis.findings if finding.contested]
+    contested = [f"{one.id} ({one.title})" for one in state.synthesis.findings if one.contested]
     if not contested:
         return open_ends
-    return (*open_ends, f"reporters contradict each other on {', '.join(contested)}")
+    named, more = "; ".join(contested[:NAMED_CONTESTED]), len(contested) - NAMED_CONTESTED
+    rest = f" and {more} more" if more > 0 else ""
+    return (*open_ends, f"reporters contradict each other on {named}{rest}")
 
 
 def _agents(state: ReviewState) -> tuple[AgentReport, ...]:

@@ -228,18 +228,19 @@ def _package_of(finding: Finding) -> str:
 
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:
-    """Agents' own texts on a finding that is shown under an analyzer's title."""
+    """Agents' own texts on a finding that is shown under another's title, equal ones once."""
+    said: dict[str, list[str]] = {}
+    for report in finding.reports:
+        words = [
+            text.rstrip(".")
+            for text in (report.title, report.detail)
+            if text and text not in {finding.title, finding.detail}
+        ]
+        if words and not report.proved:
+            said.setdefault(". ".join(words), []).append(report.by)
     return [
-        (f"{escape_line(report.by)} adds", ". ".join(words))
-        for report in finding.reports
-        if not report.proved
-        and (
-            words := [
-                text.rstrip(".")
-                for text in (report.title, report.detail)
-                if text and text not in {finding.title, finding.detail}
-            ]
-        )
+        (f"{escape_line(', '.join(by))} {'add' if len(by) > 1 else 'adds'}", words)
+        for words, by in said.items()
     ]
 
 

@@ -243,6 +243,15 @@ High (1)
     )
 
 
+def test_what_several_agents_add_in_the_same_words_is_printed_once() -> None:
+    words = {"proved": False, "severity": "high", "confidence": 0.9}
+    reports = [Reported(by=by, title="Anybody can pay.", **words) for by in ("qa", "security")]
+    found = finding(1, reports=(*reports, Reported(by="docs", title="Other.", **words)))
+    text = render_verdict(verdict(findings=(found,)))
+    assert text.count("Anybody can pay") == 1
+    assert "      qa, security add: Anybody can pay\n      docs adds: Other\n" in text
+
+
 def test_code_tags_and_addresses_are_printed_as_they_are() -> None:
     words = (
         "table[ptype](self, m) puts Map<String, List<b>> and <img src=x> to http://127.0.0.1:80/a"

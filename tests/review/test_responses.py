@@ -306,7 +306,7 @@ async def test_the_judge_joins_duplicates_and_ids_stay(tmp_path: Path) -> None:
         assert isinstance(said, Text)
         return text_reply(json.dumps({**json.loads(said.text), "marks": [mark]}))
 
-    lines = script(lead=[plan(*TEAM), sums("F2 counts, and F3.", "F2", "F3")], judge=[judge])
+    lines = script(lead=[plan(*TEAM), sums("F2 counts (F1, F2), and F3.", "F2", "F3")], judge=[judge])
     lines["qa"][-1] = report(findings=[
         claim(title="One"), claim(start_line=4, end_line=4, quote="SIZE = 4", title="Two"),
         claim(start_line=5, end_line=5, quote="EMPTY = not NAME", title="Three", severity="low"),
@@ -316,7 +316,7 @@ async def test_the_judge_joins_duplicates_and_ids_stay(tmp_path: Path) -> None:
     model.finish()
     assert [(one.id, one.title) for one in verdict.findings] == [("F1", "One"), ("F3", "Three")]
     assert [one.title for one in verdict.findings[0].reports] == ["One", "Two"]
-    assert (verdict.lead_summary, verdict.usage.notes) == ("F1 counts, and F3.", ())
+    assert (verdict.lead_summary, verdict.usage.notes) == ("F1 counts (F1), and F3.", ())
 
 
 async def test_only_those_concerned_run_and_escalate(tmp_path: Path) -> None:

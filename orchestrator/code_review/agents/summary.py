@@ -55,6 +55,7 @@ do not change it. Say of no check that it passed unless it is listed as passed. 
 MISSING = "there is no summary by the lead, only the counts: "
 
 _ID = re.compile(r"\b[FR]\d+\b")
+_REPEATED_ID = re.compile(r"\b([FR]\d+)(?:(?:, and|,| and| or) \1\b)+")
 
 
 class Summary(Strict, frozen=True):
@@ -109,6 +110,7 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     others = (set(form.findings) | words) - known
     merged = {name: kept for name in others if (kept := _current_id(state, name)) in known}
     text = _ID.sub(lambda found: merged.get(found[0], found[0]), form.summary.strip())
+    text = _REPEATED_ID.sub(r"\1", text) if merged else text
     unknown = ", ".join(sorted(others - merged.keys())[:5])
     note = f"the lead's summary names {unknown}, which is no finding of this review"
     return _qualify_check_claims(text, verdict), note if unknown else ""
