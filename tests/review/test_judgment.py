@@ -97,7 +97,7 @@ async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argu
     assert found[13].objections[0].why_not == "qa said that it is a defect"
     assert (found[13].severity, found[13].confidence) == ("high", 0.9)
     (told,) = [line for line in verdict.stop.uncertain if "contradict" in line]
-    named = [f"{found[line].id} ({found[line].title})" for line in (8, 12, 13)]
+    named = sorted(f"{found[line].id} ({found[line].title})" for line in (8, 12, 13))
     assert sorted(told.removeprefix("reporters contradict each other on ").split("; ")) == named
 
     text = render_verdict(verdict, width=200)
