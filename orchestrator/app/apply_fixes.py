@@ -32,7 +32,7 @@ from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, RunNotFound
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.safe_paths import SafeDirectory
@@ -55,7 +55,10 @@ class ChosenFixes(Struct, frozen=True):
 
 
 class Applied(Struct, frozen=True):
-    """The written files, and the name of the call by which they can be restored."""
+    """The written files, and the name of the call by which they can be restored.
+
+    The call is empty where the verdict's run is not in this repository: nothing records it then.
+    """
 
     paths: tuple[str, ...]
     call: str
@@ -107,7 +110,9 @@ def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -
     if fix.state == "refused":
         return f"its patch is refused: {fix.reason}"
     if fix.state == "applies" and not named:
-        return f"its patch is not proven: {fix.reason}; name a finding to use its patch all the same"
+        return (
+            f"its patch is not proven: {fix.reason}; name a finding to use its patch all the same"
+        )
     taken = {other.id for other in chosen}
     if others := [name for name in fix.excludes if name in taken]:
         return f"its patch does not hold beside that of {', '.join(others)}"
@@ -148,6 +153,8 @@ def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
 def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
     """Write the patches to the work tree; ``diffcourt rollback`` takes them back.
 
+    A verdict that another clone made, such as a CI job's, has no run here that could record it.
+
     Raises:
         InputError: a patch does not apply or a file cannot be written; all files are restored.
     """
@@ -169,8 +176,23 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
             await journal.flush()
             return Applied(tuple(sorted(after)), call)
 
-    with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (store, run):
-        return anyio.run(work, store, run)
+    try:
+        with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (store, run):
+            return anyio.run(work, store, run)
+    except RunNotFound:
+        return anyio.run(_apply_unrecorded, repo, folder, fixes)
+
+
+async def _apply_unrecorded(repo: Path | None, folder: Path, fixes: ChosenFixes) -> Applied:
+    name = state_directory.new_run_id()
+    after = check_applies(repo, fixes)
+    state_directory.make_scratch_dir(folder, name)
+    try:
+        files = make_rollback(repo, folder, name, only=after)
+        await _write(files, state_directory.repo_root(repo or Path()), after, TOPIC)
+    finally:
+        state_directory.remove_scratch_dir(folder, name)
+    return Applied(tuple(sorted(after)), "")
 
 
 def _free_name(files: FileRollback) -> str:

@@ -17,13 +17,7 @@ from msgspec import Struct, field
 
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
-from orchestrator.code_review.change.contents import (
-    SIDES,
-    Contents,
-    SideName,
-    decode,
-    split_lines,
-)
+from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode, split_lines
 from orchestrator.code_review.change.file_export import link_files
 from orchestrator.code_review.change.file_packing import FilePacking
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES

@@ -173,9 +173,13 @@ def _render_patch(page: Page, cause: Cause) -> list[str]:
     return lines
 
 
-def fix_command(finding: Finding) -> str:
-    """The command that applies a patch; the ID of a forged verdict adds no other; unescaped."""
-    return f"diffcourt fix {shlex.quote(finding.id)}"
+def fix_command(finding: Finding, file: str = "") -> str:
+    """The command that applies a patch; the ID of a forged verdict adds no other; unescaped.
+
+    Args:
+        file: of the verdict, for readers whose clone does not have the run.
+    """
+    return f"diffcourt fix {f'{file} ' if file else ''}{shlex.quote(finding.id)}"
 
 
 def name_provers(finding: Finding, most: int = PROVERS) -> str:

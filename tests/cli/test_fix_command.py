@@ -68,6 +68,23 @@ def test_patches_are_applied_and_taken_back(restored: Repo, fix: Fix) -> None:
     assert os.access(restored.path / "src/a.py", os.X_OK)
 
 
+def test_a_verdict_of_another_clone_is_applied_without_a_run(
+    restored: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, clone = tmp_path / "verdict.json", tmp_path / "clone"
+    assert main(["export", "--to", f"json={file}", "--repo", str(restored.path)]) == 0
+    restored.git("clone", "-q", str(restored.path), str(clone))
+    capsys.readouterr()
+    assert main(["fix", str(file), "F1", "--yes", "--repo", str(clone)]) == 0
+    shown = capsys.readouterr().out
+    assert "Applied 1 patch (F1)." in shown
+    assert "rollback" not in shown
+    state = clone / ".diffcourt/state"
+    assert not [path for path in state.rglob("*") if "rollback" in path.parts]
+    changed = restored.git("-C", str(clone), "diff", "--stat")
+    assert "1 file changed" in changed
+
+
 def test_one_finding_is_fixed_where_it_alone_is_named(restored: Repo, fix: Fix) -> None:
     code, shown, _ = fix("fix", "latest", "F1", "--yes")
     assert code == 0

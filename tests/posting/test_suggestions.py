@@ -117,7 +117,7 @@ def test_without_trust_in_the_verdict_a_patch_is_a_diff_to_read(server: ForgeSer
     (block,) = blocks(body)
     assert (block.info, end) == ("diff", 40)
     assert "-line 40\n+fixed\n" in block.content
-    assert "`diffcourt fix F1`" in body
+    assert "`diffcourt fix verdict.json F1`" in body
 
 
 def other(patch: str) -> str:
@@ -154,7 +154,7 @@ def test_nobody_can_commit_what_was_not_proven_byte_for_byte(
     assert end == 40
     assert not any(block.info.startswith("suggestion") for block in blocks(body))
     assert SECRET not in body
-    assert ("`diffcourt fix F1`" in body) == (state == "verified")
+    assert ("`diffcourt fix verdict.json F1`" in body) == (state == "verified")
     assert identity_of(body) == f"{1:064x}"
 
 

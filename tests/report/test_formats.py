@@ -330,7 +330,7 @@ def test_markdown_folds_verified_patches_away_and_no_line_of_one_ends_the_block(
     assert html.count("<details>") == html.count("</details>") == 1
     assert "<summary>Patch: verified by ruff_bugs, parse_check</summary>" in unescape(text)
     assert '<code class="language-diff">' in html
-    assert "`diffcourt fix F1`" in text
+    assert "`diffcourt fix verdict.json F1`" in text
     assert "<b>" not in html
 
 
@@ -338,8 +338,9 @@ def test_markdown_folds_verified_patches_away_and_no_line_of_one_ends_the_block(
 def test_the_id_of_a_forged_verdict_adds_nothing_to_the_command_that_is_named(name: str) -> None:
     given = verdict(findings=(replace(fixed(1), id="F1;id"),))
     text = unescape(render_verdict(given) if name == "text" else render(name, given))
-    assert "diffcourt fix 'F1;id'" in " ".join(text.split())
-    assert "diffcourt fix F1" not in text
+    command = "diffcourt fix verdict.json" if name == "markdown" else "diffcourt fix"
+    assert f"{command} 'F1;id'" in " ".join(text.split())
+    assert f"{command} F1" not in text
 
 
 def test_patches_never_keep_a_finding_out_of_markdown() -> None:

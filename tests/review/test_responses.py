@@ -306,7 +306,9 @@ async def test_the_judge_joins_duplicates_and_ids_stay(tmp_path: Path) -> None:
         assert isinstance(said, Text)
         return text_reply(json.dumps({**json.loads(said.text), "marks": [mark]}))
 
-    lines = script(lead=[plan(*TEAM), sums("F2 counts (F1, F2), and F3.", "F2", "F3")], judge=[judge])
+    lines = script(
+        lead=[plan(*TEAM), sums("F2 counts (F1, F2), and F3.", "F2", "F3")], judge=[judge]
+    )
     lines["qa"][-1] = report(findings=[
         claim(title="One"), claim(start_line=4, end_line=4, quote="SIZE = 4", title="Two"),
         claim(start_line=5, end_line=5, quote="EMPTY = not NAME", title="Three", severity="low"),
@@ -377,7 +379,7 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     assert len(by_qa) == 30
     assert [one.start_line for one in by_qa if one.severity == "high"] == list(range(21, 31))
     assert all(len(one.title) <= 120 and len(one.detail) <= 2100 for one in by_qa)
-    lowered = "Reported as high; qa has 10 findings that weigh more."
+    lowered = "Reported as high; qa has 10 weightier findings."
     assert by_qa[0].detail.endswith("x... [cut: 5000 characters]")
     assert sum(one.detail.endswith(lowered) for one in by_qa) == 20
     assert found.notes[1, "qa"] == ("20 findings beyond its 10 weightiest are shown as info",)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "names",
         nargs="*",
         metavar="RUN|FINDING",
-        help="the run, default: latest; then findings, such as F1 F3",
+        help="the run (default: latest) or a file that review --json wrote; then findings (F1 F3)",
     )
     parser.add_argument("--yes", action="store_true", help="apply without asking")
     parser.add_argument(
@@ -65,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
     run_id = fixes.verdict.run_id
     paths = escape_unprintable(shlex.join(applied.paths))
     ids = ", ".join(finding.id for finding in fixes.findings)
+    undo = f"  undo:   diffcourt rollback {run_id} {applied.call}\n" if applied.call else ""
     emit(
         f"Applied {count} ({ids}).\n"
-        f"  commit: git add -- {paths} && git commit -m 'Fix {ids} of the review'\n"
-        f"  undo:   diffcourt rollback {run_id} {applied.call}\n",
+        f"  commit: git add -- {paths} && git commit -m 'Fix {ids} of the review'\n{undo}",
         sys.stdout,
     )
     return EXIT_OK

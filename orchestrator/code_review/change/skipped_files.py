@@ -185,7 +185,7 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
 
 
 def classify_unseen(file: ChangedFile, has_data: bool) -> ChangedFile:
-    """A file whose contents in head cannot be had from the patch: a gap, unless its name is a medium's.
+    """A file whose contents in head the patch does not give: a gap, unless its name is a medium's.
 
     The author of a change chooses, in ``.gitattributes``, of which files ``git diff`` leaves the
     contents out.

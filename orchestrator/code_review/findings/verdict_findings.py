@@ -349,7 +349,7 @@ def _limit_number(
         for *_, place in rest:
             report = claims.valid[place]
             found = report.finding
-            why = f"Reported as {found.severity}; {agent} has {MAX_WEIGHTY} findings that weigh more."
+            why = f"Reported as {found.severity}; {agent} has {MAX_WEIGHTY} weightier findings."
             detail = f"{found.detail} {why}".lstrip()
             lowered = replace(found, severity="info", detail=detail)
             claims.valid[place] = replace(report, finding=lowered)

@@ -141,8 +141,8 @@ def describe_patch(finding: Finding) -> str:
 
 
 def apply_command(finding: Finding) -> str:
-    """The command that applies a finding's patch, as a code span."""
-    return code(truncate(fix_command(finding), WIDEST))
+    """The command that applies a finding's patch, given the verdict's file, as a code span."""
+    return code(truncate(fix_command(finding, "verdict.json"), WIDEST))
 
 
 def diff_block(fix: Fix, most: int = PATCH_LINES) -> str:

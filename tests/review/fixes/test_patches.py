@@ -80,7 +80,10 @@ REFUSED = {
         HEADER + "@@ -1,1 +1,9 @@\n import os\n" + "+x = 1\n" * (MAX_CHANGED_LINES + 1),
         "changes 61 lines, more than 60",
     ),
-    "fuzz": (f"{HEADER}@@ -4,2 +4,2 @@\n def f(y):\n{CALL}", "do not stand in app.py from this one on: def f(y):"),
+    "fuzz": (
+        f"{HEADER}@@ -4,2 +4,2 @@\n def f(y):\n{CALL}",
+        "do not stand in app.py from this one on: def f(y):",
+    ),
     "behind the end": (
         f"{HEADER}@@ -8,3 +8,3 @@\n def g(x):\n-    return x\n+    return 2\n \n",
         "do not stand in app.py from this one on: an empty line",
