@@ -102,6 +102,22 @@ async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Pat
     assert gaps(await review(repo)) == {"run": "not read as a program: only its text was searched"}
 
 
+async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> None:
+    hidden = dict.fromkeys(
+        ("x.jinja2", "x.jsp", "x.ex", "Rakefile", "x.dart"), "{{ x|safe }}\n#\0\n"
+    )
+    noted = {"blob.bin": "\0", "notes.md": "a\0b\n", "a.css": "a {}\0\n", "i.png": "\x89PNG\0"}
+    made = change(
+        tmp_path, {"gone.jsp": "\0"}, {"app.py": "X = 1\n", "gone.jsp": None} | hidden | noted
+    )
+    verdict = await review(made)
+    assert verdict.status == "incomplete"
+    assert {skip.path for skip in verdict.skipped if skip.gap} == set(hidden)
+    whys = {skip.path: skip.why for skip in verdict.skipped}
+    assert whys["x.jsp"] == "binary, although its name says that it is JSP"
+    assert {skip.path for skip in verdict.skipped if not skip.gap} == {*noted, "gone.jsp"}
+
+
 @pytest.mark.parametrize(
     "head",
     [

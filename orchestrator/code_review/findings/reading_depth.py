@@ -82,6 +82,8 @@ def add_unread(
 ) -> tuple[Skipped, ...]:
     """The skipped files plus programs read as text only, or all files if none was read as code.
 
+    A skipped file that its name calls source, and its bytes a binary, is a gap in any case.
+
     Args:
         gap: whether these are gaps; False: notes.
     """
@@ -94,7 +96,13 @@ def add_unread(
         for file in unread
         if file.path not in explained and (program := _program(file, languages))
     }
-    found = list(skipped)
+    hidden = {file.path: name for file in files if (name := _hidden_source(file, languages))}
+    found = [
+        replace(entry, gap=True, why=f"{entry.why}, although its name says that it is {name}")
+        if not entry.gap and (name := hidden.get(entry.path))
+        else entry
+        for entry in skipped
+    ]
     if not as_code:
         owed = {file.path for file in unread if _needs_reading(file, languages)}
         with_gap = {entry.path for entry in skipped if entry.gap}
@@ -121,6 +129,17 @@ def _program(file: ChangedFile, languages: LanguagesFile) -> str:
     if language:
         return language if languages.languages[language].kind == "program" else ""
     return "a program" if EXECUTABLE in {file.new_mode, file.old_mode} else ""
+
+
+def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:
+    """The language of a file of head that no analyzer reads because it has the bytes of a binary.
+
+    One NUL suffices, and what executes or renders the file reads past it.
+    """
+    if file.kind != "binary" or file.new_mode is None:
+        return ""
+    acts = _kind(file, languages) in {"program", "data"}
+    return languages.language_of(file.path) if acts else ""
 
 
 def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
