@@ -108,7 +108,7 @@ async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> 
     )
     noted = {"blob.bin": "\0", "notes.md": "a\0b\n", "a.css": "a {}\0\n", "i.png": "\x89PNG\0"}
     made = change(
-        tmp_path, {"gone.jsp": "\0"}, {"app.py": "X = 1\n", "gone.jsp": None} | hidden | noted
+        tmp_path, {"gone.jsp": "gone\0"}, {"app.py": "X = 1\n", "gone.jsp": None} | hidden | noted
     )
     verdict = await review(made)
     assert verdict.status == "incomplete"
