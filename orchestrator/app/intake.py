@@ -8,12 +8,13 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.app.policy_sources import read_base_layers, read_minutes
+from orchestrator.app.policy_sources import is_policy, read_base_layers, read_minutes
 from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.code_review.change.change_construction import OnBase, from_refs, from_worktree
 from orchestrator.code_review.change.change_description import describe_change
+from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.code_review.change.path_limits import limit_to_paths, normalize_path
@@ -41,8 +42,10 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             if options.diff is not None and not _has_repository(options):
                 limit.set(read_minutes([read_shipped_layer()], options))
             found = await _find_change(options, scratch, limit.read_policy)
+            altered = _note_policy(found)
             found = await limit_to_paths(found, paths)
-            found = replace(found, notes=(*_note_subdirectory(options), *found.notes))
+            notes = (*altered, *_note_subdirectory(options), *found.notes)
+            found = replace(found, notes=notes)
             said = describe_change(options.title, options.description, os.environ)
             notes = (*found.notes, *said.notes)
             found = replace(found, title=said.title, description=said.text, notes=notes)
@@ -99,6 +102,17 @@ class _TimeLimit:
             f"finding out what to review took longer than {whose} {self._minutes:g}; nothing was "
             "reviewed: allow more with --max-minutes, or name a smaller change"
         )
+
+
+def _note_policy(change: Change) -> Sequence[str]:
+    """A note where the change alters files that count once they are in base."""
+    names = {name for file in change.files for name in (file.path, file.old_path) if name}
+    altered = sorted(filter(is_policy, names))
+    if not altered:
+        return ()
+    named = ", ".join(shorten(name) for name in altered[:3])
+    more = f" and {len(altered) - 3} more" if len(altered) > 3 else ""
+    return (f"the policy of later reviews is changed: {named}{more}; check it: diffcourt catalog",)
 
 
 def _note_subdirectory(options: ReviewOptions) -> Sequence[str]:

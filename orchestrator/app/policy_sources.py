@@ -151,7 +151,7 @@ async def read_base_layers(objects: Objects, commit: str | None) -> list[Layer]:
     blob_ids = {
         path.removeprefix(f"{OVERLAY}/"): blob
         for path, (mode, blob) in entries.items()
-        if mode.startswith("100") and _is_policy(path)
+        if mode.startswith("100") and is_policy(path)
     }
     files = {path: await objects.read(blob) for path, blob in blob_ids.items()}
     if not files:
@@ -159,7 +159,8 @@ async def read_base_layers(objects: Objects, commit: str | None) -> list[Layer]:
     return [read_shipped_layer(), make_overlay(OVERLAY, files)]
 
 
-def _is_policy(path: str) -> bool:
+def is_policy(path: str) -> bool:
+    """Whether a file of the repository belongs to the policy of reviews."""
     parts = path.split("/")
     if path == f"{OVERLAY}/{WAIVERS}":
         return True
@@ -176,6 +177,6 @@ def read_layers_on_disk(repo: Path | None) -> list[Layer]:
         files = {
             path.removeprefix(f"{OVERLAY}/"): tree.read(path)
             for path in found
-            if _is_policy(path) and tree.is_file(path)
+            if is_policy(path) and tree.is_file(path)
         }
     return [read_shipped_layer(), make_overlay(OVERLAY, files)] if files else [read_shipped_layer()]

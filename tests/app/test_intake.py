@@ -29,3 +29,19 @@ def test_the_minutes_of_the_author_s_tier_bound_finding_the_change(
     repo = change(tmp_path / "repo", base, {"a.py": "x = 2\n"})
     with pytest.raises(ChangeTimeout, match="took longer than bounds.minutes 1e-05"):
         run_review(options(repo.path), ignore_event)
+
+
+def test_a_change_of_the_policy_of_later_reviews_is_named(tmp_path: Path) -> None:
+    head: dict[str, str | bytes | None] = {
+        ".diffcourt/waivers.yaml": None,
+        ".diffcourt/config/verdict.yaml": "unraed: note\n",
+        ".diffcourt/notes.md": "No policy.\n",
+        "a.py": "x = 2\n",
+    }
+    repo = change(tmp_path / "repo", {".diffcourt/waivers.yaml": "waivers: []\n"}, head)
+    for paths in ([], ["a.py"]):
+        verdict = run_review(options(repo.path, paths=paths), ignore_event)
+        assert verdict.change.notes[0] == (
+            "the policy of later reviews is changed: .diffcourt/config/verdict.yaml, "
+            ".diffcourt/waivers.yaml; check it: diffcourt catalog"
+        )
