@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 
+from orchestrator.app.runs.damaged_runs import DAMAGE
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import ReviewOptions
@@ -103,16 +104,16 @@ async def know_change(name: str, verdict: Verdict, change: Change) -> KnownChang
 async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
     """The newest finished review of a change with that name and another head."""
     for run in (await store.runs())[:LATEST_RUNS]:
-        noted = await store.find(run.run_id, NAME_KEY)
-        if noted is None or json.loads(noted.body)["name"] != name:
-            continue
-        row = await store.find(run.run_id, VERDICT)
-        if row is None:
-            continue
         try:
+            noted = await store.find(run.run_id, NAME_KEY)
+            if noted is None or json.loads(noted.body)["name"] != name:
+                continue
+            row = await store.find(run.run_id, VERDICT)
+            if row is None:
+                continue
             verdict = convert(json.loads(row.body), Verdict)
-        except ValidationError:
-            continue  # of another version of this program, which has other fields
+        except DAMAGE:
+            continue  # damaged, or of another version of this program, which has other fields
         if verdict.change.head != head:
             return verdict
     return None

@@ -127,8 +127,8 @@ class RunInfo(Struct, frozen=True):
     Attributes:
         started: ISO 8601 time.
         change: a short description of the change.
-        state: ``finished``, ``waiting`` for a person, ``interrupted``, ``cancelled`` or
-            ``running``.
+        state: ``finished``, ``waiting`` for a person, ``interrupted``, ``cancelled``, ``running``
+            or ``unreadable``.
         verdict: None while there is none; of a waiting run, the partial one.
         findings: number of open findings, None while there is no verdict.
     """

@@ -51,6 +51,7 @@ CREATE TABLE IF NOT EXISTS cancellations (
 
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 ROWS_PER_INSERT = 500
 """Six values each; SQLite takes 32766 in a statement."""
@@ -100,9 +101,11 @@ class SqliteStore(SqlStore):
         try:
             yield
         except sqlite3.Error as error:
+            advice = "Free some space or repair its permissions, then resume the run"
+            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED:
+                advice = "It is damaged: put back a copy, or move it away to begin a new one"
             raise StoreError(
-                f"the journal {self.path} cannot be used ({error}); what it holds is kept. "
-                "Free some space or repair its permissions, then resume the run"
+                f"the journal {self.path} cannot be used ({error}); what it holds is kept. {advice}"
             ) from None
 
     def _begin_log(self) -> None:

@@ -13,7 +13,8 @@ from msgspec import Struct
 from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.run_index import RunSummary, describe_damage, summarize
+from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
+from orchestrator.app.runs.run_index import RunSummary, summarize
 from orchestrator.app.runs.run_record import RunRecord, Span, read_record
 from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
@@ -110,7 +111,7 @@ async def _load(store: RunStore, repo: Path, name: str) -> RunDetails:
     record, verdict, problem = RunRecord(run_id=run_id), None, ""
     try:
         record, verdict = read_record(run_id, rows), _read_verdict(rows)
-    except (ValueError, KeyError, TypeError, AttributeError, DiffcourtError) as error:
+    except (*DAMAGE, DiffcourtError) as error:
         problem = describe_damage(run_id, error)
     return RunDetails(
         summary=await summarize(store, repo, run),

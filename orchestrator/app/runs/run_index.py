@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from orchestrator.app.previous_reviews import NAME_KEY
 from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_limits import read_limits
 from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
@@ -177,16 +178,9 @@ async def summarize(store: RunStore, repo: Path, run: RunMeta) -> RunSummary:
     found = RunSummary(run_id=run.run_id, repo=repo, started=run.started, writer=run.writer or "")
     try:
         await _fill(found, store, run)
-    except (ValueError, KeyError, TypeError, AttributeError, DiffcourtError) as error:
+    except (*DAMAGE, DiffcourtError) as error:
         found.state, found.problem = "unreadable", describe_damage(run.run_id, error)
     return found
-
-
-def describe_damage(run_id: str, error: Exception) -> str:
-    """Why a run cannot be read, with the command that says more."""
-    if isinstance(error, DiffcourtError):
-        return str(error)
-    return f"its journal cannot be read ({error}); see: diffcourt audit verify {run_id}"
 
 
 async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 import anyio
 from msgspec import ValidationError, convert
+from msgspec.structs import replace
 
 from orchestrator.app.audit.audit_trail import note_subject
 from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, waiting_verdict
 from orchestrator.app.types import (
@@ -48,8 +50,16 @@ def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo]
 
 async def _list_newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int]:
     runs = await store.runs()
-    found = [_describe_run(run, *await _find_verdict(store, run)) for run in runs[:most]]
+    found = [await _summarize(store, run) for run in runs[:most]]
     return found, len(runs) - len(found)
+
+
+async def _summarize(store: RunStore, run: RunMeta) -> RunInfo:
+    """One run of the list; one that cannot be read is listed, and keeps no other back."""
+    try:
+        return _describe_run(run, *await _find_verdict(store, run))
+    except (*DAMAGE, InputError):
+        return replace(_describe_run(run, None, final=False), state="unreadable")
 
 
 async def _find_verdict(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
@@ -82,7 +92,7 @@ async def _prune(
     before = time.time() - days * DAY if days is not None else math.inf
     old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
     going = [run for run in old if run.writer is None]
-    infos = [_describe_run(run, *await _find_verdict(store, run)) for run in going]
+    infos = [await _summarize(store, run) for run in going]
     for run in () if dry else going:
         await store.forget(run.run_id)
         state_directory.remove_scratch_dir(directory, run.run_id)
@@ -112,6 +122,7 @@ def show_run(repo: Path | None, run_id: str) -> Shown:
 
     Raises:
         RunNotFound: no run has this name.
+        InputError: it cannot be read.
     """
     with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
         return anyio.run(_show, store, run_id)
@@ -119,10 +130,12 @@ def show_run(repo: Path | None, run_id: str) -> Shown:
 
 async def _show(store: RunStore, run_id: str) -> Shown:
     run = state_directory.find_run(run_id, await store.runs())
-    found, final = await _find_verdict(store, run)
-    return Shown(
-        _describe_run(run, found, final), found, build_timeline(await store.rows(run.run_id))
-    )
+    try:
+        found, final = await _find_verdict(store, run)
+        timeline = build_timeline(await store.rows(run.run_id))
+    except DAMAGE as error:
+        raise InputError(f"{run.run_id}: {describe_damage(run.run_id, error)}") from None
+    return Shown(_describe_run(run, found, final), found, timeline)
 
 
 def _has_pending_call(rows: Sequence[Row]) -> bool:
