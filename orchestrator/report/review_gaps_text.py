@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import OPEN_QUESTION, AgentReport, Skipped, Verdict
 from orchestrator.report.terminal_escaping import escape_line, quote_path
@@ -102,7 +104,7 @@ def _group_by_reason(entries: Iterable[Skipped]) -> list[tuple[tuple[str, str], 
 def _render_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
     """One line per file, or one per reason where many files share it."""
     blocks: list[list[str]] = []
-    for (tool, why), paths in _group_by_reason(entries):
+    for (tool, why), paths in _group_by_reason(_join_tools(page, entries)):
         reason = (f"{tool}: " if tool else "") + why
         if len(paths) < GROUPED_FROM or page.items is None:
             blocks += [_render_file(page, path, reason) for path in paths]
@@ -110,6 +112,20 @@ def _render_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
             blocks.append(_render_group(page, paths, reason))
     lines = [line for block in blocks[: page.items] for line in block]
     return lines + page.omitted(len(blocks))
+
+
+def _join_tools(page: Page, entries: Iterable[Skipped]) -> list[Skipped]:
+    """One entry for a file that several tools could not examine for the same reason."""
+    joined: dict[tuple[str, str], list[Skipped]] = {}
+    for entry in entries:
+        joined.setdefault((entry.path, entry.why), []).append(entry)
+    found = []
+    for same in joined.values():
+        tools = [entry.tool for entry in same if entry.tool]
+        shown = tools if page.items is None else tools[:EXAMPLES]
+        more = f" and {len(tools) - len(shown)} more" if len(tools) > len(shown) else ""
+        found.append(replace(same[0], tool=f"{', '.join(shown)}{more}"))
+    return found
 
 
 def _render_file(page: Page, path: str, reason: str) -> list[str]:

@@ -84,11 +84,13 @@ class Page(Struct, frozen=True):
             return UNBOUNDED
         return min(lines, 2) if self.items == 1 else lines
 
-    def omitted(self, total: int, what: str = "") -> list[str]:
+    def omitted(self, total: int, noun: str = "") -> list[str]:
         """The line that counts what ``items`` leaves out and says how to see it."""
         if self.items is None or total <= self.items:
             return []
-        return self.wrap(f"and {total - self.items:,} more{what}: {self.more}", first="  ")
+        left = total - self.items
+        count = count_noun(left, f"more {noun}") if noun else f"{left:,} more"
+        return self.wrap(f"and {count}: {self.more}", first="  ")
 
     def paint(self, text: str, style: str) -> str:
         """The text in a style, unchanged without color."""

@@ -245,7 +245,7 @@ def _render_notes(page: Page, verdict: Verdict, rows: int = 2) -> list[str]:
     lines: list[str] = []
     for note in notes[: page.items]:
         lines += page.wrap(escape_line(note), first="Note     ", limit=page.cut(rows))
-    return lines + page.omitted(len(notes), " notes")
+    return lines + page.omitted(len(notes), "note")
 
 
 def _format_revision(name: str) -> str:

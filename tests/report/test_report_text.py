@@ -426,6 +426,15 @@ What agents could not do
     )
 
 
+def test_one_reason_of_many_tools_is_one_entry_of_its_file() -> None:
+    why = "does not parse: line 2"
+    gaps = tuple(Skipped(path="b.py", tool=f"tool{n}", why=why, gap=True) for n in range(7))
+    text = render_verdict(verdict(status="incomplete", skipped=gaps))
+    assert "\n    b.py  tool0, tool1, tool2 and 4 more: does not parse: line 2\n" in text
+    assert text.count("does not parse") == 1
+    assert "REVIEW INCOMPLETE (7 gaps)" in text
+
+
 def test_many_gaps_of_one_tool_are_one_entry_with_the_tool_named() -> None:
     gaps = tuple(Skipped(path=f"w{n}.yml", tool="zizmor", why="failed", gap=True) for n in range(9))
     section = block(render_verdict(verdict(status="incomplete", skipped=gaps)), "Not reviewed")
