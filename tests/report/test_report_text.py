@@ -244,9 +244,13 @@ High (1)
 
 
 def test_what_several_agents_add_in_the_same_words_is_printed_once() -> None:
-    words = {"proved": False, "severity": "high", "confidence": 0.9}
-    reports = [Reported(by=by, title="Anybody can pay.", **words) for by in ("qa", "security")]
-    found = finding(1, reports=(*reports, Reported(by="docs", title="Other.", **words)))
+    reports = [
+        Reported(by=by, proved=False, severity="high", confidence=0.9, title=title)
+        for by, title in (
+            ("qa", "Anybody can pay."), ("security", "Anybody can pay."), ("docs", "Other."),
+        )
+    ]  # fmt: skip
+    found = finding(1, reports=tuple(reports))
     text = render_verdict(verdict(findings=(found,)))
     assert text.count("Anybody can pay") == 1
     assert "      qa, security add: Anybody can pay\n      docs adds: Other\n" in text

@@ -92,9 +92,9 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
         look = Navigation(workspace)
         read = {path: await workspace.read_head(path) for path in texts}
         shown = {path: (await look.read_file({"path": path})).split("\n") for path in texts}
-        for lines in ({"start": 3}, {"start": 2, "end": 1}):
+        for outside in ({"start": 3}, {"start": 2, "end": 1}):
             with pytest.raises(InputError, match="lines 1 to 2"):
-                await look.read_file({"path": "ended.py", **lines})
+                await look.read_file({"path": "ended.py", **outside})
     assert read == {
         "ended.py": ["a", "b"], "open.py": ["a", "b"], "blank.py": ["a", ""], "empty.py": [],
     }  # fmt: skip

@@ -103,13 +103,11 @@ async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Pat
 
 
 async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> None:
-    hidden = dict.fromkeys(
-        ("x.jinja2", "x.jsp", "x.ex", "Rakefile", "x.dart"), "{{ x|safe }}\n#\0\n"
-    )
+    page = "{{ x|safe }}\n#\0\n"
+    hidden = dict.fromkeys(("x.jinja2", "x.jsp", "x.ex", "Rakefile", "x.dart"), page)
     noted = {"blob.bin": "\0", "notes.md": "a\0b\n", "a.css": "a {}\0\n", "i.png": "\x89PNG\0"}
-    made = change(
-        tmp_path, {"gone.jsp": "gone\0"}, {"app.py": "X = 1\n", "gone.jsp": None} | hidden | noted
-    )
+    head = {"app.py": "X = 1\n", "gone.jsp": None, **hidden, **noted}
+    made = change(tmp_path, {"gone.jsp": "gone\0"}, head)
     verdict = await review(made)
     assert verdict.status == "incomplete"
     assert {skip.path for skip in verdict.skipped if skip.gap} == set(hidden)

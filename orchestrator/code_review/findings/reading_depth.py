@@ -96,10 +96,10 @@ def add_unread(
         for file in unread
         if file.path not in explained and (program := _program(file, languages))
     }
-    hidden = {file.path: name for file in files if (name := _hidden_source(file, languages))}
+    hidden = {file.path: _hidden_source(file, languages) for file in files}
     found = [
-        replace(entry, gap=True, why=f"{entry.why}, although its name says that it is {name}")
-        if not entry.gap and (name := hidden.get(entry.path))
+        replace(entry, gap=True, why=f"{entry.why}, although its name says that it is {source}")
+        if not entry.gap and (source := hidden.get(entry.path))
         else entry
         for entry in skipped
     ]
