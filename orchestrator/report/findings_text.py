@@ -100,6 +100,8 @@ def _describe_source(finding: Finding) -> str:
     standing = "" if plain or finding.standing == "proved" else f", {finding.standing}"
     if finding.standing == "confirmed" and finding.confirmed_by:
         standing += f" by {', '.join(finding.confirmed_by)}"
+    if finding.lowered_from:
+        standing += f", reported as {finding.lowered_from}, beyond its author's ten weightiest"
     if finding.carried_over:
         standing += ", carried over from the previous review"
     source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{standing}"

@@ -60,6 +60,32 @@ async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch
     assert "carried over from the previous review" in render_findings(verdict, {})
 
 
+async def test_a_finding_beyond_an_agent_s_weightiest_counts_once_others_are_gone(
+    tmp_path: Path,
+) -> None:
+    values = {n: f"V{n} = {n}\n" for n in range(13)}
+    many = [
+        claims(text.strip(), f"Value {n} is wrong", n + 1, confidence=0.9 - n / 100)
+        for n, text in values.items()
+    ]
+    head = {"app.py": "".join(values.values())}
+    pushed = await Branch.pushed(tmp_path, {"base.py": "X = 1\n"}, head, said(*many))
+    assert pushed.verdict is not None
+
+    def lowered(verdict: Verdict) -> dict[str, tuple[str, str | None]]:
+        found = {one.title: (one.severity, one.lowered_from) for one in verdict.findings}
+        return {title: both for title, both in found.items() if both != ("medium", None)}
+
+    below = ("info", "medium")
+    assert lowered(pushed.verdict) == {f"Value {n} is wrong": below for n in (10, 11, 12)}
+    assert "reported as medium, beyond" in " ".join(
+        render_verdict(pushed.verdict, detail="full").split()
+    )
+    del values[0], values[4]
+    verdict = await pushed.push({"app.py": "".join(values.values())})
+    assert lowered(verdict) == {"Value 12 is wrong": below}
+
+
 async def test_agents_are_shown_what_is_open_and_told_not_to_repeat_it(branch: Branch) -> None:
     assert "earlier push" not in branch.opening()
     await branch.push({"app.py": CODE + LAST})

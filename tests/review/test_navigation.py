@@ -96,7 +96,7 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
             with pytest.raises(InputError, match="lines 1 to 2"):
                 await look.read_file({"path": "ended.py", **outside})
     assert read == {
-        "ended.py": ["a", "b"], "open.py": ["a", "b"], "blank.py": ["a", ""], "empty.py": [],
+        "ended.py": ["a", "b"], "open.py": ["a", "b"], "blank.py": ["a", ""], "empty.py": [""],
     }  # fmt: skip
     for path, lines in read.items():
         assert shown[path][0].endswith(f"of {len(lines)}")

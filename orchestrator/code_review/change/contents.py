@@ -34,9 +34,11 @@ def decode(data: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a file's text; the line end at its end begins no further line."""
-    lines = text.split("\n")
-    return lines if lines[-1] else lines[:-1]
+    """The lines of a file's text; the line end at its end begins no further line.
+
+    An empty file has one empty line, unlike one that cannot be read.
+    """
+    return text.removesuffix("\n").split("\n")
 
 
 class Contents:

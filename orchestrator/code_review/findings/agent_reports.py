@@ -20,6 +20,8 @@ from orchestrator.engine.canonical_json import digest
 MAX_TITLE = 120
 MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
+MAX_WEIGHTY = 10
+"""Findings above info that an agent may report."""
 
 _DOCS = frozenset({"docs", "doc", "documentation"})
 _SPELLING = re.compile(r"\b(typo\w*|spelling|misspell\w*|misspelt)\b", re.IGNORECASE)

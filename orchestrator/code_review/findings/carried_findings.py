@@ -5,6 +5,7 @@ evidence: a model that does not repeat it refutes nothing. It is checked against
 merged like any claim of this review. See docs/decisions/0016.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -14,7 +15,12 @@ from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.lines_changed_since import ChangedSince, find_changed_since
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, MAX_TITLE, shorten
+from orchestrator.code_review.findings.agent_reports import (
+    MAX_DETAIL,
+    MAX_TITLE,
+    MAX_WEIGHTY,
+    shorten,
+)
 from orchestrator.code_review.findings.citations import (
     MAX_SHOWN_QUOTE,
     changed_lines,
@@ -180,7 +186,25 @@ async def place_claims(
                 ),
             )
         )
-    return tuple(reports)
+    return tuple(_raise_again(reports))
+
+
+def _raise_again(reports: Sequence[FindingReport]) -> list[FindingReport]:
+    """The claims, of which lowered ones take the places that their authors' graver ones left."""
+    taken = Counter(one.reporter for one in reports if one.finding.severity != "info")
+    found = list(reports)
+    lowered = [
+        (SEVERITIES.index(one.finding.lowered_from), -one.finding.confidence, place)
+        for place, one in enumerate(reports)
+        if one.finding.lowered_from
+    ]
+    for severity, _, place in sorted(lowered):
+        report = reports[place]
+        if taken[report.reporter] < MAX_WEIGHTY:
+            taken[report.reporter] += 1
+            own = replace(report.finding, severity=SEVERITIES[severity], lowered_from=None)
+            found[place] = replace(report, finding=own)
+    return found
 
 
 def targets_of(reports: Sequence[FindingReport]) -> dict[str, Target]:
@@ -253,6 +277,7 @@ def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
         because_of=claim.because_of,
         cause_quote=claim.cause_quote,
         guideline=claim.guideline,
+        lowered_from=None if words else claim.lowered_from,
     )
 
 

@@ -57,6 +57,7 @@ def build_finding(
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
         fix_suggestion=words.fix_suggestion or first.fix_suggestion,
         reported_by=tuple(sorted(reporters)),
+        lowered_from=first.lowered_from if severity == "info" else None,
         carried_over=merged.is_carried,
         because_of=first.because_of,
         cause_quote=first.cause_quote,

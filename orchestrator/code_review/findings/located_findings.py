@@ -32,6 +32,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         steps: the data flow from a source, as taint analysis traced it.
         edits: a fix in its file that an analyzer proposes.
         patch: a fix that an agent proposes, as a unified diff against head.
+        lowered_from: its author's severity, where it is info as one too many.
     """
 
     fingerprint: str
@@ -55,6 +56,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     steps: tuple[FlowStep, ...] = ()
     edits: tuple[Edit, ...] = ()
     patch: str = ""
+    lowered_from: Severity | None = None
 
 
 class ProposedFix(Struct, frozen=True):

@@ -11,7 +11,12 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.agent_reports import AgentReport, read_claim, read_reports
+from orchestrator.code_review.findings.agent_reports import (
+    MAX_WEIGHTY,
+    AgentReport,
+    read_claim,
+    read_reports,
+)
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
 from orchestrator.code_review.findings.citations import Sources, locate_finding
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
@@ -47,9 +52,6 @@ from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.memory_use import MemoryUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 from orchestrator.code_review.verdict.waiver_use import WaiverUse
-
-MAX_WEIGHTY = 10
-"""Findings above info that an agent may report."""
 
 NO_REFERENCES = References()
 
@@ -348,10 +350,8 @@ def _limit_number(
         rest = sorted(mine)[MAX_WEIGHTY:]
         for *_, place in rest:
             report = claims.valid[place]
-            found = report.finding
-            why = f"Reported as {found.severity}; {agent} has {MAX_WEIGHTY} weightier findings."
-            detail = f"{found.detail} {why}".lstrip()
-            lowered = replace(found, severity="info", detail=detail)
+            own = report.finding.severity
+            lowered = replace(report.finding, severity="info", lowered_from=own)
             claims.valid[place] = replace(report, finding=lowered)
         if rest:
             claims.notes[iteration, agent] = [

@@ -150,7 +150,7 @@ class Navigation:
             raise InputError(f"{path} is binary")
         lines = split_lines(decode(data))
         start = arguments.get("start", 1)
-        if start > max(len(lines), 1) or arguments.get("end", start) < start:
+        if start > len(lines) or arguments.get("end", start) < start:
             raise InputError(f"{path} has lines 1 to {len(lines)}; start is at most end")
         end = min(arguments.get("end", len(lines)), start + LINES_AT_MOST - 1, len(lines))
         shown, size = list[str](), 0

@@ -127,10 +127,11 @@ class Finding(Strict, frozen=True, kw_only=True):
     fix: Annotated[Fix | None, Meta(description="a patch for it; null: there is none")] = None
     reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
     state: Literal["open", "waived", "rejected"] = "open"
-    waiver: Annotated[
-        str,
-        Meta(description="why a person accepted it or wants it to weigh less, or why no longer"),
-    ] = ""
+    waiver: Annotated[str, Meta(description="why a person accepts or lowers it, or no more")] = ""
+    lowered_from: Annotated[
+        Severity | None,
+        Meta(description="its author's severity; info, as the author has ten that weigh more"),
+    ] = None
     context: Annotated[
         FindingContext | None, Meta(description="the lines around it; null where none are readable")
     ] = None
