@@ -93,6 +93,18 @@ async def test_agents_are_shown_what_is_open_and_told_not_to_repeat_it(branch: B
     shown = branch.opening()
     assert "An earlier push of this change was reviewed" in shown
     assert f"- fingerprint {only(branch.verdict).fingerprint}: medium, confidence 0.80" in shown
+    assert "Divides by zero for an empty list (by generalist)\n" in shown
+
+
+async def test_an_agent_that_confirms_what_it_found_itself_is_not_asked_again(
+    branch: Branch,
+) -> None:
+    assert branch.verdict is not None
+    confirm = {**disputes(only(branch.verdict), QUOTE), "action": "confirm"}
+    verdict = await branch.push({"app.py": CODE + LAST}, said(responses=[confirm]))
+    assert only(verdict).standing == "unconfirmed"
+    (agent,) = [one for one in verdict.agents if one.agent == "generalist"]
+    assert agent.notes[0].endswith("it is your own; somebody else must confirm it")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ SHOWN_NEIGHBORS = 5
 
 CARRIED = """\
 - What agents found then and is still there stands below under its fingerprint. It stays open
-  without you: do not report it again, in whatever words. Confirm it, refine it, or dispute it with
-  a quotation that shows it to be wrong; without one, nobody takes it back.
+  without you: do not report it again, in whatever words. Confirm what another agent reported,
+  refine it, or dispute it with a quotation that shows it to be wrong; without one, nobody takes it
+  back.
 """
 
 SETTLED = """\

@@ -251,11 +251,16 @@ def _list_findings(calls: Sequence[Call]) -> list[str]:
 
 def _list_carried(carried: Sequence[FindingReport]) -> list[str]:
     """Carried-over findings of agents; not their responses to findings of analyzers."""
-    own = sorted((one.finding for one in carried if not one.refers_to), key=report_order)
+    own = sorted(
+        (one for one in carried if not one.refers_to), key=lambda one: report_order(one.finding)
+    )
     if not own:
         return []
     lines = ["", f"Open from the previous review, reported already ({len(own)}):"]
-    lines += [line for finding in own[:SHOWN_FINDINGS] for line in _finding_lines(finding)]
+    for one in own[:SHOWN_FINDINGS]:
+        first, *more_lines = _finding_lines(one.finding)
+        by = ", ".join(one.carried.reported_by) if one.carried else one.reporter
+        lines += [f"{first} (by {by})", *more_lines]
     more = len(own) - SHOWN_FINDINGS
     return [*lines, f"and {more} less severe ones"] if more > 0 else lines
 

@@ -25,6 +25,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
 from orchestrator.code_review.findings.located_findings import Rejection, Target
 from orchestrator.code_review.findings.responses_to_findings import (
     BOTH_STAY,
+    OWN_CLAIM,
     mark_error,
     response_error,
 )
@@ -98,7 +99,8 @@ class ReportCorrections(Struct, frozen=True):
         found: dict[int, str] = {}
         for number, response in enumerate(form.responses, 1):
             error = await response_error(sources, agent, response, find)
-            if error and not error.endswith(BOTH_STAY):  # which a corrected report could not change
+            # A corrected report could only leave these out.
+            if error and not error.endswith((BOTH_STAY, OWN_CLAIM)):
                 found[number] = f"response {number}: {error}"
         return found
 

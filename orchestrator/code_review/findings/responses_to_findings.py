@@ -29,6 +29,7 @@ EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""
 
 BOTH_STAY = "analyzers report both, so both stay"
+OWN_CLAIM = "it is your own; somebody else must confirm it"
 NO_REFUTATION = "the repository's guidance says nothing of what code does; cite code or a tool"
 
 
@@ -105,7 +106,7 @@ async def _error(
             "that stands"
         )
     if action == "confirm" and target.agents == {agent} and not target.proved:
-        return "it is your own; somebody else must confirm it"
+        return OWN_CLAIM
     return await _evidence_error(sources, response)
 
 
