@@ -59,7 +59,7 @@ def test_every_step_passes_inputs_by_its_environment_only() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
         if "uses" in step:
-            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
+            assert re.fullmatch(r"[\w-]+(/[\w-]+)+@[0-9a-f]{40}", step["uses"])
 
 
 def test_a_push_after_a_push_says_what_is_new_and_sets_the_outputs(

@@ -116,6 +116,30 @@ def test_the_workflows_of_github_review_and_keep_the_verdict_for_the_next_push(
     assert not (job.clone / "pwned").exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["config/ci/github-review.yml", ".github/workflows/review.yml", "action.yml"]
+)
+def test_github_keeps_the_verdict_of_a_review_that_fails_too(name: str) -> None:
+    document = load(name)
+    parts = [document["runs"]] if "runs" in document else document["jobs"].values()
+    steps = [step for part in parts for step in part["steps"]]
+    cached = [step for step in steps if "/diffcourt" in step.get("with", {}).get("path", "")]
+    used = [step["uses"].partition("@")[0] for step in cached]
+    assert set(used) == {
+        "actions/cache/restore",
+        "actions/cache/save",
+    }  # it saves after success only
+    (restore, save) = [step for step in cached if step["with"]["path"].endswith("/diffcourt")]
+    assert save["if"].startswith("always() && ")
+    assert save["with"]["key"] == restore["with"]["key"]
+    reviews = [step.get("name") == "Review" for step in steps].index(True)
+    assert steps.index(restore) < reviews < steps.index(save)
+
+
+def test_gitlab_keeps_the_verdict_of_a_review_that_fails_too() -> None:
+    assert load("config/ci/gitlab-review.yml")["diffcourt-review"]["cache"]["when"] == "always"
+
+
 def test_the_template_of_gitlab_reviews(job: Job) -> None:
     script = "\n".join(load("config/ci/gitlab-review.yml")["diffcourt-review"]["script"])
     done = job.run(["sh", "-e", "-c", script], job.clone)
