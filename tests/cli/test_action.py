@@ -100,6 +100,28 @@ def test_an_error_is_the_steps_exit_code_and_leaves_no_verdict(
     assert "verdict-file" not in (Path(variables["RUNNER_TEMP"]) / "output").read_text()
 
 
+def test_another_version_is_another_installation(tmp_path: Path) -> None:
+    source, output = tmp_path / "source", tmp_path / "output"
+    parts = ("orchestrator", "agents", "skills_catalog", "rubrics", "config")
+    for folder in parts:
+        (source / folder).mkdir(parents=True)
+    for name in ("pyproject.toml", "constraints.txt", "orchestrator/a b.py"):
+        (source / name).write_text("x = 1\n")
+    for _ in range(2):
+        given = {"SOURCE": str(source), "GITHUB_OUTPUT": str(output)}
+        assert run_step("Name the installation", tmp_path, given).returncode == 0
+    (source / "orchestrator/a b.py").write_text("x = 2\n")
+    assert run_step("Name the installation", tmp_path, given).returncode == 0
+    first, again, other = output.read_text().splitlines()
+    assert re.fullmatch("digest=[0-9a-f]{32}", first)
+    assert first == again != other
+    keys = {
+        step["with"]["key"] for step in ACTION["runs"]["steps"] if "venv" in str(step.get("with"))
+    }
+    (key,) = keys
+    assert key.endswith("-${{ steps.source.outputs.digest }}")
+
+
 def test_an_install_that_is_complete_is_not_made_again(
     job: tuple[Repo, dict[str, str]], tmp_path: Path
 ) -> None:
