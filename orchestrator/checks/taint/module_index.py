@@ -180,9 +180,13 @@ class Project:
             data = read_file(self.root, path)
             tree = parse(data) if whole else parse_partially(decode_python(data))
         except SyntaxError as error:
-            self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
-        except (ValueError, RecursionError, MemoryError, OSError) as error:
-            self.gaps[path] = f"does not parse: {type(error).__name__}"
+            self.gaps[path] = f"does not parse: line {error.lineno or 1}: {error.msg}"
+        except ValueError as error:
+            self.gaps[path] = f"does not parse: line 1: {error}"
+        except (RecursionError, MemoryError):
+            self.gaps[path] = "does not parse: nested too deeply"
+        except OSError as error:
+            self.gaps[path] = f"cannot be read: {error.strerror}"
         else:
             return Module(path, tree, imported_packages(text))
         return None

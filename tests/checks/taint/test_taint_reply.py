@@ -137,12 +137,13 @@ def test_the_same_tree_gives_the_same_reply(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("def broken(:\n", "does not parse: "),
+        ("def broken(:\n", "does not parse: line 1: invalid syntax"),
+        ("# coding: utf-7\nx = 1\n", "does not parse: line 1: its encoding, utf-7, decodes it to "),
         ("x = '" + "a" * 1_000_001 + "'\n", "larger than 1000000 bytes"),
         ("x = 1\0\n", "does not parse: "),
         ("import os\nos.system(" + "(" * 250 + ")" * 250 + ")\n", "does not parse: "),
     ],
-    ids=["syntax", "size", "null", "parentheses"],
+    ids=["syntax", "encoding", "size", "null", "parentheses"],
 )
 def test_what_cannot_be_read_is_a_named_gap(text: str, why: str, tmp_path: Path) -> None:
     reply = trace(tmp_path, {"bad.py": text, "good.py": "x = 1\n"})
