@@ -22,10 +22,10 @@ from orchestrator.errors import InputError
 
 _DEFAULTS = (
     "refs/remotes/origin/HEAD",
+    "refs/remotes/origin/main",  # before the local one, which may be behind it
     "refs/heads/main",
-    "refs/heads/master",
-    "refs/remotes/origin/main",
     "refs/remotes/origin/master",
+    "refs/heads/master",
 )
 
 

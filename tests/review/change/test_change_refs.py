@@ -86,6 +86,15 @@ async def test_the_tip_of_the_default_branch_is_reviewed_as_one_commit(branched)
     assert "is on main already" in change.notes[0]
 
 
+async def test_a_local_default_branch_that_is_behind_is_not_the_base(branched, tmp_path):
+    clone = branched.clone(tmp_path / "clone", "--branch=topic")
+    clone.git("branch", "main", "origin/main~1")
+    clone.git("update-ref", "-d", "refs/remotes/origin/HEAD")
+    clone.git("checkout", "-q", "-b", "later", "origin/main")
+    clone.commit({"later.py": "x = 1\n"})
+    assert paths(await from_refs(clone.root, None, None)) == ["later.py"]
+
+
 async def test_without_a_default_branch_a_base_must_be_named(branched):
     branched.git("branch", "-D", "main")
     with pytest.raises(InputError, match="no default branch .* --base HEAD~1 for one commit$"):
