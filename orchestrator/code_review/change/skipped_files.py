@@ -185,7 +185,7 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
 
 
 def classify_unseen(file: ChangedFile, has_data: bool) -> ChangedFile:
-    """A file whose contents in head the patch does not give: a gap, unless its name is a medium's.
+    """A file whose contents in head a patch does not give: a gap unless it is named like media.
 
     The author of a change chooses, in ``.gitattributes``, of which files ``git diff`` leaves the
     contents out.
@@ -194,9 +194,9 @@ def classify_unseen(file: ChangedFile, has_data: bool) -> ChangedFile:
         file: with path and status set.
         has_data: whether the patch holds them in git's binary format.
     """
-    medium = PurePosixPath(file.path).suffix.lower() in _MEDIA
+    media = PurePosixPath(file.path).suffix.lower() in _MEDIA
     skip = _ENCODED if has_data else _NO_CONTENTS
-    gap = file.status != "deleted" and not medium
+    gap = file.status != "deleted" and not media
     return replace(file, kind="binary", whole=False, skip=skip, gap=gap)
 
 
