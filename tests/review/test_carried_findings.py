@@ -81,6 +81,9 @@ async def test_a_finding_beyond_an_agent_s_weightiest_counts_once_others_are_gon
     assert "reported as medium, beyond" in " ".join(
         render_verdict(pushed.verdict, detail="full").split()
     )
+    (last,) = [one for one in pushed.verdict.findings if one.title == "Value 12 is wrong"]
+    assert "reported as medium" in describe_finding(last)
+    assert render_findings(pushed.verdict, {}).count("reported as medium") == 3
     del values[0], values[4]
     verdict = await pushed.push({"app.py": "".join(values.values())})
     assert lowered(verdict) == {"Value 12 is wrong": below}

@@ -110,6 +110,8 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     )
     if finding.standing in {"unconfirmed", "refuted"}:
         marks.append(finding.standing)
+    if finding.lowered_from:
+        marks.append(f"reported as {finding.lowered_from}")
     if finding.carried_over:
         marks.append("carried over")
     lines[0] += "".join(f", {mark}" for mark in marks)

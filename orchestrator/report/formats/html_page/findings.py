@@ -114,6 +114,7 @@ def _render_article(finding: Finding, lines: Sequence[ExcerptLine], actions: str
         *(f"<span>CWE-{number}</span>" for number in finding.cwe),
         f"<span>confidence {finding.confidence:.2f}, {finding.standing}</span>",
         f"<span>by {text(reporters)}</span>",
+        *([f"<span>reported as {finding.lowered_from}</span>"] if finding.lowered_from else []),
         *(["<span>carried over from the previous review</span>"] if finding.carried_over else []),
     ]
     return (
