@@ -441,12 +441,13 @@ def _source(frame: Frame, node: ast.ImportFrom) -> Module | Namespace | None:
 
 def _one(frame: Frame, node: ast.ImportFrom, alias: ast.alias) -> Value:
     source = _source(frame, node)
-    if isinstance(source, Module):
+    child = None if source is None else frame.run.project.child(source, alias.name)
+    # A package that imports a part of its own has this import itself under that name.
+    if isinstance(source, Module) and (child is None or source is not frame.module):
         value = frame.run.globals_of(source).get(alias.name)
         if value is not None:
             return resolve(value)
     if source is not None:
-        child = frame.run.project.child(source, alias.name)
         return UNKNOWN if child is None else Value(target=child)
     if node.level:
         return UNKNOWN
