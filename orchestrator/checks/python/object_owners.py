@@ -1,13 +1,14 @@
 """Objects that a view loads by an id of the request, whoever owns them: a question.
 
-It is asked where views beside it load objects of the same model as those of the current user, and
-nothing in this one speaks of the user or of a right.
+It is asked where views beside it ask for the owner of objects of the same model, and nothing in
+this one speaks of the user or of a right. A table that a statement of SQL names stands for a model.
+Of accounts it is asked wherever a view writes to one by its id.
 """
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -21,12 +22,16 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 LEAST = 2
-"""Views beside it that ask for the owner, at least; one is enough for a view that writes."""
+"""Views beside it that load one object and ask for its owner, at least, where a view only reads.
+
+One is enough behind a sign-in, where no view lists everybody's objects.
+"""
 
 CONFIDENCE = 0.6
 
 _ROUTES = frozenset(["route", "get", "post", "put", "patch", "delete", "api_route"])
-_VIEW = re.compile(r"(?:View|ViewSet|Resource|Handler|API)$")
+_VIEW = re.compile(r"(?:View|ViewSet|Resource|Handler|API|List|Detail|Create|Update|Delete)$")
+_WRITING_VIEW = re.compile(r"ModelViewSet|Update|Destroy|Delete")
 _MODEL = re.compile(
     r"([A-Z]\w+)\.(?:objects|query)\b.*\.(?:a?get|filter|filter_by|(?:get|first)_or_404)"
 )
@@ -36,6 +41,9 @@ _ID = re.compile(r"(?:pk|id|\w+_(?:id|pk))")
 _OWNER = re.compile(
     r"(?:\w+__)?(?:user|owner|author|account|creator|created_by|customer|member)(?:_id|__\w+)?"
 )
+_CURRENT = re.compile(
+    r"\brequest\.(?:state\.)?user\b|\bcurrent_user\b|\bg\.user\b|\buser\.(?:id|pk)\b"
+)
 _USER = re.compile(
     r"\brequest\.(?:state\.)?user\b|\b(?:current|logged_in|auth\w*)_(?:user|account)\w*|\bg\.\w*user\b"
     r"|\buser\.(?:id|pk)\b|\bself\.user\b|session\[|get_jwt_identity|get_current"
@@ -44,48 +52,86 @@ _RIGHT = re.compile(
     r"(?i)perm|admin|staff|superuser|owner|author|can_|access|forbid|403|abort\(|role|check_|token"
     r"|sign|member|allowed|moderat|public|internal"
 )
-_WRITES = re.compile(r"\.(?:a?delete|a?save|a?update|commit|remove)\(")
+_SIGN_IN = re.compile(
+    r"(?i)(?:log_?in|jwt|auth\w*)_required\w*|IsAuthenticated\b|LoginRequired\w*"
+    r"|(?:Depends|Security)\((?:\w+\.)?(?:get_)?(?:current|logged_in|auth)\w*\)|: CurrentUser\b"
+)
+# Statements that only keep out who has not signed in.
+_KEEPS_OUT = re.compile(
+    r"if (?:not )?(?:g\.user|current_user(?:\.is_authenticated)?|request\.user\.is_authenticated"
+    r"|session\.get\([^()]*\)|'\w+' not in session)(?: is None)?:\n\s+(?:abort|return|raise)\b.*"
+)
+_WRITES = re.compile(
+    r"\.(?:a?delete|a?save|a?update|commit|remove)\(|['\"]\s*(?i:update|delete from)\s"
+)
+_ACCOUNT = re.compile(r"(?i)(?:user|account|profile|member|customer|employee)s?")
+# The parts of a statement of SQL on one table, and what its condition compares with a parameter.
+_TABLE = re.compile(r"(?is)\s*(?:select\b.+?\bfrom|update|delete\s+from)\s+[\"`]?(\w+)(.*)")
+_EQUALS = re.compile(r"(?i)\b(\w+)\s*=\s*(?:\?|%s|:\w+|%\(\w+\)s|\$\d)")
 
 
 class View(Struct, frozen=True):
-    """A view that loads objects by an id of the request.
+    """A view that loads objects by an id of the request, or asks for those of the current user.
 
     Attributes:
-        loads: model -> line where one of it is loaded.
-        asks: it compares an owner with the current user.
+        loads: model -> line where one of it is loaded by its id.
+        asks: models of which it compares an owner with the current user.
         open: nothing in it speaks of the user or of a right.
+        signed_in: only who has signed in gets into it.
     """
 
     name: str
     loads: dict[str, int]
-    asks: bool
+    asks: frozenset[str]
     open: bool
     writes: bool
+    signed_in: bool
+
+
+class Query(Struct, frozen=True):
+    """A call that loads objects: the ids by which it does, and all that it compares."""
+
+    model: str
+    ids: list[ast.expr]
+    compared: list[tuple[str, str]]
 
 
 def ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
     """Ask about views of head that the change adds or alters."""
     if _USER.search(head.text) is None:  # nothing here asks for an owner
         return
-    views = list(_views(head))
+    views = [*_views(head), *_class_views(head)]
     asking: defaultdict[str, list[View]] = defaultdict(list)
     for view in views:
-        for model in view.loads if view.asks else ():
+        for model in view.asks:
             asking[model].append(view)
     for view in views:
         for model, line in view.loads.items():
-            others = asking[model]
-            enough = 1 if view.writes else LEAST
-            reading = view.writes or any(not other.writes for other in others)
-            if view.open and line in pair.added and len(others) >= enough and reading:
-                yield _finding(pair.path, view, model, others)
+            if view.open and line in pair.added and _is_question(head, view, model, asking[model]):
+                yield _finding(pair.path, view, model, asking[model])
+
+
+def _is_question(head: Source, view: View, model: str, others: list[View]) -> bool:
+    """Whether what other views ask makes it a question that this one does not."""
+    if view.writes:
+        account = _ACCOUNT.fullmatch(model) and not _RIGHT.search(head.path)
+        return bool(others) or account is not None
+    if all(other.writes for other in others):
+        return False  # who reads is let in here, and who writes is not
+    by_id = sum(model in other.loads for other in others)
+    return by_id >= LEAST or (view.signed_in and not _is_listed(head, model))
+
+
+def _is_listed(head: Source, model: str) -> bool:
+    """Whether a view lists all objects of a model; what a class starts from is no list."""
+    listed = rf"(?<!queryset = )\b{model}\.(?:objects|query)\.(?:all|order_by|paginate)\b"
+    return re.search(rf"{listed}|\bselect\({model}\)[\s)]*$", head.text, re.MULTILINE) is not None
 
 
 def _finding(path: str, view: View, model: str, others: list[View]) -> RawFinding:
-    message = (
-        f"May every user get at each {model} in {view.name}? "
-        f"{others[0].name} loads only those of the current user"
-    )
+    message = f"May every user get at each {model} in {view.name}?"
+    if others:
+        message += f" {others[0].name} loads only those of the current user"
     line, key = view.loads[model], f"{view.name}: {model}"
     return RawFinding(
         "unowned", path, line, message, line, key=key, scope=view.name, confidence=CONFIDENCE
@@ -93,23 +139,53 @@ def _finding(path: str, view: View, model: str, others: list[View]) -> RawFindin
 
 
 def _views(source: Source) -> Iterator[View]:
+    guarded = {
+        node.name
+        for node in walk(source.tree)
+        if isinstance(node, ast.ClassDef) and _SIGN_IN.search(ast.unparse(node))
+    }
     for definition in find_definitions(source.tree):
         node = definition.node
         if isinstance(node, ast.ClassDef) or not _is_view(definition.dotted, node):
             continue
-        loads = dict(_loads(node))
-        if loads:
+        queries = list(_queries(node))
+        loads, asks = dict(_loads(node, queries)), frozenset(_asks(node, queries))
+        if loads or asks:
             text = ast.unparse(node)
-            body = "\n".join(map(ast.unparse, node.body))
+            body, kept_out = _KEEPS_OUT.subn("", "\n".join(map(ast.unparse, node.body)))
             yield View(
                 definition.dotted,
                 loads,
-                asks=any(
-                    _OWNER.fullmatch(n) and _USER.search(v) for n, v in _compared(node, loads)
-                ),
-                open=not _USER.search(body) and not _RIGHT.search(text),
+                asks,
+                open=not _USER.search(body) and not _RIGHT.search(_KEEPS_OUT.sub("", text)),
                 writes=_WRITES.search(body) is not None,
+                signed_in=kept_out > 0
+                or definition.dotted.rpartition(".")[0] in guarded
+                or _SIGN_IN.search(text) is not None,
             )
+
+
+def _class_views(source: Source) -> Iterator[View]:
+    """Classes of views that start from all objects of a model, and never narrow them down."""
+    for node in walk(source.tree):
+        if not isinstance(node, ast.ClassDef) or not _VIEW.search(node.name):
+            continue
+        bases = " ".join(map(ast.unparse, node.bases))
+        for item in node.body:
+            text = ast.unparse(item)
+            started = re.fullmatch(
+                r"queryset = ([A-Z]\w+)\.objects\.(?:all\(\)|order_by\(.*\))", text
+            )
+            if started and re.search(r"ViewSet|Retrieve|Detail|Update|Destroy|Delete", bases):
+                rest = _SIGN_IN.sub("", ast.unparse(node)).replace("permission_classes", "")
+                yield View(
+                    node.name,
+                    {started[1]: item.lineno},
+                    frozenset(),
+                    open=not _USER.search(rest) and not _RIGHT.search(rest),
+                    writes=_WRITING_VIEW.search(bases) is not None,
+                    signed_in=_SIGN_IN.search(ast.unparse(node)) is not None,
+                )
 
 
 def _is_view(dotted: str, node: FunctionNode) -> bool:
@@ -121,48 +197,99 @@ def _is_view(dotted: str, node: FunctionNode) -> bool:
     return routed or [each.arg for each in node.args.args[:1]] == ["request"]
 
 
-def _loads(node: FunctionNode) -> Iterator[tuple[str, int]]:
+def _loads(node: FunctionNode, queries: list[tuple[ast.Call, Query]]) -> Iterator[tuple[str, int]]:
     """The models of which an object is loaded by an id that the view is given."""
     given = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} - {"self", "request"}
-    for call in walk(node):
-        if isinstance(call, ast.Call):
-            model, ids = _by_id(call)
-            if any(_is_given(value, given) for value in ids):
-                yield model, call.lineno
+    for call, query in queries:
+        if any(_is_given(value, given) for value in query.ids):
+            yield query.model, call.lineno
 
 
 def _is_given(value: ast.expr, given: set[str]) -> bool:
-    if isinstance(value, ast.Name):
-        return value.id in given
+    if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
+        value = value.value  # a field of a request's body
+    if isinstance(value, ast.Name) and value.id in given:
+        return True
     return re.search(r"\brequest\.|\bkwargs\b", ast.unparse(value)) is not None
 
 
-def _by_id(call: ast.Call) -> tuple[str, list[ast.expr]]:
-    """The model that a call loads an object of, and the ids by which it does."""
-    ids = [word.value for word in call.keywords if word.arg and _ID.fullmatch(word.arg)]
+def _asks(node: FunctionNode, queries: list[tuple[ast.Call, Query]]) -> Iterator[str]:
+    """The models of which objects are asked for by their owner, or looked at for it."""
+    for _, query in queries:
+        if any(_is_of_user(name, value) for name, value in query.compared):
+            yield query.model
+    for part in walk(node):
+        compares = isinstance(part, ast.Compare) and isinstance(part.left, ast.Attribute)
+        if compares and _is_of_user(part.left.attr, ast.unparse(part.comparators[0])):
+            yield from (query.model for _, query in queries)
+
+
+def _is_of_user(name: str, value: str) -> bool:
+    if _OWNER.fullmatch(name):
+        return _USER.search(value) is not None
+    return (
+        _ID.fullmatch(name) is None and _CURRENT.fullmatch(value.removeprefix("self.")) is not None
+    )
+
+
+def _queries(node: FunctionNode) -> Iterator[tuple[ast.Call, Query]]:
+    for call in walk(node):
+        query = _query(call) if isinstance(call, ast.Call) else None
+        if query is not None:
+            yield call, query
+
+
+def _query(call: ast.Call) -> Query | None:
+    """What a call loads, and by which ids; None for any other."""
+    given = [(word.arg, word.value) for word in call.keywords if word.arg]
+    ids = [value for name, value in given if _ID.fullmatch(name)]
+    compared = [(name, ast.unparse(value)) for name, value in given]
     called = ast.unparse(call.func)
     first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return _statement(first.value, call.args[1:])
     if found := _MODEL.fullmatch(called):
-        return found[1], ids or (
-            [first] if first and called.endswith(("get", "get_or_404")) else []
-        )
+        if first and not ids and called.endswith(("get", "get_or_404")):
+            ids = [first]
+        return Query(found[1], ids, compared + _attributes(call, found[1]))
     if isinstance(first, ast.Name | ast.Attribute) and _LOADER.search(called):
         named = _CLASS.search(ast.unparse(first))
-        return named[0] if named else "", ids
+        return Query(named[0], ids, compared) if named else None
     if isinstance(first, ast.Name) and first.id[:1].isupper() and called.endswith(".get"):
-        return first.id, call.args[1:2]  # of a session
-    for part in call.args:  # Model.id == value
+        return Query(first.id, call.args[1:2], compared)  # of a session
+    return _where(call)
+
+
+def _where(call: ast.Call) -> Query | None:
+    """What ``where(Model.id == value, ...)`` and its like load."""
+    for part in call.args:
         if isinstance(part, ast.Compare) and isinstance(part.left, ast.Attribute):
             owner = ast.unparse(part.left.value)
-            if owner[:1].isupper() and _ID.fullmatch(part.left.attr):
-                return owner, part.comparators
-    return "", []
+            if owner[:1].isupper():
+                ids = part.comparators if _ID.fullmatch(part.left.attr) else []
+                return Query(owner, ids, _attributes(call, owner))
+    return None
 
 
-def _compared(node: FunctionNode, loads: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """What is asked of objects of these models, and what attributes are compared with."""
-    for part in walk(node):
-        if isinstance(part, ast.Call) and _by_id(part)[0] in loads:
-            yield from ((word.arg, ast.unparse(word.value)) for word in part.keywords if word.arg)
-        elif isinstance(part, ast.Compare) and isinstance(part.left, ast.Attribute):
-            yield part.left.attr, ast.unparse(part.comparators[0])
+def _attributes(call: ast.Call, model: str) -> list[tuple[str, str]]:
+    """What the arguments of a call compare of a model."""
+    return [
+        (part.left.attr, ast.unparse(part.comparators[0]))
+        for part in call.args
+        if isinstance(part, ast.Compare)
+        and isinstance(part.left, ast.Attribute)
+        and ast.unparse(part.left.value) == model
+    ]
+
+
+def _statement(text: str, values: list[ast.expr]) -> Query | None:
+    """What a statement of SQL with its parameters loads or changes."""
+    found = _TABLE.match(text)
+    if found is None or not values or re.search(r"(?i)\bjoin\b", text):
+        return None
+    names = [name.lower() for name in _EQUALS.findall(found[2].lower().partition("where")[2])]
+    held = values[0].elts if isinstance(values[0], ast.Tuple | ast.List) else [values[0]]
+    ids = list(held[-len(names) :]) if "id" in names else []
+    written = ast.unparse(values[0])
+    owners = [(name, written) for name in names if _OWNER.fullmatch(name)]
+    return Query(found[1], ids, owners)

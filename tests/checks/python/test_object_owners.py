@@ -72,7 +72,7 @@ READ = ("invoice", "pk=pk", SHOW)
         (SHOWS, READ, ["unowned"]),
         # Everybody may read here, and only the owner may write.
         ([("edit", SAVE), ("cancel", SAVE)], READ, []),
-        (SHOWS[1:], READ, []),
+        (SHOWS[1:], READ, ["unowned"]),
         (SHOWS, ("invoice", "pk=pk", "if order.customer != request.user: raise Http404"), []),
         (SHOWS, ("invoice", "pk=pk", "check_right(request, order)"), []),
         (SHOWS, ("admin_invoice", "pk=pk", SHOW), []),
@@ -89,3 +89,63 @@ def test_what_reads_is_asked_about_where_others_that_read_ask(
     more = DJANGO.format(name=name, by=by, does=does)
     assert codes(route_guards, {"v.py": before}, {"v.py": before + more}) == found
     assert codes(route_guards, {"v.py": before + more}, {"v.py": f"# a\n{before}{more}"}) == []
+
+
+SQL = """@bp.route("/{name}/<int:pin_id>", methods=["POST"])
+def {name}(pin_id):
+    if g.user is None:
+        abort(401)
+    db.execute("DELETE FROM pins WHERE {by}", ({given}))
+    return redirect("/")
+
+
+"""
+MINE = """class MyOrderList(ListAPIView):
+    permission_classes = [IsAuthenticated]
+
+    def get_queryset(self):
+        return Order.objects.filter(courier=self.request.user)
+
+
+"""
+DETAIL = """class OrderView(RetrieveAPIView):
+    permission_classes = [IsAuthenticated]
+    queryset = Order.objects.all()
+"""
+SIGNED_IN = """@bp.route("/users/<int:user_id>", methods=["POST"])
+def change(user_id, me=Depends(current_user)):
+    user = User.query.get(user_id)
+    user.email = request.form["email"]
+    db.session.commit()
+"""
+LISTED = """def front(request):
+    return show(Order.objects.all())
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "found"),
+    [
+        (
+            SQL.format(name="remove", by="id = ? AND owner = ?", given="pin_id, g.user['id']"),
+            SQL.format(name="drop", by="id = ?", given="pin_id,"),
+            ["unowned"],
+        ),
+        (
+            SQL.format(name="remove", by="id = ? AND owner = ?", given="pin_id, g.user['id']"),
+            SQL.format(name="drop", by="id = ? AND owner = ?", given="pin_id, g.user['id']"),
+            [],
+        ),
+        (MINE, DETAIL, ["unowned"]),
+        (MINE, DETAIL.replace("IsAuthenticated", "IsOwner"), []),
+        (MINE + LISTED, DETAIL, []),
+        ("", SIGNED_IN, ["unowned"]),
+        ("", SIGNED_IN.replace("    user =", "    check_right(user_id)\n    user ="), []),
+    ],
+)
+def test_statements_classes_and_accounts_are_asked_about_too(
+    codes: Codes, before: str, added: str, found: list[str]
+) -> None:
+    assert codes(route_guards, {"v.py": before}, {"v.py": before + added}) == found
