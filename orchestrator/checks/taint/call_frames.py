@@ -61,6 +61,8 @@ class Call(Struct):
         for part in selector.split("|"):
             if part == "self":
                 return self.receiver
+            if part == "**":
+                return self.rest if self.rest and "mapping" in self.rest.marks else None
             if part.isdigit():
                 if int(part) < len(self.args):
                     return self.args[int(part)]

@@ -118,7 +118,8 @@ def _spread(frame: Frame, record: Call, value: Value) -> None:
             if isinstance(key, str):
                 record.keywords.setdefault(key, item)
     if not objects or any(obj.rest is not None for obj in objects):
-        rest = Value(taints=collect_taints(value, frame.state))
+        marks = value.marks if not objects else frozenset[str]()
+        rest = Value(taints=collect_taints(value, frame.state), marks=marks)
         record.rest = rest if record.rest is None else join(record.rest, rest)
 
 

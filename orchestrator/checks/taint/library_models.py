@@ -4,7 +4,8 @@ Names are dotted paths as imported, ``flask.request.args``; a call appends ``()`
 store into an item or attribute ends in ``=``; ``?.name`` is an attribute of anything not known.
 
 A *selector* names an argument: ``0|url`` is the first positional or the keyword ``url``, ``self``
-what the method was called on, ``*`` all of them.
+what the method was called on, ``*`` all of them, ``**`` a whole mapping from
+outside that is spread into them.
 """
 
 import functools

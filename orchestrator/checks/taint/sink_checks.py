@@ -29,6 +29,8 @@ _BEGINNINGS: Final = {
 }
 _SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "stored": 0.8}
 _SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter", "stored": "-stored"}
+# Classes for which it counts that somebody has stored the text before.
+_STORED: Final = frozenset({"xss", "sql", "command", "code", "template"})
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
@@ -69,12 +71,17 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
 
 
 def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
-    """Remember whether it was a constant that came.
+    """Remember whether it was a constant that came, or a value that was checked to be harmless.
 
     Only a function run from outside tells: one that is called may be called with more by others.
     """
     place = (frame.module.path, getattr(call.node, "lineno", 1), sink.klass)
-    if value is None or not value.options or value.taints:
+    cleared_classes, facts_of = frame.run.models.cleared_classes, frame.state.facts_of
+    if value is not None and value.taints and not prefix_of(value):
+        chosen = all("all" in cleared_classes(facts_of(taint)) for taint in value.taints)
+    else:
+        chosen = value is not None and bool(value.options) and not value.taints
+    if not chosen:
         frame.run.moving.add(place)
     elif frame.depth == 0:
         frame.run.constant.add(place)
@@ -99,7 +106,7 @@ def _argument(frame: Frame, call: Call, selector: str, sink: Sink) -> Value | No
         return Value(taints=join_all(call.values()).taints)
     value = call.select_argument(selector)
     if value is None:
-        value = call.rest if selector != "self" else None
+        value = call.rest if selector not in {"self", "**"} else None
     if value is not None and sink.select == "program":
         return _program(frame, value)
     if value is not None and sink.key:
@@ -194,7 +201,7 @@ def check_value(
         wanted = (
             taint.kind in sink.kinds
             or (taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value))
-            or (taint.kind == "stored" and sink.klass == "xss")
+            or (taint.kind == "stored" and sink.klass in _STORED)
         )
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue

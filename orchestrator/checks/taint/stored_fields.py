@@ -7,6 +7,7 @@ from typing import Final, TypeGuard
 
 from msgspec.structs import replace
 
+from orchestrator.checks.taint import sink_checks
 from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import ROW, Step, Taint, Value, resolve
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
@@ -16,8 +17,10 @@ from orchestrator.checks.taint.module_index import Class, Module
 STORED: Final = "stored"
 SHOWN: Final = re.compile(
     r"\b(?:Markup|mark_safe|HttpResponse|HTMLResponse|Response)\s*\(|['\"]\s*</?[a-zA-Z]"
+    r"|\b(?:execute|text|raw|system|popen|run|call|check_output|Popen|eval|exec|from_string"
+    r"|Template|render_template_string)\("
 )
-"""Found in a function that may send markup to a browser."""
+"""Found in a function that may send markup to a browser, or have a text executed."""
 
 MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\(|SQLModel\b)")
 """Found in a module that may define models of a database."""
@@ -69,6 +72,10 @@ def note_call(frame: Frame, call: Call) -> None:
     target = call.function.target
     if isinstance(target, Class):
         _note_form(frame, target, call)
+        spread = call.select_argument("**")
+        if spread is not None and _is_model(frame.run, target):
+            for sink in frame.run.models.sinks.exact("model()"):
+                sink_checks.check_value(frame, call.node, spread, sink, target.node.name)
     for name, value in call.keywords.items():
         if value.taints:
             if isinstance(target, Class):

@@ -11,7 +11,8 @@ CLASSES = {
     "sql", "command", "code", "path", "xss", "template", "ldap", "xpath", "xxe", "deserialization",
     "redirect", "ssrf", "header", "log", "trust-boundary", "weak-hash", "weak-random",
     "insecure-cookie", "regex", "rendered", "nosql", "nosql-script", "attribute", "mass-assignment",
-    "xss-stored", "rendered-stored",
+    "xss-stored", "rendered-stored", "sql-stored", "command-stored", "code-stored", "template-stored",
+    "query-fields",
 }  # fmt: skip
 
 
