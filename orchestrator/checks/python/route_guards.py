@@ -1,5 +1,8 @@
 """Routes that a change adds without the guard that most routes beside them have: a question.
 
+It is one as well where who has signed in gets into a route, and into those beside it only an
+administrator does.
+
 The routes of one router, or the views of one kind, in a file are each other's neighbors. What
 guards one is told by the names of its decorators, dependencies, mixins and attributes. A route is
 left out of the question where it may be guarded in a way that cannot be seen here, is open by its
@@ -60,6 +63,8 @@ _GUARD = re.compile(
     r"|token|jwt|scope|protect|access|owner|member|require[sd]?_?user|user_?required|user_passes"
     r"|api_?key|claims|identity|principal|verified|signed|secure|\bacl|privilege"
 )
+_SIGNS_IN = re.compile(r"(?i)@(?:log_?in|jwt|auth|token|user|session)_?required|@authenticated")
+_OF_FEW = re.compile(r"(?i)admin|staff|super_?user")
 _NO_GUARD = re.compile(
     r"(?i)exempt|csrf|optional|not_required|anonymous|skip|no_auth|if_needed|cache|swagger|schema"
     r"|service|repo(?:sitory)?\b|store|client|form\b|logger|first_?run"
@@ -147,11 +152,13 @@ def _ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
         groups[route.group].append(route)
     for route in routes:
         header = range(first_line(route.node), route.node.lineno + 1)
-        if route.guards or not route.sure or pair.added.isdisjoint(header):
+        weak = all(map(_SIGNS_IN.fullmatch, route.guards))
+        if not weak or not route.sure or pair.added.isdisjoint(header):
             continue
         others = [other for other in groups[route.group] if other is not route]
         guard = usual_guard(route, others)
-        if guard is not None:
+        # Who has signed in may do less than those whom the other routes let in.
+        if guard is not None and (not route.guards or (_OF_FEW.search(guard) and not route.reads)):
             yield _finding(pair.path, route, guard, others)
 
 
@@ -168,8 +175,9 @@ def _names_in_base(job: Job) -> set[str]:
 
 def _finding(path: str, route: Route, guard: str, others: Sequence[Route]) -> RawFinding:
     having = sum(guard in other.guards for other in others)
+    own = f"only {' and '.join(sorted(route.guards))}" if route.guards else "no guard"
     message = (
-        f"Is it meant that {route.dotted} has no guard? Of the {len(others)} other routes "
+        f"Is it meant that {route.dotted} has {own}? Of the {len(others)} other routes "
         f"beside it, {having} have {guard}"
     )
     return RawFinding(

@@ -270,3 +270,20 @@ def test_tests_are_quiet_and_files_that_do_not_parse_are_gaps(compare: Compare) 
     reply: CheckReply = compare(route_guards, {}, head)
     assert not reply.findings
     assert list(reply.gaps) == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("usual", "own", "method", "found"),
+    [
+        ("@admin_required", "@login_required", "POST", ["unguarded"]),
+        ("@admin_required", "@login_required", "GET", []),
+        ("@admin_required", "@admin_required", "POST", []),
+        ("@login_required", "@admin_required", "POST", []),
+    ],
+)
+def test_a_sign_in_is_asked_about_where_others_ask_for_an_administrator(
+    codes: Codes, usual: str, own: str, method: str, found: list[str]
+) -> None:
+    before = "".join(flask(name, usual) for name in ("drop", "lock", "rename"))
+    added = flask("promote", own, method)
+    assert codes(route_guards, {"v.py": before}, {"v.py": before + added}) == found
