@@ -60,7 +60,8 @@ def _trace(job: dict[str, Any]) -> CheckReply:
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
     others = (path for path in (*job.get("tree", ()), *given) if not path.endswith(_MODULES))
-    templates = Templates(job["root"], dict.fromkeys(others))
+    programs = (project.text(path) for path in sorted(tree))
+    templates = Templates(job["root"], dict.fromkeys(others), programs)
     analysis = TaintAnalysis(project, load(job["library_models"]), templates)
     affected = _affected_names(project.root, job["change"]) if "change" in job else None
     pages = [path for path in given if not path.endswith(_MODULES) and templates.fills_in(path)]

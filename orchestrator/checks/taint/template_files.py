@@ -20,6 +20,13 @@ _EXTENDS = re.compile(r"\{%[-+]?\s*extends\s")
 _OF_MESSAGES = frozenset({"b", "code", "em", "i", "pre", "strong", "u"})
 _DEEPEST = 4  # templates that include each other
 _NOTHING = TemplateCode([], prints=False, filters=frozenset(), others=(), parent="")
+_OFF = re.compile(
+    r"\bjinja_(?:env|environment)\.autoescape\s*=\s*False\b"
+    r"|\baiohttp_jinja2\.setup\(.{0,200}?\bautoescape\s*=\s*False\b|\bautoescape\s*=\s*None\b",
+    re.DOTALL,
+)
+"""Turns escaping off for all templates of an application."""
+_TURNED_OFF = frozenset({"jinja", "tornado"})
 _ADDED_ENDING = ".tpl"  # Bottle adds it to a name
 _LINES = frozenset({"bottle", "mako"})  # dialects with statements that are lines
 
@@ -29,10 +36,14 @@ class Templates:
 
     Args:
         paths: below the root; those that are no templates do no harm.
+        programs: texts of the programs that fill them in.
     """
 
-    def __init__(self, root: str, paths: Iterable[str]) -> None:
+    def __init__(
+        self, root: str, paths: Iterable[str], programs: Iterable[str | None] = ()
+    ) -> None:
         self._root = root
+        self._programs = programs
         self._by_name: dict[str, list[str]] = {}
         for path in paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
@@ -94,6 +105,13 @@ class Templates:
                     fresh.append(other)
 
     @cached_property
+    def _escaped(self) -> bool:
+        """Whether values are escaped where nothing else is said."""
+        return not any(
+            "autoescape" in text and _OFF.search(text) for text in self._programs if text
+        )
+
+    @cached_property
     def _included(self) -> dict[str, list[tuple[str, str]]]:
         """By the last part of a template's name, how others name it, and which ones do."""
         found: dict[str, list[tuple[str, str]]] = {}
@@ -118,7 +136,8 @@ class Templates:
             named = {element.name for element in page.elements}
             whole = _EXTENDS.search(source.text) is not None
             shown = is_shown_as_markup(source.text, dialect) and not named <= _OF_MESSAGES
-            printed = find_printed(page, dialect) if whole or shown else ()
+            escaped = name not in _TURNED_OFF or self._escaped
+            printed = find_printed(page, dialect, escaped=escaped) if whole or shown else ()
             return read_code(page, printed, lines=name in _LINES)
         except (Gap, RecursionError, MemoryError):  # the check of templates says so
             return _NOTHING

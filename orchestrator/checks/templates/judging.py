@@ -68,9 +68,15 @@ def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterat
         )
 
 
-def find_printed(page: Page, dialect: Dialect) -> Iterator[tuple[int, str]]:
-    """Where a template prints values without the escaping that their place needs, and these."""
-    return _Judge(page, dialect).printed()
+def find_printed(
+    page: Page, dialect: Dialect, *, escaped: bool = True
+) -> Iterator[tuple[int, str]]:
+    """Where a template prints values without the escaping that their place needs, and these.
+
+    Args:
+        escaped: whether the program has values escaped that ask for nothing else.
+    """
+    return _Judge(page, dialect).printed(escaped=escaped)
 
 
 Found = tuple[str, int, int, str]
@@ -115,14 +121,14 @@ class _Judge:
         if self._dialect.form_token:
             yield from self._forms(self._dialect.form_token)
 
-    def printed(self) -> Iterator[tuple[int, str]]:
+    def printed(self, *, escaped: bool) -> Iterator[tuple[int, str]]:
         """Where values are printed without the escaping that their place needs."""
         yield from ((start, value) for kind, start, _, value in self.all() if kind in _PRINTED)
-        starts = [tag.start for tag in self._page.tags]
-        for opened, end, _ in self._unescaped_blocks():
-            for tag in self._page.tags[
-                bisect_right(starts, opened.start) : bisect_left(starts, end)
-            ]:
+        tags = self._page.tags
+        starts = [tag.start for tag in tags]
+        spans = [(opened.start, end) for opened, end, _ in self._unescaped_blocks()]
+        for begin, end in spans if escaped else [(-1, len(self._page.text))]:
+            for tag in tags[bisect_right(starts, begin) : bisect_left(starts, end)]:
                 if tag.kind == "value" and not self._is_harmless(tag):
                     yield tag.start, self._value(tag)
 
