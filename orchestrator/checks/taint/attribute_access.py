@@ -243,7 +243,11 @@ def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
 
 
 def _keep_in_context(frame: Frame, ref: str, value: Value) -> None:
-    """Remember what comes from outside in an object that all functions of a request share."""
+    """Remember what comes from outside, or is ours, in an object that a whole request shares."""
+    own = any(frame.state.object(loc).kind == "instance" for loc in value.locs)
+    if own and ROW not in value.marks and not value.taints:
+        frame.run.contexts.setdefault(ref, Value(locs=value.locs))
+        frame.run.heap.shared.update(reachable_objects(value, frame.state))
     if value.taints:
         facts = [taint.with_facts(frame.state.facts_of(taint)) for taint in value.taints]
         frame.run.contexts.setdefault(ref, Value(taints=tuple(facts), marks=value.marks))

@@ -9,6 +9,7 @@ from orchestrator.checks.taint import (
     branch_conditions,
     containers,
     external_functions,
+    queued_tasks,
     stored_fields,
     strings,
 )
@@ -136,7 +137,8 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
             result = _text_method(frame, record, name)
         if result is not None:
             return result
-    if record.function.target is not None:
+    record = queued_tasks.as_direct_call(frame, record, name)
+    if record.function.target is not None or record.function.locs:
         inner = _announce(frame, record) if frame.quiet else call_function(frame, record)
         if inner is not None:
             return inner
@@ -236,12 +238,24 @@ _MAX_MEMO: Final = 20_000
 def call_function(frame: Frame, call: Call) -> Value | None:
     """The value of a call into the tree; None when the callee is not in the tree."""
     target = call.function.target
+    if target is None:
+        target = _called_instance(frame, call)
     if isinstance(target, Class):
         return instantiate(frame, call, target)
     if isinstance(target, Bound):
         return run_function(frame, call, target.function, [target.receiver, *call.args])
     if isinstance(target, Function):
         return run_function(frame, call, target, call.args)
+    return None
+
+
+def _called_instance(frame: Frame, call: Call) -> Bound | None:
+    """The method by which an object of a class of the tree is called."""
+    for loc in call.function.locs:
+        obj = frame.state.object(loc)
+        found = obj.cls.lookup("__call__") if isinstance(obj.cls, Class) else None
+        if found is not None and isinstance(found.target, Function):
+            return Bound(found.target, Value(locs=(loc,)))
     return None
 
 

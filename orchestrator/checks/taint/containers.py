@@ -317,6 +317,9 @@ _DICT: Final[dict[str, Method]] = {
 }
 
 
+_READS: Final = frozenset({"copy", "get", "items", "keys", "pop", "values"})
+
+
 def call_method(frame: Frame, name: str, call: Call) -> Value | None:
     """The value of a method of a container; None when it is no container's."""
     if call.receiver is None or not call.receiver.locs:
@@ -328,4 +331,14 @@ def call_method(frame: Frame, name: str, call: Call) -> Value | None:
         perform = table.get(name)
         if perform is not None:
             results.append(perform(frame, loc, call))
+    if results and call.receiver.taints and name in _READS:
+        results.append(_read_outside(frame, call, call.receiver))
     return join_all(results) if results else None
+
+
+def _read_outside(frame: Frame, call: Call, receiver: Value) -> Value:
+    """What a method reads of the part of a value that is no container of ours: ``given or {}``."""
+    key = call.args[0] if call.args else None
+    label = repr(key.const) if key is not None and key.known else frame.site(call.node)
+    taints = tuple(taint.derive(PART, label) for taint in receiver.taints)
+    return Value(taints=taints, marks=receiver.marks if key is None else frozenset())

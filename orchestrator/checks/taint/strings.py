@@ -190,9 +190,13 @@ def join_strings(call: Call, state: State) -> Value:
 def replace_text(call: Call) -> Value | None:
     """The value of ``text.replace(old, new)``: it lacks what was taken out."""
     text = call.receiver
-    if text is None or len(call.args) < 2 or not text.taints:
+    if text is None or len(call.args) < 2:
         return None
     old, new = call.args[0], call.args[1]
+    if isinstance(text.const, str) and isinstance(old.const, str) and old.const and new.taints:
+        return Value(taints=new.taints, prefix=text.const.partition(old.const)[0])
+    if not text.taints:
+        return None
     taints = text.taints
     if isinstance(old.const, str) and old.const and _really_gone(old.const, new.const):
         taints = tuple(taint.with_facts((f"lacks {old.const}",)) for taint in taints)

@@ -1,0 +1,33 @@
+"""Calls that a worker of Celery or Dramatiq makes later: ``task.delay(value)``."""
+
+import ast
+from collections.abc import Hashable
+
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
+from orchestrator.checks.taint.call_frames import Call, Frame
+from orchestrator.checks.taint.module_index import Bound, Function
+
+
+def as_direct_call(frame: Frame, call: Call, name: str) -> Call:
+    """The call of a task itself, where a call puts it into a queue; any other call as it is."""
+    task = call.receiver.target if call.receiver is not None else None
+    if not isinstance(task, Function) or task.cls is not None:
+        return call
+    if name in {"delay", "send"}:
+        args, keywords = call.args, call.keywords
+    elif name in {"apply_async", "send_with_options"}:
+        args = list(_held(frame, call.select_argument("0|args")).values())
+        named = _held(frame, call.select_argument("1|kwargs")).items()
+        keywords = {key: value for key, value in named if isinstance(key, str)}
+    else:
+        return call
+    decorators = (ast.unparse(decorator) for decorator, _ in task.decorators)
+    bound = any("bind=True" in text for text in decorators)
+    target = Bound(task, UNKNOWN) if bound else task
+    return Call(call.node, Value(target=target), None, args, keywords, call.rest)
+
+
+def _held(frame: Frame, value: Value | None) -> dict[Hashable, Value]:
+    """What a list or a mapping of ours holds."""
+    objects = frame.state.of(value or UNKNOWN)
+    return dict(objects[0].items) if objects else {}
