@@ -315,7 +315,7 @@ class TaintAnalysis:
         """Whether a function has not been run, or not since its object or request holds more."""
         if function.node not in self._done:
             return True
-        own = self.run.held.get(function.cls, ()) if function.cls else ()
+        own = self.run.held_by(function.cls) if function.cls else ()
         held = frozenset((*own, *self.run.contexts))
         if self._held.get(function, frozenset()) == held:
             return False

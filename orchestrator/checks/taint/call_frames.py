@@ -169,6 +169,14 @@ class Run(Struct, eq=False):
     untainted_calls: int = 0
     frames: int = 0
 
+    def held_by(self, cls: Class, depth: int = 8) -> dict[str, Value]:
+        """The attributes that methods of a class and of its bases set to what comes from a request."""
+        found = dict(self.held.get(cls, {}))
+        for base in cls.bases if depth and self.held else ():
+            if isinstance(base.target, Class):
+                found = {**self.held_by(base.target, depth - 1), **found}
+        return found
+
     def spend(self) -> None:
         """Count one statement."""
         self.steps += 1

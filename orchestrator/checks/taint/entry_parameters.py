@@ -351,7 +351,7 @@ def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
         call = Call(place, Value(target=Bound(made, value)), None, args, given)
         frame.run.invoke(frame, call)
         frame.state.live = True
-    for name, held in frame.run.held.get(cls, {}).items():
+    for name, held in frame.run.held_by(cls).items():
         obj = frame.state.object(value.locs[0])
         known = obj.items.get(name)
         frame.state.objects[value.locs[0]] = obj.put(name, join(known, held) if known else held)
