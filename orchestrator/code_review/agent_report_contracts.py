@@ -30,14 +30,14 @@ class PlannedTask(Strict, frozen=True):
 
 
 class PlannedSkip(Strict, frozen=True):
-    """A changed file that no specialist is given, and why."""
+    """A changed file that no specialist reviews, and why."""
 
     path: str
     why: str
 
 
 class Question(Strict, frozen=True):
-    """What the change leaves open. A blocking one stops the review until a person answers."""
+    """An open question. A blocking one stops the review until a person answers."""
 
     question: str
     blocking: bool = False
@@ -54,30 +54,27 @@ class Plan(Strict, frozen=True, kw_only=True):
 
 
 class Citation(Strict, frozen=True):
-    """Where it can be seen. Code looks the quotation up; what it does not find does not count."""
+    """A quotation as evidence. Code looks it up; one that is not found does not count."""
 
     source: Annotated[
         Literal["file", "diff", "finding", "tool"],
         Meta(
-            description="a file of head or of the guidance in base; the lines that the change "
-            "adds or removes in a file; a finding of this review; what a tool answered in this run"
+            description="file: a file of head, or of the guidance in base; diff: lines that the "
+            "change adds or removes; finding: a finding of this review; tool: a result in this run"
         ),
     ]
     name: Annotated[str, Meta(description="the file's path, the finding's id, or the tool's name")]
-    quote: Annotated[str, Meta(description="text that stands there, letter for letter")]
+    quote: Annotated[str, Meta(description="verbatim text from there")]
 
 
 class ReportedFinding(Strict, frozen=True):
-    """One defect as a specialist reports it. ``fingerprint`` names one that a tool proved."""
+    """One defect. Give ``fingerprint`` if a tool or an earlier iteration reported it already."""
 
     path: str
     start_line: Line
     end_line: Line
     quote: Annotated[
-        str,
-        Meta(
-            description="text of these lines, letter for letter; of base if the change removes it"
-        ),
+        str, Meta(description="verbatim text of these lines; from base if the change removes them")
     ]
     title: str
     severity: Severity
@@ -89,49 +86,49 @@ class ReportedFinding(Strict, frozen=True):
         default_factory=list
     )
     fingerprint: Annotated[
-        str, Meta(description="of the tool's finding, where it is one, or the finding's id")
+        str, Meta(description="of the same finding by a tool, or its id; empty: a new finding")
     ] = ""
     fix_suggestion: str = ""
     patch: Annotated[
-        str, Meta(description="a unified diff against head that mends it; empty: not known")
+        str, Meta(description="a unified diff against head that fixes it; empty: none")
     ] = ""
     because_of: Annotated[
         Cause | None,
         Meta(
-            description="needed where the change adds none of these lines: the changed line that "
+            description="required if the change adds none of these lines: the changed line that "
             "makes them a defect"
         ),
     ] = None
     guideline: Annotated[
         Guideline | None,
-        Meta(description="the line of the repository's guidance that this goes against, if any"),
+        Meta(description="the line of the repository's guidance that this violates, if any"),
     ] = None
 
 
 class FindingResponse(Strict, frozen=True, kw_only=True):
-    """A word on a finding that is there already, of a tool or an agent. Code decides its effect.
+    """A response to an existing finding of a tool or an agent. Code decides its effect.
 
-    confirm: it is a defect; refine: it is one, in other words or of another severity; dispute: it
-    is none; duplicate: it is the defect ``duplicate_of``; withdraw: the agent's own, which it takes
-    back.
+    confirm: it is a defect; refine: it is a defect, but its wording or severity should change;
+    dispute: it is not a defect; duplicate: it is the same defect as ``duplicate_of``; withdraw: it
+    is your own, and you no longer hold it.
     """
 
     finding: Annotated[str, Meta(description="its id, such as F2, or its fingerprint")]
     action: Literal["confirm", "refine", "dispute", "duplicate", "withdraw"]
     reason: str
     evidence: Annotated[
-        list[Citation], Meta(description="needed to confirm and to dispute; none else")
+        list[Citation], Meta(description="required to confirm or dispute, else empty")
     ] = field(default_factory=list)
-    severity: Annotated[Severity | None, Meta(description="null: as it is")] = None
-    confidence: Annotated[UnitFloat | None, Meta(description="null: as it is")] = None
-    title: Annotated[str, Meta(description="empty: as it is")] = ""
-    detail: Annotated[str, Meta(description="empty: as it is")] = ""
-    fix_suggestion: Annotated[str, Meta(description="empty: as it is")] = ""
+    severity: Annotated[Severity | None, Meta(description="null: unchanged")] = None
+    confidence: Annotated[UnitFloat | None, Meta(description="null: unchanged")] = None
+    title: Annotated[str, Meta(description="empty: unchanged")] = ""
+    detail: Annotated[str, Meta(description="empty: unchanged")] = ""
+    fix_suggestion: Annotated[str, Meta(description="empty: unchanged")] = ""
     duplicate_of: Annotated[str, Meta(description="id or fingerprint, for a duplicate")] = ""
 
 
 class ReportedGap(Strict, frozen=True):
-    """What could not be looked at."""
+    """Something that could not be reviewed."""
 
     why: str
     path: str = ""
@@ -149,27 +146,27 @@ class SpecialistReport(Strict, frozen=True):
 
 
 class JudgedCriterion(Strict, frozen=True, kw_only=True):
-    """A judge's score for one criterion; null abstains, and so does one without evidence."""
+    """A score for one criterion; null abstains, and a score without evidence counts as null."""
 
     id: str
     why: str
     evidence: Annotated[
-        list[Citation], Meta(description="at least one for a score; none is needed to abstain")
+        list[Citation], Meta(description="at least one for a score; not needed to abstain")
     ] = field(default_factory=list)
     score: UnitFloat | None
     missing: Annotated[
-        list[str], Meta(description="evidence that a further iteration must get")
+        list[str], Meta(description="evidence that a further iteration must provide")
     ] = field(default_factory=list)
 
 
 class FindingMark(Strict, frozen=True, kw_only=True):
-    """The judge's mark of one finding. A doubt needs no evidence, the others do."""
+    """A mark of one finding."""
 
     finding: Annotated[str, Meta(description="its id, such as F2")]
     verdict: Literal["confirmed", "doubtful", "refuted", "duplicate"]
     reason: str
     evidence: Annotated[
-        list[Citation], Meta(description="needed for confirmed and refuted; not of a finding")
+        list[Citation], Meta(description="required for confirmed and refuted; not from a finding")
     ] = field(default_factory=list)
     duplicate_of: Annotated[str, Meta(description="the other finding's id, for a duplicate")] = ""
 
@@ -177,11 +174,10 @@ class FindingMark(Strict, frozen=True, kw_only=True):
 class JudgeReport(Strict, frozen=True):
     """The judge's report."""
 
-    criteria: Annotated[
-        list[JudgedCriterion], Meta(description="each once, in the order of the rubric")
-    ]
+    criteria: Annotated[list[JudgedCriterion], Meta(description="each once, in the rubric's order")]
     marks: Annotated[
-        list[FindingMark], Meta(description="of each finding at high or critical, at least")
+        list[FindingMark],
+        Meta(description="for each unproved finding at high or critical, at least"),
     ] = field(default_factory=list)
 
 

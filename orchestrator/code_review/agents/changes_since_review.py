@@ -1,4 +1,4 @@
-"""What agents are told of an earlier review: what changed since, and what depends on that."""
+"""Tells agents what changed since an earlier review of the same change, and what that affects."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,16 +13,15 @@ SHOWN_RANGES = 20
 SHOWN_NEIGHBORS = 5
 
 CARRIED = """\
-- What agents found then and is still there stands below under its fingerprint. It stays open
-  without you: do not report it again, in whatever words. Confirm what another agent reported,
-  refine it, or dispute it with a quotation that shows it to be wrong; without one, nobody takes it
-  back.
+- Findings that agents reported then and that are still open are listed below by fingerprint. They
+  stay open: do not report one again, in whatever words. Confirm what another agent reported, refine
+  it, or dispute it with a quotation that shows that it is wrong; without one it cannot be withdrawn.
 """
 
 SETTLED = """\
-- What changed since then is listed below, and what that reaches: begin there, and look at how it
-  goes with the rest. All other lines of the change were read and passed: below `high`, what you
-  report on them does not count. What a line changed since breaks elsewhere, report at that line.
+- What changed since then, and which files that affects, is listed below: begin there, and check
+  how it fits with the rest. All other lines were reviewed and accepted: a finding on them counts
+  only at `high` or above. If a line changed since then breaks another one, report the changed line.
 """
 
 

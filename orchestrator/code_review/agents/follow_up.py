@@ -68,8 +68,8 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
     for entry in state.synthesis.rejected if rejected else ():
         if entry.cause in {"unverified", "outside"}:
             finding = entry.finding
-            text = f"{finding.id} was rejected: {entry.reason}. Report it again with a quotation "
-            ask(finding.reported_by, text + "that stands, or leave it.")
+            text = f"{finding.id} was rejected: {entry.reason}. Report it again with a correct "
+            ask(finding.reported_by, text + "quotation, or drop it.")
     for finding in state.synthesis.findings:
         if finding.standing == "proved" or finding.state != "open":
             continue
@@ -79,7 +79,7 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
             ask(finding.reported_by, text + "with evidence, or withdraw it.")
     for finding in unverified(state):
         claimed = ", ".join(finding.reported_by)
-        text = f"Only {claimed} claims {finding.id}. Confirm or dispute it, with evidence."
+        text = f"Only {claimed} reports {finding.id}. Confirm or dispute it, with evidence."
         ask([_verifier(state, finding)], text)
     return requests
 

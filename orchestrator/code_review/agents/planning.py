@@ -32,11 +32,13 @@ def build_brief(task: str, nonce: str, **facts: object) -> str:
 def lead_brief(state: ReviewState) -> str:
     """The lead's task."""
     change, focus = state.workspace.change, state.focus
-    task = "Plan the review of this change: who looks at which files, and why."
+    task = "Plan the review of this change: who reviews which files, and why."
     if state.shares:
-        task += " Code has given each agent its files (`shares`); say what to ask it, or its role."
+        task += (
+            " Code has assigned the files (`shares`); write the questions for each agent or role."
+        )
     if focus.retry is not None:
-        task = "Plan another round of this review, for what the last one missed only."
+        task = "Plan a further iteration of this review, only for what the last one missed."
     roles = dict.fromkeys(share.role for share in state.shares) or state.examiners
     return build_brief(
         task,
@@ -232,9 +234,9 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
     """
     if state.focus.retry is not None:
         return (
-            "This is another round. Do what `asked_of_you` says, bring the evidence that `wanted` "
-            "names, and answer `findings`, which are those so far, by their ids. Report no finding "
-            "a second time."
+            "This is a further iteration. Do what `asked_of_you` says, provide the evidence that "
+            "`wanted` names, and respond by id to `findings`, the findings so far. Do not report a "
+            "finding again."
         )
     answer = ", and answer `questions` in your findings." if asked else "."
     return f"Review these files of the change{answer}"

@@ -46,10 +46,11 @@ SHOWN_TEXT = 300
 """Characters of each text among them."""
 
 ASKED = """\
-Sum up this finished review for the person who decides, in three to five plain sentences: what the
-change does, what matters most in it, what is contested, and what nobody looked at. Name findings by
-their ids, such as F1, and only those below. The outcome is decided; your words stand beside it and
-do not change it. Say of no check that it passed unless it is listed as passed. No links, no markup.
+Summarize this finished review for the person who decides, in three to five plain sentences: what
+the change does, what matters most in it, what is contested, and what nobody reviewed. Refer to
+findings by id, such as F1, and only to those below. The outcome is final; your summary is shown
+beside it and does not change it. Do not say that a check passed unless it is listed as passed. No
+links, no markup.
 """
 
 MISSING = "there is no summary by the lead, only the counts: "
@@ -63,7 +64,7 @@ class Summary(Strict, frozen=True):
 
     summary: Annotated[str, Meta(min_length=1, description="three to five plain sentences")]
     findings: Annotated[
-        list[str], Meta(description="the ids of all findings that the summary speaks of")
+        list[str], Meta(description="ids of all findings that the summary mentions")
     ]
 
 

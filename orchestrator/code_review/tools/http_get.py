@@ -27,7 +27,7 @@ class HttpGet:
 
     spec = ToolSpec(
         "http_get",
-        "The text at an address of an allowed host, by GET. It needs a person's approval.",
+        "The text at a URL on an allowed host, by GET. Each call needs a person's approval.",
         {
             "type": "object",
             "properties": {"url": {"type": "string", "minLength": 8, "maxLength": 2000}},

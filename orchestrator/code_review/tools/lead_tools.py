@@ -53,7 +53,7 @@ class ChangeSummary:
 
     spec = ToolSpec(
         "change_summary",
-        "The changed files with status, kind, size and what makes them risky.",
+        "The changed files with their status, kind, size and risk factors.",
         NOTHING,
     )
 
@@ -120,7 +120,7 @@ class ProposePlan:
 
     spec = ToolSpec(
         "propose_plan",
-        "Scopes per specialist, files to leave out with reasons, required checks, open questions.",
+        "A plan: files per specialist, skips with reasons, required checks, open questions.",
         NOTHING,
     )
 

@@ -94,7 +94,7 @@ class ProveFixes:
 
     spec = ToolSpec(
         PROVE_FIXES,
-        "Whether patches of head mend findings: analyzers look at it with them.",
+        "Whether patches fix their findings: applies them to head and runs the analyzers again.",
         SCHEMA,
         timeout=SECONDS,
     )

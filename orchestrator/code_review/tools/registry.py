@@ -188,7 +188,7 @@ SECURITY: Mapping[str, Entry] = {
         "secrets.secret_scan",
         ANY,
         "lines",
-        "Secrets in the open, by kind and by file format.",
+        "Hardcoded secrets, by kind and by file format.",
         reads=NOTHING,
     ),
     "invisible_characters": _check(
@@ -200,13 +200,13 @@ SECURITY: Mapping[str, Entry] = {
         reads=NOTHING,
     ),
     "ruff_security": OfSide(
-        "Security rules over Python files.",
+        "Security defects in Python, by ruff's rules.",
         lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
     ),
-    "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
+    "taint": OfSide("Data flow from untrusted input to dangerous operations, in Python.", _taint),
     "patterns": _patterns(
         "security",
-        "Dangerous calls in other languages than Python, and unsafe configuration in Python.",
+        "Dangerous calls in languages other than Python, and unsafe configuration in Python.",
     ),
     "regular_expressions": _check(
         "regular_expressions",
@@ -229,7 +229,7 @@ SECURITY: Mapping[str, Entry] = {
         "templates",
         TEMPLATES,
         "file",
-        "Values that templates of HTML print without the escaping that their place needs.",
+        "Values that HTML templates print without the escaping that their context needs.",
         reads=TEMPLATES,
     ),
     "zizmor": OfSide(
@@ -247,13 +247,13 @@ SECURITY: Mapping[str, Entry] = {
         "Hazards in Dockerfiles.", lambda inputs: Hadolint(inputs.codes("hadolint"))
     ),
     "imported_reports": OfChange(
-        "Results of other analyzers, where reports of them were given.",
+        "Findings from reports of other analyzers that were passed to the review.",
         lambda inputs: ImportedResults(
             inputs.imported, inputs.imports, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
     CONFIGURED_ANALYZERS: OfSides(
-        "Results of the analyzers that base configures.",
+        "Findings of the analyzers that the base branch configures.",
         lambda inputs: configured_analyzers(
             inputs.analyzers,
             inputs.imports,
@@ -266,7 +266,7 @@ SECURITY: Mapping[str, Entry] = {
         lambda inputs: inputs.analyzers_seconds,
     ),
     "dependencies": OfChange(
-        "Dependencies added, loosened, unverified, vulnerable, or taken from elsewhere.",
+        "Dependencies that are added, loosened, unverified, vulnerable, or from another source.",
         lambda inputs: DependencyCheck(
             inputs.advisories, pool=inputs.pool, workspace=inputs.workspace
         ),
@@ -275,11 +275,11 @@ SECURITY: Mapping[str, Entry] = {
         "route_guards",
         "python.route_guards",
         PYTHON_MODULES,
-        "Routes of Python without the guard, or the owner, that routes beside them ask for.",
+        "Python routes without the guard or ownership check that neighboring routes have.",
         reads=NOTHING,
     ),
     "protections": OfChange(
-        "Guard clauses, checks, limits, access control, escaping and security fixes removed.",
+        "Removed guard clauses, checks, limits, access control, escaping and security fixes.",
         lambda inputs: Protections(
             inputs.fix_history, pool=inputs.pool, workspace=inputs.workspace
         ),
@@ -292,7 +292,7 @@ QA: Mapping[str, Entry] = {
         "syntax_and_duplicates",
         PARSED_DATA,
         "file",
-        "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
+        "Python, JSON, YAML and TOML that does not parse, and unreachable Python code.",
         reads=DATA,
         kind=ParseCheck,
     ),
@@ -301,38 +301,39 @@ QA: Mapping[str, Entry] = {
         "conflict_markers",
         ANY,
         "lines",
-        "Merge conflicts that were committed.",
+        "Committed merge conflict markers.",
         reads=NOTHING,
     ),
     "ruff_bugs": OfSide(
-        "Rules about bugs over Python files.", lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF)
+        "Likely bugs in Python, by ruff's rules.",
+        lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF),
     ),
     "oxlint": OfSide(
         "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
     ),
-    "pattern_bugs": _patterns("qa", "Likely bugs in other languages than Python."),
+    "pattern_bugs": _patterns("qa", "Likely bugs in languages other than Python."),
     "complexity": _compare(
         "complexity",
         "python.complexity",
         PYTHON_MODULES,
-        "Functions that became hard to follow.",
+        "Python functions that became hard to follow.",
         reads=PYTHON_MODULES,
     ),
     "tests_touched": _compare(
         "tests_touched",
         "test_quality.weakened_tests",
         ANY,
-        "Tests removed or weakened, and source changed with no test.",
+        "Removed or weakened tests, and source changes without a test.",
         reads=NOTHING,
     ),
     "uncovered_lines": OfChange(
-        "Changed lines that no test runs, where a coverage report was given.",
+        "Changed lines that no test executes, from a coverage report that was passed in.",
         lambda inputs: UncoveredLines(
             TESTABLE_CODE, inputs.coverage, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
     "run_tests": OfChange(
-        "The change's tests, run in namespaces of their own, where base configures a command.",
+        "The change's tests, run in a sandbox with the command that base configures.",
         lambda inputs: RunTests(
             ANY,
             inputs.tests,
@@ -344,7 +345,7 @@ QA: Mapping[str, Entry] = {
         lambda inputs: inputs.tests_seconds,
     ),
     "typecheck": OfChange(
-        "Type errors that the change brings in, wherever they are, where base names a checker.",
+        "Type errors that the change introduces in any file, by the checkers that base names.",
         lambda inputs: TypeChecks(
             inputs.typecheck,
             allowed=inputs.run_analyzers,
@@ -362,7 +363,7 @@ DOCS: Mapping[str, Entry] = {
         "docstrings",
         "doc_quality.docstrings",
         PYTHON_MODULES,
-        "Missing docstrings, and ones that name parameters that are gone.",
+        "Missing docstrings, and docstrings that name removed parameters.",
         reads=PYTHON_MODULES,
     ),
     "links": _check(
@@ -370,7 +371,7 @@ DOCS: Mapping[str, Entry] = {
         "doc_quality.markdown_links",
         MARKDOWN,
         "tree",
-        "Relative links and anchors of Markdown that lead nowhere.",
+        "Broken relative links and anchors in Markdown.",
         reads=MARKDOWN,
         tree="names",
     ),
@@ -381,7 +382,7 @@ DOCS: Mapping[str, Entry] = {
         "stale_references",
         "doc_quality.stale_references",
         REFERENCING_FILES,
-        "Documentation that speaks of a public name which is gone.",
+        "Documentation that mentions a removed public name.",
         reads=NOTHING,
         whole_tree=True,
     ),
@@ -389,7 +390,7 @@ DOCS: Mapping[str, Entry] = {
         "changelog",
         "doc_quality.changelog",
         CHANGELOG_FILES,
-        "Source that changed with no word in the changelog.",
+        "Source changes without a changelog entry.",
         reads=NOTHING,
         whole_tree=True,
     ),
@@ -400,7 +401,7 @@ ARCHITECTURE: Mapping[str, Entry] = {
         "duplicated_blocks",
         "python.duplicated_blocks",
         PYTHON_MODULES,
-        "Blocks written that stand elsewhere.",
+        "Added Python code blocks that already exist elsewhere.",
         reads=PYTHON_MODULES,
         whole_tree=True,
     ),
@@ -416,12 +417,12 @@ ARCHITECTURE: Mapping[str, Entry] = {
         "import_graph",
         "imports.import_graph_changes",
         PYTHON_MODULES,
-        "Import cycles brought in, coupling, and what the change reaches.",
+        "New import cycles, coupling, and the modules that depend on the change.",
         reads=PYTHON_MODULES,
         whole_tree=True,
     ),
     "layering": OfChange(
-        "Imports that a contract of the repository does not allow (import-linter).",
+        "Imports that violate the repository's import contracts (import-linter).",
         lambda inputs: Layering(
             "layering",
             "imports.broken_contracts",

@@ -60,20 +60,20 @@ class Look:
 
 
 _PATH: Mapping[str, Json] = {**_TEXT, "description": "path in the repository"}
-_SIDE: Mapping[str, Json] = {"enum": ["head", "base"], "description": "head when left out"}
+_SIDE: Mapping[str, Json] = {"enum": ["head", "base"], "description": "default: head"}
 
 SPECS: tuple[ToolSpec, ...] = tuple(
     ToolSpec(name, description, schema, tags=frozenset({NAVIGATION}), timeout=30)
     for name, description, schema in (
         (
             "read_file",
-            f"Numbered lines of a file, at most {LINES_AT_MOST}.",
+            f"Numbered lines of a file, at most {LINES_AT_MOST} per call.",
             _schema(("path",), path=_PATH, start=_LINE, end=_LINE, side=_SIDE),
         ),
         (
             "glob",
             (
-                "Paths that match a pattern as in .gitignore, or with braces: *.py in any "
+                "Paths that match a pattern in .gitignore syntax, or with braces: *.py in any "
                 "directory, src/*.py in src, src/**/*.{js,ts} at any depth, docs/ and all below it."
             ),
             _schema(("pattern",), pattern=_TEXT, side=_SIDE),
@@ -81,8 +81,8 @@ SPECS: tuple[ToolSpec, ...] = tuple(
         (
             "search",
             (
-                "Lines that match a regular expression (ripgrep syntax), in the files that match "
-                "glob; context adds lines before and after each."
+                "Lines that match a regular expression (ripgrep syntax), in files that match glob. "
+                "context: number of lines to show before and after each match."
             ),
             _schema(
                 ("pattern",),
@@ -95,23 +95,23 @@ SPECS: tuple[ToolSpec, ...] = tuple(
         (
             "git_diff",
             (
-                "The change as a unified diff, of one file or of all, riskiest first. Before each "
-                "line stand its number in base and its number in head. A large diff comes in "
-                "pages: offset is the number that the page before names."
+                "The change as a unified diff, of one file or of all, riskiest first. Each line "
+                "begins with its line numbers in base and head. A large diff comes in pages: "
+                "offset is the number that the previous page names."
             ),
             _schema((), path=_PATH, offset=_LINE),
         ),
         (
             "git_log",
             (
-                "The last commits that touched a file, up to head; without a path the commits of "
-                "the change, with their messages."
+                "The latest commits that touched a file, up to head; without a path, the commits "
+                "of the change with their messages."
             ),
             _schema((), path=_PATH, limit={**_LINE, "maximum": 50}),
         ),
         (
             "git_blame",
-            "Who last changed which lines of a file in head, and in which commit.",
+            "The author and commit that last changed each of these lines of a file in head.",
             _schema(("path", "start", "end"), path=_PATH, start=_LINE, end=_LINE),
         ),
     )
@@ -144,7 +144,7 @@ class Navigation:
         path, side = arguments["path"], arguments.get("side", "head")
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
-            raise InputError(f"{path} does not stand in {side}")
+            raise InputError(f"{path} does not exist in {side}")
         data = await self._workspace.contents.read(entry[1])
         if b"\0" in data[:8000]:
             raise InputError(f"{path} is binary")

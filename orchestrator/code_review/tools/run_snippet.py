@@ -48,11 +48,11 @@ class RunSnippet:
 
     spec = ToolSpec(
         RUN_SNIPPET,
-        "Run a few lines of Python over head's files, to show what code does with an input. "
+        "Run a few lines of Python on head's files, to show what code does with an input. "
         "Each expression is printed with its value, so int('5') prints int('5') -> 5. The "
         "standard library and the change's own modules can be imported, other packages cannot. No "
-        f"network, nothing to write but /tmp, {LIMITS.seconds:g} seconds, {MAX_OUTPUT} bytes of "
-        "output. What it prints can be quoted as evidence, but not what its own code says.",
+        f"network, only /tmp is writable, {LIMITS.seconds:g} seconds, {MAX_OUTPUT} bytes of "
+        "output. The output can be quoted as evidence, but not text that the snippet itself holds.",
         {
             "type": "object",
             "properties": {
@@ -60,7 +60,7 @@ class RunSnippet:
                 "description": {
                     "type": "string",
                     "maxLength": 200,
-                    "description": "what it is to show",
+                    "description": "what the snippet should show",
                 },
             },
             "required": ["code"],
