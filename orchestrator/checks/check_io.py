@@ -44,11 +44,11 @@ class ReportedRule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FlowStep(Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of a value on its way from a source to a sink.
+    """One step of the data flow from a source to a sink.
 
     Attributes:
         line: 1-based.
-        text: a few words.
+        text: a short description.
     """
 
     path: str

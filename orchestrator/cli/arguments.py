@@ -167,7 +167,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         "--by",
         default="",
         metavar="NAME",
-        help="the person who answers for it; a critical finding needs one",
+        help="the person responsible; required for a critical finding",
     )
     parser.add_argument(
         "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"

@@ -32,7 +32,9 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
     serving = parser.add_argument_group("page in the browser")
     serving.add_argument("--port", type=_port, default=0, metavar="N", help="default: a free port")
     serving.add_argument("--open", action="store_true", help="open the page in your browser")
-    serving.add_argument("--read-only", action="store_true", help="nobody may act, only look")
+    serving.add_argument(
+        "--read-only", action="store_true", help="nobody may act; everybody may view"
+    )
     proxy = parser.add_argument_group(
         "behind a proxy that signs people in",
         "Its requests carry the secret in DIFFCOURT_PROXY_SECRET.",
@@ -41,7 +43,7 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
     proxy.add_argument("--user-header", metavar="NAME", help="the header that names the person")
     proxy.add_argument(
         "--operator", action="append", default=[], metavar="NAME",
-        help="a person who may act; others look; repeatable",
+        help="a person who may act; others may only view; repeatable",
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--only-new",
         action="store_true",
-        help="let findings that the previous review had already not fail the command",
+        help="do not fail because of findings that the previous review already had",
     )
     amount = group.add_mutually_exclusive_group()
     amount.add_argument(
@@ -53,12 +53,14 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
         help="print the outcome and one line for each open finding, as for a git hook",
     )
     amount.add_argument(
-        "--full", action="store_true", help="print every finding whole, not at most 100 lines"
+        "--full",
+        action="store_true",
+        help="print every finding in full, without the limit of 100 lines",
     )
     amount.add_argument(
         "--verbose",
         action="store_true",
-        help="print also agents, criteria, guards, passed checks and usage, as diffcourt show does",
+        help="also print agents, criteria, guards, passed checks and usage, as diffcourt show does",
     )
     group.add_argument(
         "--otel",

@@ -17,16 +17,15 @@ from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.next_actions import next_actions, next_human_action
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
+from orchestrator.code_review.verdict.agents import AgentReport, Iteration
 from orchestrator.code_review.verdict.decision import decide, exit_code, outcome_of
 from orchestrator.code_review.verdict.model import (
-    AgentReport,
     Artifact,
     CallRef,
     ChangeRef,
     Counts,
     CriterionScore,
     Finding,
-    Iteration,
     Provenance,
     Score,
     Stop,

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.catalog.settings import AutoPattern, Settings
-from orchestrator.code_review.verdict.model import Assignment, Verdict
+from orchestrator.code_review.verdict.agents import Assignment
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError

@@ -67,7 +67,7 @@ def test_wrong_references_and_lgtm_are_one_observation_each_and_lose_nothing(
     assert [note.split(": ", 1)[1] for note in qa.notes] == [
         "there is no finding 'F99'",
         "it is not a finding of yours; dispute it, with evidence",
-        "its quote does not stand in file app.py",
+        "its quote is not in file app.py",
     ]
     ((agent, stage),) = [(step.agent, step.to_stage) for step in verdict.escalations]
     assert (agent, stage) == ("architecture", "strongest")

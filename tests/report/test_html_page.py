@@ -14,13 +14,8 @@ from orchestrator.app.finding_excerpts import ExcerptLine, read_excerpts
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.checks.check_io import FlowStep
-from orchestrator.code_review.verdict.model import (
-    AgentReport,
-    CriterionScore,
-    Score,
-    Skipped,
-    Verdict,
-)
+from orchestrator.code_review.verdict.agents import AgentReport
+from orchestrator.code_review.verdict.model import CriterionScore, Score, Skipped, Verdict
 from orchestrator.report.formats import Sources, render_format
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import PATCH, finding, fixed, verdict

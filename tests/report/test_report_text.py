@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from orchestrator.code_review.verdict.agents import AgentReport
 from orchestrator.code_review.verdict.escalation import HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.model import (
-    AgentReport,
     Cause,
     ChangeRef,
     Evidence,

@@ -2,15 +2,14 @@
 
 from typing import Any
 
+from orchestrator.code_review.verdict.agents import AgentReport, Iteration
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.fix import Fix, FixState
 from orchestrator.code_review.verdict.model import (
-    AgentReport,
     ChangeRef,
     CriterionScore,
     Evidence,
     Finding,
-    Iteration,
     Provenance,
     Rejected,
     RequiredCheck,
@@ -125,7 +124,7 @@ def rich_verdict() -> Verdict:
         rejected=tuple(
             Rejected(
                 finding=finding(number, path="src/api.py", start_line=number),
-                reason="the quoted text does not stand at the cited line",
+                reason="the quoted text is not at the cited line",
             )
             for number in (8, 9)
         ),

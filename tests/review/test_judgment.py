@@ -93,7 +93,7 @@ async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argu
     assert argued.reason == "argued down by docs: It is none."
     assert argued.finding.objections[0].evidence == ("file app.py: We recieve names",)
 
-    assert "does not stand" in found[12].objections[0].why_not
+    assert "is not in" in found[12].objections[0].why_not
     assert found[13].objections[0].why_not == "qa said that it is a defect"
     assert (found[13].severity, found[13].confidence) == ("high", 0.9)
     (told,) = [line for line in verdict.stop.uncertain if "contradict" in line]
@@ -193,7 +193,7 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
         "severity-fit": None, "unbacked-claims": 0.5,
     }  # fmt: skip
     assert marks["correctness-depth"].evidence == ("tool read_file: 7:     # This is safe",)
-    abstained = "counts as abstained: its quote does not stand in file app.py"
+    abstained = "counts as abstained: its quote is not in file app.py"
     assert marks["actionability"].why == abstained
     assert "out of the rubric's order" in marks["severity-fit"].why
     assert all(mark.missing == (f"more on {name}",) for name, mark in marks.items())

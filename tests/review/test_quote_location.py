@@ -110,9 +110,7 @@ INVENTED = [
 async def test_an_invented_quotation_is_found_nowhere(quote: str, tmp_path: Path) -> None:
     async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:
         for line in (1, 5, 40):
-            assert (
-                await place(workspace, claim(quote, line)) == "its quote does not stand in app.py"
-            )
+            assert await place(workspace, claim(quote, line)) == "its quote is not in app.py"
 
 
 async def test_a_finding_quotes_the_lines_as_they_stand(tmp_path: Path) -> None:
@@ -143,9 +141,7 @@ async def test_of_several_places_the_nearest_counts_and_a_far_one_does_not(tmp_p
     async with workspace_of(change(tmp_path, {}, {"app.py": twice})) as workspace:
         assert await place(workspace, claim("x = call(a)", 5)) == ("head", 1, 1)
         assert await place(workspace, claim("x = call(a)", 18)) == ("head", 22, 22)
-        assert await place(workspace, claim("x = call(a)", 200)) == (
-            "its quote does not stand in app.py"
-        )
+        assert await place(workspace, claim("x = call(a)", 200)) == ("its quote is not in app.py")
 
 
 async def test_a_line_near_the_change_has_the_nearest_changed_line_as_its_cause(

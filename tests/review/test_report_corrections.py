@@ -54,7 +54,7 @@ async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Pa
         for block in request.messages[-1].blocks
         if isinstance(block, Text) and "do not hold" in block.text
     ]
-    assert "finding 2 (Never adds): its quote does not stand in app.py; app.py reads" in sent
+    assert "finding 2 (Never adds): its quote is not in app.py; app.py reads" in sent
     assert "2:     total = 0\n3:     return total / len(items)" in sent
     assert "response 1: dispute of F7: there is no finding 'F7'" in sent
     assert "finding 1" not in sent

@@ -244,7 +244,7 @@ async def test_an_invented_guideline_goes_back_once_and_is_then_rejected(tmp_pat
     wrong = report(findings=invented)
     verdict = await with_model(repo, team(docs=[wrong, wrong]))
     assert {one.finding.title: one.reason for one in verdict.rejected} == {
-        "Other words": "the quote of its guideline does not stand in AGENTS.md",
+        "Other words": "the quote of its guideline is not in AGENTS.md",
         "Of head": "its guideline: base has no guidance CLAUDE.md",
     }
 
@@ -276,7 +276,7 @@ async def test_guidance_is_no_evidence_against_a_finding(tmp_path: Path) -> None
     assert fingerprints <= {one.fingerprint for one in verdict.findings}
     reasons = {one.why_not for finding in verdict.findings for one in finding.objections}
     assert reasons == {
-        "the repository's guidance says nothing of what code does; cite code or a tool"
+        "the repository's guidance says nothing about what code does; cite code or a tool"
     }
 
 

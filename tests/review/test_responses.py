@@ -191,10 +191,10 @@ async def test_no_response_takes_weight_from_what_an_analyzer_reports(tmp_path: 
 def looks_closer(request: Request) -> Response:
     """A verifier's second round: it answers what it is asked."""
     asked = facts(request)
-    assert asked["asked_of_you"] == ["Only qa claims F1. Confirm or dispute it, with evidence."]
+    assert asked["asked_of_you"] == ["Only qa reports F1. Confirm or dispute it, with evidence."]
     (*_, brief) = request.messages[0].blocks
     assert isinstance(brief, Text)
-    assert "This is another round." in brief.text
+    assert "This is a further iteration." in brief.text
     (shown,) = asked["findings"]
     assert (shown["id"], shown["quote"], shown["standing"]) == ("F1", 'NAME = "app"', "unconfirmed")
     return report(responses=[response("F1", "dispute")])
@@ -244,7 +244,7 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
     (again,) = [one for one in verdict.agents if (one.agent, one.iteration) == ("security", 2)]
     assert again.notes == (
         "confirm of F7: there is no finding 'F7'",
-        "confirm of F1: its quote does not stand in file app.py",
+        "confirm of F1: its quote is not in file app.py",
     )
     assert (verdict.verdict, verdict.findings[0].standing) == ("needs_changes", "unconfirmed")
 
@@ -292,7 +292,7 @@ async def test_code_acts_on_the_judges_marks_of_single_findings(
         ]
     if mark["evidence"] == [INVENTED]:
         errors = [one.notes for one in verdict.agents if one.agent == "judge"]
-        assert errors[0] == ("mark of F1: its quote does not stand in file app.py",)
+        assert errors[0] == ("mark of F1: its quote is not in file app.py",)
 
 
 async def test_the_judge_joins_duplicates_and_ids_stay(tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ async def test_a_slip_in_a_line_number_costs_no_finding(repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"quote": 'NAME = "other"'}, "does not stand"),
-        ({"quote": ""}, "does not stand"),
-        ({"path": "nowhere.py"}, "not a file"),
+        ({"quote": 'NAME = "other"'}, "is not in"),
+        ({"quote": ""}, "is not in"),
+        ({"path": "nowhere.py"}, "not a readable file"),
     ],
 )
 async def test_a_claim_that_cannot_be_verified_is_marked_and_does_not_count(

@@ -149,7 +149,7 @@ def _find_error(criterion: Criterion, row: Mapping[str, Json], item: Item) -> st
         allowed = ", ".join(f"{x:g}" for x in levels)
         errors.append(f"the score {score:g} is no level; allowed: {allowed}")
     if not _stands(str(row.get("quote", "")), item):
-        errors.append("the quotation does not stand in the text or its context, letter for letter")
+        errors.append("the quotation is not in the text or its context, letter for letter")
     return "; ".join(errors)
 
 

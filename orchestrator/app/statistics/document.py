@@ -7,12 +7,12 @@ from msgspec import Meta
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.engine.field_types import Strict
 
-Share = Annotated[float | None, Meta(description="0 to 1; null: there is nothing to divide by")]
+Share = Annotated[float | None, Meta(description="0 to 1; null: no data")]
 Counts = Annotated[dict[str, int], Meta(description="the most frequent first")]
 
 
 class Percentiles(Strict, frozen=True):
-    """Median and 95th percentile of durations in seconds (nearest rank); null without any."""
+    """Median and 95th percentile of durations in seconds (nearest rank); null: no data."""
 
     count: int = 0
     p50: float | None = None
@@ -20,7 +20,7 @@ class Percentiles(Strict, frozen=True):
 
 
 class FindingCounts(Strict, frozen=True):
-    """Different findings by what became of them; each counts once, as its newest review has it."""
+    """Distinct findings by state; each counts once, in its state in the newest review."""
 
     found: int = 0
     open: int = 0
@@ -30,61 +30,68 @@ class FindingCounts(Strict, frozen=True):
 
 
 class Figures(Strict, frozen=True, kw_only=True):
-    """What some runs came to."""
+    """Figures over a set of runs."""
 
-    runs: Annotated[int, Meta(description="reviews, and runs that programs keep")]
+    runs: Annotated[int, Meta(description="reviews, and runs recorded by other programs")]
     reviews: int
-    complete: Annotated[int, Meta(description="finished, with nothing left out")]
+    complete: Annotated[int, Meta(description="finished, without gaps")]
     incomplete: int
-    cancelled: Annotated[int, Meta(description="by a person; in no rate")]
+    cancelled: Annotated[int, Meta(description="by a person; excluded from all rates")]
     interrupted: Annotated[int, Meta(description="ended without a verdict")]
-    waiting: Annotated[int, Meta(description="for a person")]
+    waiting: Annotated[int, Meta(description="waiting for a person")]
     running: int
     completion: Annotated[
         float | None,
-        Meta(description="complete, of complete, incomplete and interrupted; null: none ended"),
+        Meta(
+            description="complete, divided by complete, incomplete and interrupted; null: "
+            "none ended"
+        ),
     ]
     verdicts: Counts
-    stops: Annotated[dict[str, int], Meta(description="finished reviews by why they ended")]
-    tasks: Annotated[int, Meta(description="of agents, that ended")]
+    stops: Annotated[dict[str, int], Meta(description="finished reviews by stop reason")]
+    tasks: Annotated[int, Meta(description="agents' tasks that ended")]
     tasks_out_of_budget: int
-    steps: Annotated[int, Meta(description="model and tool calls of agents with tasks")]
+    steps: Annotated[int, Meta(description="model and tool calls in agents' tasks")]
     steps_per_task: float | None
     loops_cut: int
-    loop_share: Annotated[float | None, Meta(description="loops cut, of tasks")]
+    loop_share: Annotated[float | None, Meta(description="loops_cut divided by tasks")]
     tool_calls: Annotated[int, Meta(description="that were performed")]
     tool_errors: Annotated[int, Meta(description="that failed or ran out of time")]
     tool_error_rate: Share
-    tool_refusals: Annotated[dict[str, int], Meta(description="calls not performed, by code")]
+    tool_refusals: Annotated[dict[str, int], Meta(description="refused calls by refusal code")]
     model_calls: int
     model_errors: int
     input_tokens: int
-    cached_tokens: Annotated[int, Meta(description="the part of the input a cache served")]
-    output_tokens: int
-    cache_share: Annotated[float | None, Meta(description="cached, of input tokens")]
-    tokens_per_finding: Annotated[
-        float | None, Meta(description="input and output, by different findings")
+    cached_tokens: Annotated[
+        int, Meta(description="the part of the input that was read from a cache")
     ]
-    usd: Annotated[float, Meta(description="the most that the runs cost")]
+    output_tokens: int
+    cache_share: Annotated[float | None, Meta(description="cached_tokens divided by input_tokens")]
+    tokens_per_finding: Annotated[
+        float | None, Meta(description="input and output tokens divided by distinct findings")
+    ]
+    usd: Annotated[float, Meta(description="upper bound of what the runs cost")]
     usd_per_task: float | None
     usd_per_review: float | None
-    escalations: Annotated[dict[str, int], Meta(description="by the stage that came next")]
-    escalation_rates: Annotated[dict[str, float], Meta(description="the same, of tasks")]
-    person_asked: Annotated[int, Meta(description="reviews that asked a person how to go on")]
-    person_share: Annotated[float | None, Meta(description="of reviews")]
+    escalations: Annotated[dict[str, int], Meta(description="by the stage escalated to")]
+    escalation_rates: Annotated[dict[str, float], Meta(description="escalations divided by tasks")]
+    person_asked: Annotated[int, Meta(description="reviews that asked a person how to continue")]
+    person_share: Annotated[float | None, Meta(description="person_asked divided by reviews")]
     resumes: int
-    resumes_ended: Annotated[int, Meta(description="that came to a verdict or a question")]
+    resumes_ended: Annotated[
+        int, Meta(description="resumed runs that reached a verdict or a question")
+    ]
     guard_blocks: Annotated[dict[str, int], Meta(description="by guard")]
-    budget_stops: Annotated[int, Meta(description="reviews that a limit ended")]
-    review_seconds: Annotated[Percentiles, Meta(description="work of finished reviews")]
+    budget_stops: Annotated[int, Meta(description="reviews that a budget limit stopped")]
+    review_seconds: Annotated[Percentiles, Meta(description="working time of finished reviews")]
     model_seconds: Percentiles
     tool_seconds: Percentiles
     findings: FindingCounts
-    rejected: Annotated[int, Meta(description="reported, and shown to be none")]
+    rejected: Annotated[int, Meta(description="reported findings that were rejected")]
 
 
 class AgentFigures(Strict, frozen=True, kw_only=True):
-    """What one agent did."""
+    """Figures of one agent."""
 
     name: str
     tasks: int
@@ -103,19 +110,21 @@ class AgentFigures(Strict, frozen=True, kw_only=True):
 
 
 class ToolFigures(Strict, frozen=True, kw_only=True):
-    """What became of the calls of one tool."""
+    """Figures of the calls of one tool."""
 
     name: str
     calls: Annotated[int, Meta(description="that were performed")]
     errors: Annotated[int, Meta(description="that failed or ran out of time")]
     error_rate: Share
-    declined: Annotated[int, Meta(description="what was asked for cannot be had")]
+    declined: Annotated[
+        int, Meta(description="calls whose request could not be fulfilled, such as an unknown path")
+    ]
     refused: Annotated[int, Meta(description="not performed")]
     seconds: Percentiles
 
 
 class ModelFigures(Strict, frozen=True, kw_only=True):
-    """What became of the calls of one model."""
+    """Figures of the calls of one model."""
 
     name: str
     calls: int
@@ -129,7 +138,7 @@ class ModelFigures(Strict, frozen=True, kw_only=True):
 
 
 class RuleFigures(Strict, frozen=True, kw_only=True):
-    """What became of the findings of one rule."""
+    """Figures of the findings of one rule."""
 
     name: str
     category: str
@@ -137,21 +146,21 @@ class RuleFigures(Strict, frozen=True, kw_only=True):
 
 
 class PatternFigures(Strict, frozen=True):
-    """What the reviews of one pattern came to; ``analyzers`` where no model took part."""
+    """Figures of the reviews with one pattern; ``analyzers`` if no model took part."""
 
     name: str
     figures: Figures
 
 
 class DayFigures(Strict, frozen=True):
-    """What the runs that began on one day (UTC) came to."""
+    """Figures of the runs that began on one day (UTC)."""
 
     day: Annotated[str, Meta(description="YYYY-MM-DD")]
     figures: Figures
 
 
 class BrokenJournal(Strict, frozen=True):
-    """A run whose journal cannot be read; nothing of it is counted."""
+    """A run that is not counted because its journal cannot be read."""
 
     run_id: str
     why: str

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "call",
         nargs="?",
         metavar="CALL",
-        help="the short digest of the call, as listed; or its name, where RUN is not `latest`",
+        help="the short digest of the call, as listed; or its name, if RUN is not `latest`",
     )
     add_repo(parser)
     parser.add_argument(
@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="hours that the decision is valid; default: 24",
     )
     parser.add_argument(
-        "--reason", metavar="TEXT", default="", help="why; an agent is told why its call is denied"
+        "--reason",
+        metavar="TEXT",
+        default="",
+        help="the reason; the agent sees why its call was denied",
     )
 
 

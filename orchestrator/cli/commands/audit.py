@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also verify signatures with this key, private or public; may be repeated",
     )
-    part("show", _show, "list who did what, when and by which authority, with refusals")
+    part("show", _show, "list who did what, when and on whose authority, including refusals")
 
 
 def run(args: argparse.Namespace) -> int:

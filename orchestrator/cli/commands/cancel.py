@@ -1,4 +1,4 @@
-"""``diffcourt cancel``: stop a run that another process is working on."""
+"""``diffcourt cancel``: stop a run of another process."""
 
 import argparse
 import sys

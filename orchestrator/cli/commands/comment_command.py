@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verdict",
         type=name_of("a verdict"),
         metavar="FILE",
-        help="the verdict of the request's head, to answer with; it need not be there",
+        help="the verdict of the request's head, for the answer; the file may be missing",
     )
     parser.add_argument(
         "--workflow",

@@ -1,4 +1,4 @@
-"""``diffcourt doctor``: check that everything a review needs is here."""
+"""``diffcourt doctor``: check that everything that a review needs is installed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="show what the sandbox prevents, and each provider's models and prices, too",
+        help="also show what the sandbox prevents, and each provider's models and prices",
     )
     parser.add_argument(
         "--call",

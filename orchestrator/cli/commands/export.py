@@ -1,4 +1,4 @@
-"""``diffcourt export``: write a verdict in the formats of other programs."""
+"""``diffcourt export``: write a verdict in the formats of other tools."""
 
 from __future__ import annotations
 

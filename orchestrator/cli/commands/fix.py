@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="change nothing: prove the patches again, and exit with 1 where one does not hold",
+        help="change nothing: prove the patches again, and exit with 1 if one fails",
     )
     add_repo(parser)
 

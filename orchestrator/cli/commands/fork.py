@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FINDING",
-        help="a finding that is not to count; may be repeated",
+        help="a finding to leave out; may be repeated",
     )
     add_answer_options(parser)
     add_repo(parser)

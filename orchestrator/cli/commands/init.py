@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--commands",
         choices=("yes", "no"),
         metavar="YES|NO",
-        help="whether commands in comments are carried out, as /diffcourt dismiss: yes or no; "
-        "default: no, unless it is asked",
+        help="whether to carry out commands in comments, such as /diffcourt dismiss: yes "
+        "or no; default: no, unless it is asked",
     )
     parser.add_argument(
         "--from",
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="git+URL@COMMIT",
         help="where CI installs Diffcourt from; default: where this program was installed from",
     )
-    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
     add_repo(parser)
 
 

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--rater", type=name_of("yourself"), metavar="NAME",
-        help="who labels; behind a proxy: who is signed in",
+        help="the person who labels; behind a proxy: the person signed in",
     )  # fmt: skip
     parser.add_argument(
         "--answers", choices=SCALES, default="accept", help="the scale of labels; default accept"

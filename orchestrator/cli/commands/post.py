@@ -59,12 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-inline",
         type=count,
         metavar="N",
-        help="most comments at lines, gravest first; the summary has the rest; default: 5",
+        help="maximum number of comments at lines, most severe first; the summary has the "
+        "rest; default: 5",
     )
     parser.add_argument(
         "--always-comment",
         action="store_true",
-        help="write the summary comment also where there is nothing to say",
+        help="write the summary comment even if there are no findings",
     )
     parser.add_argument(
         "--trust-override",

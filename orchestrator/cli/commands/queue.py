@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     Work = Callable[[psycopg.AsyncConnection, procrastinate.App, Settings], Awaitable[str]]
 
 _ON_CHANGES = {
-    "retry": "review a change again, from where its run stopped; unparks it",
+    "retry": "continue a change's review where it stopped; unparks it",
     "cancel": "end the running and waiting jobs of a change",
-    "park": "cancel, and review no later push until somebody retries",
+    "park": "cancel, and skip later pushes until somebody retries",
 }
 _ON_ALL = {
-    "drain": "let workers take nothing new; what runs ends",
+    "drain": "stop workers from taking new jobs; running jobs finish",
     "open": "let workers take jobs again",
     "clean": "remove jobs and delivery ids that ended two weeks ago",
 }
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(
         title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
     )
-    listing = add_part(parts, "list", "list the jobs that wait, run or are parked")
-    listing.add_argument("--all", action="store_true", help="also list those that ended")
+    listing = add_part(parts, "list", "list the waiting, running and parked jobs")
+    listing.add_argument("--all", action="store_true", help="also list ended jobs")
     listing.add_argument(
         "--limit", type=count, default=20, metavar="N", help="list the newest N; default: 20"
     )

@@ -1,4 +1,4 @@
-"""``diffcourt remember``: propose what to remember of past reviews, as a patch for a person."""
+"""``diffcourt remember``: propose what to remember from past reviews, as a patch for a person."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prune",
         action="store_true",
-        help="instead, a patch that removes what no review has used for 180 days",
+        help="instead write a patch that removes entries that no review has used for 180 days",
     )
     add_repo(parser)
 

@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--previous",
         metavar="FILE",
-        help="say what is new, open and fixed since this verdict; default: since the newest one "
+        help="report what is new, open and fixed since this verdict; default: since the newest one "
         "of the same pull request or branch in the store",
     )
     add_result_options(parser)
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reports(what: argparse._ArgumentGroup) -> None:
-    """Add the options that name reports of other programs."""
+    """Add the options for reports of other tools."""
     what.add_argument(
         "--coverage",
         metavar="FILE",
@@ -121,10 +121,11 @@ def _add_reports(what: argparse._ArgumentGroup) -> None:
         metavar="[FORMAT:]FILE",
         action="append",
         default=[],
-        help="a report of another analyzer, whose results at changed lines become findings: SARIF, "
-        "Checkstyle or JUnit XML, ESLint JSON, GitLab Code Quality, rdjson or rdjsonl, told from "
-        "the content or named (sarif, checkstyle, junit, eslint, gitlab, rdjson, rdjsonl), or the "
-        "lines of a compiler (gcc, which must be named); may be repeated",
+        help="a report of another analyzer, whose results at changed lines become "
+        "findings: SARIF, Checkstyle or JUnit XML, ESLint JSON, GitLab Code Quality, "
+        "rdjson or rdjsonl, detected from the content or named (sarif, checkstyle, junit, "
+        "eslint, gitlab, rdjson, rdjsonl), or the output of a compiler (gcc, which must be "
+        "named); may be repeated",
     )
     what.add_argument(
         "--advisories",
@@ -135,19 +136,19 @@ def _add_reports(what: argparse._ArgumentGroup) -> None:
 
 
 def _add_how(how: argparse._ArgumentGroup) -> None:
-    """Add the options of how to review."""
+    """Add the options for how to review."""
     how.add_argument(
         "--provider",
         type=name_of("a provider"),
         metavar="NAME",
         help="offline, anthropic, openai, openai-compatible or one of your config/models.yaml; "
-        "default: that of base's configuration",
+        "default: the one in base's configuration",
     )
     how.add_argument(
         "--pattern",
         choices=("auto", "team", "single"),
-        help="a lead with specialists, a single agent, or, as the shipped default, what the size "
-        "of the change needs",
+        help="a lead with specialists, a single agent, or, by default, whichever suits the "
+        "size of the change",
     )
     how.add_argument(
         "--max-iterations", type=count, metavar="N", help="maximum number of iterations"

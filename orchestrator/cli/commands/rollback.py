@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="with CALL: also restore this file, changed since or not; may be repeated",
+        help="with CALL: also restore this file, even if it changed since; may be repeated",
     )
 
 

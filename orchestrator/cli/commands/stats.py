@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     monitoring.add_argument(
         "--check",
         action="store_true",
-        help="print the alerts of config/alerts.yaml that fire, a line each",
+        help="print the firing alerts of config/alerts.yaml, one per line",
     )
     monitoring.add_argument(
         "--prometheus", metavar="FILE", help="write metrics, for node_exporter's textfile collector"

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-content",
         action="store_true",
-        help="with prompts, answers, arguments and results; secrets are redacted",
+        help="include prompts, answers, arguments and results; secrets are redacted",
     )
     add_repo(parser)
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--metrics-token-file", type=Path, metavar="FILE",
-        help="who sends its token may read /metrics, such as a Prometheus server",
+        help="clients that send this token, such as Prometheus, may read /metrics",
     )  # fmt: skip
     add_serving_options(parser)
 

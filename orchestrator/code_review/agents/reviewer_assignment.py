@@ -23,7 +23,7 @@ from orchestrator.code_review.change.numbered_diff import FileDiff
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
-from orchestrator.code_review.verdict.model import Assignment, Share
+from orchestrator.code_review.verdict.agents import Assignment, Share
 from orchestrator.engine.untrusted_text import frame
 
 CHARACTERS_PER_TOKEN = 3

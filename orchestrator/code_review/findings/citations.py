@@ -82,8 +82,8 @@ async def locate_finding(
     if outside:
         return outside
     if not readable:
-        return Rejection("unverified", f"{finding.path} is not a file that can be read")
-    return Rejection("unverified", f"its quote does not stand in {finding.path}")
+        return Rejection("unverified", f"{finding.path} is not a readable file")
+    return Rejection("unverified", f"its quote is not in {finding.path}")
 
 
 async def _known_path(workspace: ReviewWorkspace, path: str) -> str:
@@ -141,10 +141,10 @@ def _nearest_line(lines: Collection[int], place: Place, within: int) -> int | No
 def _why_outside(cause: Cause | None) -> str:
     if cause is None:
         return (
-            "it lies outside the lines that the change adds, and names no changed line as its cause"
+            "it is outside the lines that the change adds, and names no changed line as its cause"
         )
     verb = "removes" if cause.removed else "adds"
-    return f"{cause.path}:{cause.line}, its cause, is no line that the change {verb}"
+    return f"{cause.path}:{cause.line}, its cause, is not a line that the change {verb}"
 
 
 def format_citation(citation: Citation) -> str:
@@ -169,7 +169,7 @@ class Sources(Struct, frozen=True):
             return "it gives no evidence"
         for citation in citations:
             if allowed and citation.source not in allowed:
-                return f"a {citation.source} is no evidence here"
+                return f"a {citation.source} is not evidence here"
             if why := await self._check_one(citation):
                 return why
         return ""
@@ -186,7 +186,7 @@ class Sources(Struct, frozen=True):
         texts = await self._texts(citation)
         if any(contains_quote(text.split("\n"), citation.quote) for text in texts):
             return ""
-        return f"its quote does not stand in {citation.source} {citation.name}"
+        return f"its quote is not in {citation.source} {citation.name}"
 
     async def _texts(self, citation: Citation) -> list[str]:
         """The texts of a source."""

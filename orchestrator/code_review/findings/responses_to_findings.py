@@ -29,8 +29,8 @@ EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""
 
 BOTH_STAY = "analyzers report both, so both stay"
-OWN_CLAIM = "it is your own; somebody else must confirm it"
-NO_REFUTATION = "the repository's guidance says nothing of what code does; cite code or a tool"
+OWN_CLAIM = "it is your own finding; somebody else must confirm it"
+NO_REFUTATION = "the repository's guidance says nothing about what code does; cite code or a tool"
 
 
 class References(Struct, frozen=True):
@@ -261,7 +261,7 @@ async def apply_marks(
                 by=JUDGE,
                 reason=mark.reason,
                 evidence=tuple(map(format_citation, mark.evidence)),
-                why_not=error.partition(": ")[2] or "the judge alone sets no finding aside",
+                why_not=error.partition(": ")[2] or "the judge alone cannot set a finding aside",
                 refutes=mark.verdict == "refuted" and not error,
             )
         )

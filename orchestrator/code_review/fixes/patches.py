@@ -235,7 +235,7 @@ def _find(lines: Sequence[bytes], old: Sequence[bytes], least: int, stated: int,
         raise PatchRefused(f"the line ends of the patch are not those of {path}")
     agreeing = max((_agreeing(lines[at:], old) for at in range(least, len(lines))), default=0)
     shown = _shown(old[agreeing])
-    raise PatchRefused(f"the lines of a hunk do not stand in {path} from this one on: {shown}")
+    raise PatchRefused(f"the lines of a hunk are not in {path} from this one on: {shown}")
 
 
 def _shown(line: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What a verdict says of how deep the changed files were read."""
+"""The parts of a verdict about how deep the changed files were read."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ from msgspec import Meta
 from orchestrator.engine.field_types import Strict, UnitFloat
 
 Depth = Literal["code", "text", "none"]
-"""How a file was read: in its language, as text without one, or not at all."""
+"""How a file was read: as code in its language, as plain text, or not at all."""
 
 
 class HunkReaders(Strict, frozen=True):
@@ -17,15 +17,15 @@ class HunkReaders(Strict, frozen=True):
     last: Annotated[int, Meta(ge=1, description="the last line that it adds")]
     side: Annotated[
         Literal["head", "base"],
-        Meta(description="base: it adds none, and the lines are those that it removes"),
+        Meta(description="base: the hunk adds no lines; first and last are lines that it removes"),
     ]
     read_by: Annotated[
-        tuple[str, ...], Meta(description="empty: analyzers alone; see by of the file")
+        tuple[str, ...], Meta(description="empty: only analyzers read it, see by of the file")
     ]
 
 
 class Checked(Strict, frozen=True):
-    """A changed file and what looked at it."""
+    """A changed file, and what examined it."""
 
     path: str
     by: tuple[str, ...]
@@ -33,38 +33,41 @@ class Checked(Strict, frozen=True):
     depth: Annotated[
         Depth,
         Meta(
-            description="code: an analyzer of its language or an agent read it; text: it was only "
-            "searched for secrets, invisible characters and the like. A file that nobody read is "
-            "in skipped alone"
+            description="code: an analyzer for its language or an agent read it; text: it "
+            "was only searched for secrets, invisible characters and the like. A file that "
+            "was not read is only in skipped"
         ),
     ] = "text"
     template: Annotated[
-        str, Meta(description="the kind of template that it is by its name; empty: none")
+        str, Meta(description="the kind of template, by the file name; empty: none")
     ] = ""
     read_by: Annotated[
         tuple[str, ...],
         Meta(
-            description="agents with a model that were shown its diff, or called read_file or "
-            "git_diff for it, and ended with a report"
+            description="agents with a model that were shown its diff, or called read_file "
+            "or git_diff for it, and finished with a report"
         ),
     ] = ()
     hunks: Annotated[
         tuple[HunkReaders, ...],
-        Meta(description="of a review with a model, where its agents look at the file"),
+        Meta(description="only in a review with a model, for files that its agents review"),
     ] = ()
 
 
 class DepthCounts(Strict, frozen=True):
-    """How many of the changed files were read how."""
+    """The number of changed files read at each depth."""
 
     code: Annotated[int, Meta(ge=0)] = 0
     text: Annotated[int, Meta(ge=0)] = 0
     none: Annotated[int, Meta(ge=0)] = 0
     share_as_code: Annotated[
         UnitFloat,
-        Meta(description="of the changed lines, in files read as code; a file counts at least one"),
+        Meta(
+            description="share of the changed lines in files read as code; each file "
+            "counts as at least one line"
+        ),
     ] = 1.0
-    hunks: Annotated[int, Meta(ge=0, description="of checked; offline 0")] = 0
+    hunks: Annotated[int, Meta(ge=0, description="number of hunks in checked; offline 0")] = 0
     unread_hunks: Annotated[
-        int, Meta(ge=0, description="those of hunks that no agent read as a whole")
+        int, Meta(ge=0, description="number of hunks that no agent read completely")
     ] = 0

@@ -1,4 +1,4 @@
-"""What a verdict says of escalations, and of what a person was asked or must decide."""
+"""The parts of a verdict about escalations, and about questions and approvals for people."""
 
 from typing import Annotated
 
@@ -12,15 +12,15 @@ class Escalation(Strict, frozen=True):
 
     agent: str
     iteration: Annotated[int, Meta(ge=1)]
-    from_stage: Annotated[str, Meta(description="the stage that was not enough")]
-    to_stage: Annotated[str, Meta(description="the stage that was tried next; human is a person")]
+    from_stage: Annotated[str, Meta(description="the previous stage")]
+    to_stage: Annotated[str, Meta(description="the next stage; human: a person")]
     why: str
 
 
 class HumanQuestion(Strict, frozen=True):
-    """What a person was asked; the run waits while there is no answer."""
+    """A question to a person; the run waits until it is answered."""
 
-    name: Annotated[str, Meta(description="what diffcourt resume --to takes")]
+    name: Annotated[str, Meta(description="the name for diffcourt resume --to")]
     agent: str
     question: str
     answer: str = ""
@@ -29,9 +29,9 @@ class HumanQuestion(Strict, frozen=True):
 
 
 class PendingApproval(Strict, frozen=True):
-    """A call that a person must approve or deny before the run goes on."""
+    """A tool call that a person must approve or deny before the run continues."""
 
-    approval: Annotated[str, Meta(description="what diffcourt approve and deny take")]
+    approval: Annotated[str, Meta(description="the id for diffcourt approve and deny")]
     call: str
     agent: str
     tool: str

@@ -1,4 +1,4 @@
-"""A patch that would mend a finding, and what code found out about it."""
+"""A patch for a finding, and whether code has proven that it works."""
 
 from typing import Annotated, Literal
 
@@ -13,24 +13,25 @@ FixState = Literal["verified", "applies", "refused"]
 
 
 class Fix(Strict, frozen=True, kw_only=True):
-    """A patch for one finding. Code, and no model, decides its state."""
+    """A patch for one finding. Code decides its state, not a model."""
 
     state: Annotated[
         FixState,
         Meta(
-            description="verified: with it, the analyzers that reported the finding report it no "
-            "more, and nothing new; applies: it brings nothing new, and no analyzer can tell "
-            "whether the finding is gone; refused: it is not to be used, see reason"
+            description="verified: with the patch, the analyzers that reported the finding "
+            "no longer report it, and report nothing new; applies: they report nothing "
+            "new, but cannot tell whether the finding is gone; refused: do not use it, see "
+            "reason"
         ),
     ]
     patch: Annotated[str, Meta(description="a unified diff against head")]
-    source: Annotated[str, Meta(description="the analyzer or agent that proposes it, or template")]
+    source: Annotated[str, Meta(description="the analyzer or agent that proposed it, or template")]
     proved_by: Annotated[
-        tuple[str, ...], Meta(description="the tools that looked at head with the patch")
+        tuple[str, ...], Meta(description="the tools that ran on head with the patch")
     ] = ()
-    reason: Annotated[str, Meta(description="why it is refused, or no more than applies")] = ""
+    reason: Annotated[str, Meta(description="why it is refused, or why it is not verified")] = ""
     excludes: Annotated[
-        tuple[str, ...], Meta(description="ids of findings whose patch does not hold beside it")
+        tuple[str, ...], Meta(description="ids of findings whose patch conflicts with this one")
     ] = ()
 
     @property

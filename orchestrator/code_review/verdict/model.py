@@ -1,4 +1,4 @@
-"""The verdict: the document a CI job gates on and a person argues with.
+"""The verdict: the document that a CI job gates on and that people read.
 
 These models are the published JSON Schema (``diffcourt schema verdict``).
 """
@@ -11,6 +11,7 @@ from msgspec import Meta, field
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.json_schema_generation import schema_of
+from orchestrator.code_review.verdict.agents import AgentReport, Assignment, Iteration
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
 from orchestrator.code_review.verdict.fix import Fix
@@ -25,7 +26,7 @@ from orchestrator.errors import EXIT_OK
 
 
 class GuardRuling(Strict, frozen=True):
-    """What a guard did about something that it found."""
+    """An action that a guard took."""
 
     layer: Annotated[str, Meta(description="input, tool or output")]
     guard: str
@@ -44,29 +45,29 @@ class Usage(Strict, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    usd: Annotated[float, Meta(description="the most that the run has cost")] = 0.0
+    usd: Annotated[float, Meta(description="upper bound of what the run has cost")] = 0.0
     uncertain_usd: Annotated[
         float,
-        Meta(description="the part of usd that no reply confirmed, counted at its worst case"),
+        Meta(description="the part of usd from calls without a reply, counted at their maximum"),
     ] = 0.0
     uncertain_tokens: Annotated[
         int, Meta(description="tokens of calls without a reply, on top of input and output")
     ] = 0
     saved_usd: Annotated[
-        float, Meta(description="what the cached tokens saved, less what writing them cost")
+        float, Meta(description="what cached tokens saved, minus the cost of writing them")
     ] = 0.0
     seconds: float = 0.0
     limits: dict[str, float] = field(default_factory=dict)
     notes: Annotated[
         tuple[str, ...],
-        Meta(description="what could not be counted or had: a model without a price, for one"),
+        Meta(description="what could not be counted, such as the cost of a model without a price"),
     ] = ()
 
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
 OPEN_QUESTION = "open question: "
-"""How an entry of ``stop.uncertain`` begins that is a question to the change's author."""
+"""The prefix of entries of ``stop.uncertain`` that are questions to the change's author."""
 
 StopReason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
@@ -83,15 +84,15 @@ class ChangeRef(Strict, frozen=True):
 
 
 class Evidence(Strict, frozen=True):
-    """Why a finding is believed."""
+    """The evidence for a finding."""
 
     quote: Annotated[str, Meta(description="the text at the cited lines, secrets redacted")]
     tool_calls: Annotated[
-        tuple[str, ...], Meta(description="ids in calls, of those that showed it")
+        tuple[str, ...], Meta(description="ids in calls of the tool calls that show it")
     ]
     side: Annotated[
         Literal["head", "base"],
-        Meta(description="whose path, lines and quote these are; base: the change removes them"),
+        Meta(description="the side of path, lines and quote; base: the change removes the lines"),
     ] = "head"
 
 
@@ -100,14 +101,16 @@ class Cause(Strict, frozen=True):
 
     path: str
     line: Annotated[int, Meta(ge=1)]
-    removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
+    removed: Annotated[bool, Meta(description="true: a line of base that the change removes")] = (
+        False
+    )
 
 
 class Finding(Strict, frozen=True, kw_only=True):
-    """One defect that the change brings in."""
+    """A defect that the change introduces."""
 
     id: Annotated[str, Meta(description="F1, F2, ... in the order of the report")]
-    fingerprint: Annotated[str, Meta(description="stable across runs and line moves")]
+    fingerprint: Annotated[str, Meta(description="stable across runs and when lines move")]
     severity: Severity
     confidence: UnitFloat
     title: str
@@ -119,68 +122,83 @@ class Finding(Strict, frozen=True, kw_only=True):
     start_line: Annotated[int, Meta(ge=1)]
     end_line: Annotated[int, Meta(ge=1)]
     start_column: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="1-based, in characters; null where the reporter names no column"),
+        Annotated[int, Meta(ge=1)] | None, Meta(description="1-based, in characters; null: unknown")
     ] = None
     evidence: Evidence
     fix_suggestion: str = ""
-    fix: Annotated[Fix | None, Meta(description="a patch for it; null: there is none")] = None
+    fix: Annotated[Fix | None, Meta(description="a patch for it; null: none")] = None
     reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
     state: Literal["open", "waived", "rejected"] = "open"
-    waiver: Annotated[str, Meta(description="why a person accepts or lowers it, or no more")] = ""
+    waiver: Annotated[
+        str,
+        Meta(
+            description="why a person accepted it or lowered its weight, or why that no "
+            "longer applies"
+        ),
+    ] = ""
     lowered_from: Annotated[
         Severity | None,
-        Meta(description="its author's severity; info, as the author has ten that weigh more"),
+        Meta(
+            description="the severity that its author gave; lowered to info because ten of the "
+            "author's findings weigh more"
+        ),
     ] = None
     context: Annotated[
-        FindingContext | None, Meta(description="the lines around it; null where none are readable")
+        FindingContext | None, Meta(description="the code around it; null: not readable")
     ] = None
     because_of: Annotated[
-        Cause | None, Meta(description="for a finding outside the lines that the change adds")
+        Cause | None,
+        Meta(
+            description="the changed line that causes a finding outside the "
+            "lines that the change adds"
+        ),
     ] = None
-    cause_quote: Annotated[str, Meta(description="the text of that line, secrets redacted")] = ""
+    cause_quote: Annotated[str, Meta(description="the text of because_of, secrets redacted")] = ""
     guideline: Annotated[
-        Guideline | None, Meta(description="the line of the repository's guidance that it rests on")
+        Guideline | None, Meta(description="the line of the repository's guidance that it violates")
     ] = None
     steps: Annotated[
         tuple[FlowStep, ...],
-        Meta(description="the way of a value from its source to here; detail has it as text"),
+        Meta(description="the data flow from its source to this line; detail has it as text"),
     ] = ()
     reports: Annotated[
-        tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
+        tuple[Reported, ...],
+        Meta(description="the report of each reporter, if several reported it"),
     ] = ()
     objections: tuple[Objection, ...] = ()
     standing: Annotated[
         Literal["proved", "confirmed", "unconfirmed", "refuted"],
         Meta(
-            description="proved: an analyzer reports it at this severity; confirmed: only agents "
-            "do, and somebody who did not make the claim confirms it with evidence; unconfirmed: "
-            "nobody does; refuted: only agents report it, and an agent or the judge refutes it "
-            "with evidence. An unconfirmed or refuted finding cannot block"
+            description="proved: an analyzer reports it at this severity; confirmed: only "
+            "agents report it, and another agent or the judge confirms it with evidence; "
+            "unconfirmed: only agents report it, and nobody else confirms it; refuted: "
+            "only agents report it, and an agent or the judge refutes it with evidence. An "
+            "unconfirmed or refuted finding cannot block"
         ),
     ] = "proved"
-    outcome: Annotated[Outcome, Meta(description="what the policy makes of this finding alone")] = (
-        "merge"
-    )
+    outcome: Annotated[
+        Outcome, Meta(description="the outcome by the policy if this were the only finding")
+    ] = "merge"
     confirmed_by: Annotated[
         tuple[str, ...],
-        Meta(description="who besides its first reporter confirms it at this severity"),
+        Meta(description="who else confirms it at this severity, besides its first reporter"),
     ] = ()
     carried_over: Annotated[
         bool,
         Meta(
-            description="agents of the previous review reported it, and it stays open: what it "
-            "quotes is still there, and nobody has refuted it"
+            description="agents of the previous review reported it, and it is still open: "
+            "the quoted text is still there, and nobody has refuted it"
         ),
     ] = False
     since_previous: Annotated[
-        SincePrevious, Meta(description="compared with the previous review; empty without one")
+        SincePrevious,
+        Meta(description="compared with the previous review; empty: no previous review"),
     ] = ""
     first_fingerprint: Annotated[
         str,
         Meta(
-            description="the fingerprint that it had in an earlier review of this change, where a "
-            "rename of its file has changed it since; empty: fingerprint"
+            description="its fingerprint in an earlier review of this change, if a rename "
+            "of its file changed it since; empty: same as fingerprint"
         ),
     ] = ""
 
@@ -191,9 +209,9 @@ class Finding(Strict, frozen=True, kw_only=True):
 
     @property
     def contested(self) -> bool:
-        """Whether an agent argues that it is no defect.
+        """Whether an agent argues that it is not a defect.
 
-        Two severities are no dispute: both reporters say that there is a defect.
+        Reports of different severity are not a dispute: both say that there is a defect.
         """
         return bool(self.objections)
 
@@ -209,17 +227,17 @@ class Counts(Strict, frozen=True):
 
 
 class Rejected(Strict, frozen=True):
-    """A finding that does not count, and why: marked, not dropped."""
+    """A finding that does not count, and why."""
 
     finding: Finding
     reason: str
     cause: Annotated[
         Literal["", "unverified", "outside", "constant", "argued", "withdrawn", "settled"],
         Meta(
-            description="unverified: its quote or place does not hold; outside: the change has no "
-            "part in it; constant: nothing but constants gets there; argued: agents showed that it "
-            "is none; withdrawn: its agent took it back; settled: an earlier complete review has "
-            "passed these lines"
+            description="unverified: its quote or place was not found; outside: the change "
+            "does not cause it; constant: only constants reach this place; argued: agents "
+            "showed that it is not a defect; withdrawn: its agent withdrew it; settled: an "
+            "earlier complete review accepted these lines"
         ),
     ] = ""
     argued_by: tuple[str, ...] = ()
@@ -229,36 +247,39 @@ class CallRef(Strict, frozen=True):
     """A tool call that other parts of the verdict refer to."""
 
     id: Annotated[str, Meta(description="C1, C2, ...")]
-    key: Annotated[str, Meta(description="its key in the journal, as audit show prints it")]
+    key: Annotated[str, Meta(description="its key in the journal, as printed by audit show")]
 
 
 class Skipped(Strict, frozen=True, kw_only=True):
-    """A changed file, or a part of its review, that did not happen."""
+    """A changed file, or a part of its review, that was skipped."""
 
     path: str
     why: str
-    tool: Annotated[str, Meta(description="the tool that could not look; empty: none did")] = ""
+    tool: Annotated[
+        str, Meta(description="the tool that did not examine it; empty: nothing did")
+    ] = ""
     gap: Annotated[
-        bool, Meta(description="true: this makes the review incomplete; false: left out by policy")
+        bool, Meta(description="true: makes the review incomplete; false: skipped by policy")
     ]
 
 
 class RequiredCheck(Strict, frozen=True):
-    """A check that must have run for the verdict to be complete."""
+    """A check that must run for the verdict to be complete."""
 
     name: str
     status: Annotated[
         Literal["passed", "passed_by_own_tests", "failed", "not_run", "not_applicable"],
         Meta(
-            description="passed_by_own_tests: the change alters what decides how its tests pass, "
-            "or gains a call that can end or change their runner"
+            description="passed_by_own_tests: the tests passed, but the change edits what "
+            "decides whether they pass, or adds a call that can end or alter the test "
+            "runner"
         ),
     ]
     detail: str = ""
 
     @property
     def has_passed(self) -> bool:
-        """Whether it ran to its end over all that it applies to."""
+        """Whether it ran to completion on everything that it applies to."""
         return self.status in {"passed", "passed_by_own_tests"}
 
     @property
@@ -268,7 +289,7 @@ class RequiredCheck(Strict, frozen=True):
 
 
 class CriterionScore(Strict, frozen=True):
-    """One line of the rubric."""
+    """The score for one criterion of the rubric."""
 
     id: str
     kind: Literal["measured", "judged"]
@@ -276,10 +297,11 @@ class CriterionScore(Strict, frozen=True):
     score: Annotated[UnitFloat | None, Meta(description="null: not scored")]
     why: str
     missing: Annotated[
-        tuple[str, ...], Meta(description="evidence a further iteration must get")
+        tuple[str, ...], Meta(description="evidence that a further iteration must provide")
     ] = ()
     evidence: Annotated[
-        tuple[str, ...], Meta(description="what a judge's score rests on, each looked up")
+        tuple[str, ...],
+        Meta(description="the judge's evidence for the score, each quotation verified"),
     ] = ()
 
 
@@ -300,86 +322,48 @@ class Stop(Strict, frozen=True, kw_only=True):
     next_human_action: str
 
 
-class Share(Strict, frozen=True):
-    """The files that one agent was given."""
-
-    agent: str
-    role: Annotated[str, Meta(description="the agent whose prompt and tools it has")]
-    tokens: Annotated[int, Meta(ge=0, description="of its files' numbered diff")]
-    paths: tuple[str, ...]
-
-
-class Assignment(Strict, frozen=True):
-    """How many agents reviewed the change, and why."""
-
-    pattern: Literal["team", "single"]
-    auto: Annotated[bool, Meta(description="code chose the pattern, by the tokens")]
-    tokens: Annotated[int, Meta(ge=0, description="of numbered diff and analyzers' findings")]
-    bound: Annotated[int, Meta(ge=1, description="tokens that one agent reads at once")]
-    reason: str
-    shares: Annotated[
-        tuple[Share, ...], Meta(description="by code; empty where the lead alone shares out")
-    ] = ()
-
-
-class AgentReport(Strict, frozen=True):
-    """One agent's own report in the same terms."""
-
-    agent: str
-    iteration: Annotated[int, Meta(ge=1)]
-    status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting", "cancelled"]
-    summary: str = ""
-    findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
-    checked: Annotated[int, Meta(ge=0, description="files it looked at")] = 0
-    gaps: tuple[str, ...] = ()
-    notes: Annotated[
-        tuple[str, ...], Meta(description="what in its report does not count, and why")
-    ] = ()
-    turns: Annotated[int, Meta(ge=0)] = 0
-    tool_calls: Annotated[int, Meta(ge=0)] = 0
-
-
-class Iteration(Strict, frozen=True):
-    """One round of Plan to Evaluate."""
-
-    number: Annotated[int, Meta(ge=1)]
-    score: UnitFloat | None
-    new_findings: int
-    new_evidence: int
-    gaps: int
-    decision: str
-
-
 class Artifact(Strict, frozen=True):
-    """A file the run left behind: what programs behind a tool call printed, or a verified patch."""
+    """A file that the run wrote: output of programs that a tool call ran, or a verified patch."""
 
     name: Annotated[
-        str, Meta(description="the tool; of a patch its finding's id, or all for all together")
+        str,
+        Meta(description="the tool; for a patch, the finding's id, or all for the combined patch"),
     ]
-    path: Annotated[str, Meta(description="below the run's directory, .diffcourt/state/runs/RUN")]
+    path: Annotated[
+        str, Meta(description="relative to the run's directory, .diffcourt/state/runs/RUN")
+    ]
     sha256: str
     bytes: Annotated[int, Meta(ge=0)]
     tool_call: Annotated[
-        str, Meta(description="key of the call in the journal, of a patch its proof; empty for all")
+        str,
+        Meta(
+            description="journal key of the call; for a patch, of its proof; empty "
+            "for the combined patch"
+        ),
     ]
     exit_statuses: Annotated[
         tuple[tuple[str, int | None], ...],
-        Meta(description="program and exit status, negative for a signal, null when it was ended"),
+        Meta(description="program and exit status; negative: a signal; null: diffcourt ended it"),
     ] = ()
 
 
 class Provenance(Strict, frozen=True, kw_only=True):
-    """What decided: with these equal, the verdict is equal."""
+    """What the verdict depends on: with the same provenance, it is the same."""
 
     version: str
     provider: str
     models: tuple[str, ...] = ()
     policy_commit: str | None = None
-    digests: Annotated[dict[str, str], Meta(description="agents, skills, rubric, config, by name")]
+    digests: Annotated[
+        dict[str, str],
+        Meta(description="SHA-256 of agents, skills, rubric and config files, by name"),
+    ]
     analyzers: Annotated[dict[str, str], Meta(description="tool → version")]
     carried_over: Annotated[
         str,
-        Meta(description="SHA-256 of what the previous review handed on; empty: it was nothing"),
+        Meta(
+            description="SHA-256 of what was carried over from the previous review; empty: nothing"
+        ),
     ] = ""
     journal_head: str = ""
     journal_length: int = 0
@@ -395,21 +379,22 @@ class Verdict(Strict, frozen=True, kw_only=True):
     status: Literal["complete", "incomplete"]
     fail_on: Annotated[
         Literal["needs_changes", "block"],
-        Meta(description="the outcome at which the base wants a gate to fail"),
+        Meta(description="the outcome at or above which a gate fails, as configured in base"),
     ] = "needs_changes"
     exit_code: Annotated[
         Literal[0, 1, 3],
-        Meta(description="what the command exits with: 0 passed, 1 gated, 3 incomplete"),
+        Meta(description="exit code of the command: 0 passed, 1 failed the gate, 3 incomplete"),
     ] = EXIT_OK
     confidence: Annotated[
         UnitFloat | None,
         Meta(
-            description="the review's score times the share of planned checks that ran; null: "
-            "nobody judged the review"
+            description="the review's score times the share of planned checks that ran; "
+            "null: no judge scored the review"
         ),
     ]
     reasons: Annotated[
-        tuple[str, ...], Meta(description="the rules of the verdict policy that decided")
+        tuple[str, ...],
+        Meta(description="the rules of the verdict policy that decided the outcome"),
     ]
     stop: Stop
     score: Score
@@ -417,19 +402,17 @@ class Verdict(Strict, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     rejected: tuple[Rejected, ...]
     calls: Annotated[
-        tuple[CallRef, ...], Meta(description="the tool calls that findings and checked refer to")
+        tuple[CallRef, ...], Meta(description="the tool calls to which findings and checked refer")
     ] = ()
     checked: tuple[Checked, ...]
-    depth: Annotated[DepthCounts, Meta(description="the files of the change by depth")] = field(
-        default_factory=DepthCounts
-    )
+    depth: Annotated[
+        DepthCounts, Meta(description="how many changed files were read at each depth")
+    ] = field(default_factory=DepthCounts)
     skipped: tuple[Skipped, ...]
     required_checks: tuple[RequiredCheck, ...]
     next_actions: tuple[str, ...]
     agents: tuple[AgentReport, ...]
-    assignment: Annotated[Assignment | None, Meta(description="null where no model takes part")] = (
-        None
-    )
+    assignment: Annotated[Assignment | None, Meta(description="null: no model took part")] = None
     escalations: tuple[Escalation, ...] = ()
     questions: tuple[HumanQuestion, ...] = ()
     approvals: Annotated[
@@ -438,46 +421,49 @@ class Verdict(Strict, frozen=True, kw_only=True):
     iterations: tuple[Iteration, ...]
     guards: Annotated[
         tuple[GuardRuling, ...],
-        Meta(description="what the guards ruled; none of it decides the outcome"),
+        Meta(description="actions of the guards; they do not affect the outcome"),
     ] = ()
     usage: Usage
     previous: Annotated[
         PreviousReview | None,
-        Meta(description="the previous review of this change, and what of it is fixed"),
+        Meta(description="the previous review of this change, and which of its findings are fixed"),
     ] = None
     waivers: Annotated[
         tuple[WaiverUse, ...],
-        Meta(description="waivers that were used, have expired, or can apply to nothing"),
+        Meta(description="waivers that were used, have expired, or match no file"),
     ] = ()
     memory: Annotated[
         tuple[MemoryUse, ...],
-        Meta(description="entries of the repository's memory that did something in this review"),
+        Meta(description="entries of the repository's memory that had an effect on this review"),
     ] = ()
     override: Annotated[
-        Override | None, Meta(description="a person decided otherwise; verdict stays as computed")
+        Override | None,
+        Meta(description="a person's decision against the outcome; verdict stays as computed"),
     ] = None
     artifacts: tuple[Artifact, ...] = ()
     guidance: Annotated[
         tuple[GuidanceFile, ...],
-        Meta(description="the repository's guidance that agents were shown; none without a model"),
+        Meta(description="the repository's guidance that agents were shown; empty without a model"),
     ] = ()
     provenance: Provenance
-    summary: Annotated[str, Meta(description="counted: files, findings, gaps")] = ""
+    summary: Annotated[
+        str, Meta(description="computed: the numbers of files, findings and gaps")
+    ] = ""
     lead_summary: Annotated[
-        str, Meta(description="what the lead says the review came to; it decides nothing")
+        str, Meta(description="the lead's summary of the review; it does not affect the outcome")
     ] = ""
     digest: Annotated[
-        str, Meta(description="SHA-256 of the canonical document, volatile fields left out")
+        str, Meta(description="SHA-256 of the canonical document without volatile fields")
     ] = ""
 
     @property
     def used_model(self) -> bool:
-        """Whether a model took part; offline, only analyzers looked."""
+        """Whether a model took part in the review."""
         return self.provenance.provider != OFFLINE
 
 
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
-    """Open findings by severity, gravest first."""
+    """The number of open findings by severity, the most severe first."""
     counts = dict.fromkeys(SEVERITIES, 0)
     for finding in findings:
         counts[finding.severity] += finding.state == "open"

@@ -1,4 +1,4 @@
-"""What single reporters say of one defect: their reports, and arguments that it is none."""
+"""What each reporter says about a finding: reports, and objections to it."""
 
 from typing import Annotated
 
@@ -9,10 +9,10 @@ from orchestrator.engine.field_types import Strict, UnitFloat
 
 
 class Reported(Strict, frozen=True):
-    """One reporter's word on a defect that several reported."""
+    """The report of one reporter of a finding that several reported."""
 
     by: str
-    proved: Annotated[bool, Meta(description="it is an analyzer's")]
+    proved: Annotated[bool, Meta(description="true: reported by an analyzer")]
     severity: Severity
     confidence: UnitFloat
     title: str
@@ -20,21 +20,21 @@ class Reported(Strict, frozen=True):
 
 
 class Objection(Strict, frozen=True):
-    """An argument of an agent or the judge that a finding is no defect."""
+    """An argument by an agent or the judge that a finding is not a defect."""
 
     by: str
     reason: str
-    evidence: Annotated[tuple[str, ...], Meta(description="what it quotes, and from where")]
+    evidence: Annotated[tuple[str, ...], Meta(description="quotations with their sources")]
     why_not: Annotated[
-        str, Meta(description="why it does not set the finding aside; empty: it does")
+        str, Meta(description="why the finding still counts; empty: the finding is set aside")
     ]
     refutes: Annotated[
         bool,
         Meta(
-            description="true: its evidence stands, so no finding of agents alone blocks against "
-            "it; false: a doubt, or its evidence does not stand"
+            description="true: its evidence was verified, so a finding that only agents "
+            "report cannot block; false: a doubt, or its evidence is invalid"
         ),
     ] = False
     earlier: Annotated[
-        bool, Meta(description="true: it was raised in an earlier review of this change")
+        bool, Meta(description="true: raised in an earlier review of this change")
     ] = False

@@ -1,4 +1,4 @@
-"""What became of the findings of the previous review of the same change."""
+"""The previous review of the same change, and the present state of its findings."""
 
 from typing import Annotated, Literal
 
@@ -8,17 +8,17 @@ from orchestrator.catalog.shared_literals import Severity
 from orchestrator.engine.field_types import Strict
 
 SincePrevious = Literal["", "new", "open", "reopened"]
-"""Of a finding: empty where no previous review is known."""
+"""The state of a finding; empty if no previous review is known."""
 
 
 class PreviousFinding(Strict, frozen=True):
-    """A finding that was open in the previous review and is none of this one's."""
+    """A finding that was open in the previous review and is not in this one."""
 
     fingerprint: str
     severity: Severity
     rule: str
     title: str
-    path: Annotated[str, Meta(description="path and line as they were then")]
+    path: Annotated[str, Meta(description="path and start_line are those of the previous review")]
     start_line: Annotated[int, Meta(ge=1)]
 
 
@@ -32,18 +32,18 @@ class PassedReview(Strict, frozen=True):
 
 
 class PreviousReview(Strict, frozen=True, kw_only=True):
-    """The review that this one is compared with: of the same change, with another head."""
+    """The earlier review of the same change, at another head, with which this one is compared."""
 
     run_id: str
     head: Annotated[str, Meta(description="the head that it reviewed")]
     status: Literal["complete", "incomplete"]
     fixed: Annotated[
         tuple[PreviousFinding, ...],
-        Meta(description="what it cited is gone, and its file was examined again"),
+        Meta(description="the cited text is gone, and the file was examined again"),
     ] = ()
     not_reported: Annotated[
         tuple[PreviousFinding, ...],
-        Meta(description="what it cited is still there, or its file was not examined"),
+        Meta(description="the cited text is still there, or the file was not examined"),
     ] = ()
     fixed_before: Annotated[
         tuple[str, ...], Meta(description="fingerprints of findings fixed in any review so far")
@@ -51,10 +51,15 @@ class PreviousReview(Strict, frozen=True, kw_only=True):
     passed: Annotated[
         PassedReview | None,
         Meta(
-            description="this review, or the newest complete one before it: agents raise nothing "
-            "below high on lines that they read in it and that are unchanged; null: there is none"
+            description="this review, or the newest complete one before it: on unchanged "
+            "lines that agents read in it, they report only findings at high or above; "
+            "null: none"
         ),
     ] = None
     settles_nothing: Annotated[
-        str, Meta(description="why nothing is settled by it; empty: what agents read is")
+        str,
+        Meta(
+            description="why this review settles no lines; empty: it settles the "
+            "lines that agents read"
+        ),
     ] = ""

@@ -119,8 +119,8 @@ def _describe_rules(findings: Iterable[Finding], known: Mapping[str, Rule]) -> l
     """The rules of the findings by id, each with its highest severity in this verdict."""
     found: dict[str, Finding] = {}
     for finding in findings:
-        gravest = found.setdefault(finding.rule, finding)
-        if SEVERITIES.index(finding.severity) < SEVERITIES.index(gravest.severity):
+        most_severe = found.setdefault(finding.rule, finding)
+        if SEVERITIES.index(finding.severity) < SEVERITIES.index(most_severe.severity):
             found[finding.rule] = finding
     return [_describe_rule(found[name], known.get(name)) for name in sorted(found)]
 

@@ -82,11 +82,11 @@ REFUSED = {
     ),
     "fuzz": (
         f"{HEADER}@@ -4,2 +4,2 @@\n def f(y):\n{CALL}",
-        "do not stand in app.py from this one on: def f(y):",
+        "are not in app.py from this one on: def f(y):",
     ),
     "behind the end": (
         f"{HEADER}@@ -8,3 +8,3 @@\n def g(x):\n-    return x\n+    return 2\n \n",
-        "do not stand in app.py from this one on: an empty line",
+        "are not in app.py from this one on: an empty line",
     ),
     "several": (f"{HEADER}@@ -7,2 +7,2 @@\n \n-\n+x = 1\n", "stand at 2 places in app.py"),
     "crlf": (

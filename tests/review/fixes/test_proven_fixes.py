@@ -56,7 +56,7 @@ PATCHES: Mapping[str, tuple[str, str, str]] = {
         "it silences an analyzer in quiet.py with '# nosec B603'",
     ),
     "new": (mend("new.py", "    return eval(name)"), "refused", "which is new"),
-    "fuzz": (mend("fuzz.py", LIST, SHELL.replace("name", "other")), "refused", "do not stand in"),
+    "fuzz": (mend("fuzz.py", LIST, SHELL.replace("name", "other")), "refused", "are not in"),
     "outside": (also(mend("outside.py", LIST), "base.yml"), "refused", "no file of the change"),
     "workflow": (
         also(mend("workflow.py", LIST), ".github/workflows/a.yml"),

@@ -56,7 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         part("compare", "compare two rubrics, wordings, prompts or models on the same labels")
     )
     rewriting.add_arguments(
-        part("rewrite", "reword a judged criterion by a model; write only what is proven")
+        part(
+            "rewrite",
+            "reword a judged criterion with a model; write the wording only if it is proven better",
+        )
     )
     p = part("eval", "measure the agreement of a rubric with labels")
     add_items(p)
@@ -67,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_label_commands(part)
     add_exchange_commands(part)
     feedback_command.add_arguments(
-        part("feedback", "tell from what people did with findings how many were useful")
+        part("feedback", "estimate how many findings were useful, from what people did with them")
     )
     _add_tune_options(
         part(
@@ -85,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin",
         type=_drop,
         metavar="X",
-        help="pass only if kappa has surely dropped by less than X, such as 0.05",
+        help="pass only if kappa has provably dropped by less than X, such as 0.05",
     )
     add_json_file(p)
     p.set_defaults(do=tuning.gate)
@@ -174,7 +177,7 @@ def _add_tune_options(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--penalties",
         action="store_true",
-        help="criteria that act against the labels may become penalties",
+        help="let criteria that contradict the labels become penalties",
     )
     p.add_argument(
         "--out",

@@ -50,24 +50,24 @@ ITEM_SUFFIXES = (".jsonl", ".csv")
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rubric compare``."""
     p.add_argument("a", metavar="A", help="a rubric, or items that a judge scored (.jsonl, .csv)")
-    p.add_argument("b", metavar="B", help="the same of the other side")
+    p.add_argument("b", metavar="B", help="the same for the other side")
     p.add_argument(
         "--items", type=Path, action="append", default=[], metavar="FILE",
         help="items for a side that is a rubric (repeatable): scored, or with --provider",
     )  # fmt: skip
     p.add_argument(
         "--rubric", action="append", default=[], metavar="RUBRIC",
-        help="the rubric that decides items; give it twice for one of each side",
+        help="the rubric that decides items; give it twice for one per side",
     )  # fmt: skip
     p.add_argument(
         "--judge", action="append", default=[], metavar="NAME",
-        help="only scores of this judge (part of its name); twice for one of each side",
+        help="only scores of this judge (part of its name); give it twice for one per side",
     )  # fmt: skip
     p.add_argument(
         "--labels", type=Path, action="append", default=[], metavar="FILE",
         help="label file of diffcourt label (repeatable); default: labels in the items",
     )  # fmt: skip
-    p.add_argument("--label", metavar="NAME", help="which of several labels in the items")
+    p.add_argument("--label", metavar="NAME", help="which label to use, if the items have several")
     p.add_argument(
         "--accept-at", type=float, metavar="NUMBER", help="lowest label that means accept"
     )
@@ -77,7 +77,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     p.add_argument(
         "--margin", type=amount, default=0.05, metavar="KAPPA",
-        help="a drop that does not matter; default 0.05",
+        help="largest drop that does not matter; default 0.05",
     )  # fmt: skip
     add_repo(p)
     add_provider(p, "have this provider's model score --items for a side that is a rubric")

@@ -30,7 +30,9 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
     )  # fmt: skip
     p.add_argument("--out", type=Path, required=True, metavar="ITEMS", help="the items to write")
     p.add_argument("--labels", type=Path, metavar="FILE", help="the label file to write")
-    p.add_argument("--label", metavar="NAME", help="which of people's annotations is the label")
+    p.add_argument(
+        "--label", metavar="NAME", help="which of the annotations by people to use as the label"
+    )
     _add_map(p)
     p.set_defaults(do=import_items)
     p = part("export-items", "convert items and labels to another tool's format")
@@ -55,7 +57,7 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
 def _add_map(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--map", action="append", default=[], type=_pair, metavar="OURS=THEIRS",
-        help="csv, jsonl: their column or path of ours, such as text=answer (repeatable)",
+        help="csv, jsonl: our field = their column or path, such as text=answer (repeatable)",
     )  # fmt: skip
 
 

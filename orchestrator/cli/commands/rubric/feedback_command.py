@@ -30,17 +30,22 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--out", type=Path, metavar="ITEMS", help="write the findings, to be labeled")
     p.add_argument(
         "--labels", type=Path, action="append", default=[], metavar="FILE",
-        help="experts' labels of some findings, by which the rate is corrected",
+        help="experts' labels of some findings, which correct the estimate",
     )  # fmt: skip
     p.add_argument("--accept-at", type=float, metavar="NUMBER", help="lowest label for useful")
     p.add_argument(
         "--assume-random",
         action="store_true",
-        help="the labeled findings are a random sample, although the labels do not say so",
+        help="treat the labeled findings as a random sample, although the labels do not say so",
     )
     add_json_file(p)
     add_repo(p)
-    p.add_argument("--from", dest="forge", choices=FORGES, help="read comments of a request there")
+    p.add_argument(
+        "--from",
+        dest="forge",
+        choices=FORGES,
+        help="read the comments of a pull or merge request there",
+    )
     p.add_argument(
         "--project",
         type=name_of("a project"),

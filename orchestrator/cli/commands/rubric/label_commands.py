@@ -38,17 +38,23 @@ if TYPE_CHECKING:
 
 def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
     """Add the subcommands and their options."""
-    p = part("disagree", "list where the rubric and people disagree, the surest first")
+    p = part(
+        "disagree", "list items where the rubric and people disagree, the clearest cases first"
+    )
     add_items(p)
     add_labels(p)
-    p.add_argument("--all", action="store_true", help="everything, with text, scores and reasons")
+    p.add_argument(
+        "--all", action="store_true", help="print all of them, with text, scores and reasons"
+    )
     add_report(p)
     _add_json(p)
     p.set_defaults(do=disagree)
     p = part("lint", "find criteria that a judge or people cannot score well")
     add_items(p, many="*")
     add_labels(p)
-    p.add_argument("--all", action="store_true", help="all findings, not only three of a kind")
+    p.add_argument(
+        "--all", action="store_true", help="print all findings, not only three of each kind"
+    )
     _add_json(p)
     p.set_defaults(do=lint)
     p = part("rate", "estimate how many of all items people would accept, from labels of some")
@@ -57,12 +63,12 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.add_argument(
         "--assume-random",
         action="store_true",
-        help="the labeled items are a random sample, although the labels do not say so",
+        help="treat the labeled items as a random sample, although the labels do not say so",
     )
     add_report(p)
     _add_json(p)
     p.set_defaults(do=rate)
-    p = part("drift", "tell whether the judge or the reviewers have changed over time")
+    p = part("drift", "detect whether the judge or the reviewers have changed over time")
     add_items(p)
     add_labels(p)
     p.add_argument("--anchors", type=Path, metavar="FILE", help="the file of frozen anchors")

@@ -33,14 +33,14 @@ def add_judging_options(p: argparse.ArgumentParser, sides: bool = False) -> None
         sides: two sides are judged, each by a model and with a prompt of its own where two are
             given.
     """
-    twice = "; twice for one of each side" if sides else ""
+    twice = "; give it twice for one per side" if sides else ""
     p.add_argument(
         "--model", action="append", default=[], metavar="NAME",
         help=f"a stage (fast, strong, strongest) or a model; default strong{twice}",
     )  # fmt: skip
     p.add_argument(
         "--prompt", action="append", default=[], type=Path, metavar="FILE",
-        help=f"the judge's system prompt, in place of ours{twice}",
+        help=f"the judge's system prompt, instead of the default{twice}",
     )  # fmt: skip
     p.add_argument("--concurrency", type=count, metavar="N", help="items judged at the same time")
     p.add_argument("--max-usd", type=amount, metavar="X", help="stop before this cost, in dollars")

@@ -45,7 +45,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--labels", type=Path, action="append", default=[], metavar="FILE",
         help="label file of diffcourt label (repeatable); default: labels in ITEMS",
     )  # fmt: skip
-    p.add_argument("--label", metavar="NAME", help="which of several labels in ITEMS")
+    p.add_argument("--label", metavar="NAME", help="which label to use, if ITEMS has several")
     p.add_argument(
         "--accept-at", type=float, metavar="NUMBER", help="lowest label that means accept"
     )
@@ -54,9 +54,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         help="range of the scores in ITEMS; default 0:1",
     )  # fmt: skip
     add_repo(p)
-    add_provider(p, "the provider of the model that judges and rewords")
+    add_provider(p, "the provider of the model that judges and rewrites")
     p.add_argument(
-        "--rounds", type=count, default=3, metavar="N", help="times it rewords; default 3"
+        "--rounds", type=count, default=3, metavar="N", help="number of rounds; default 3"
     )
     p.add_argument(
         "--proposals", type=count, default=2, metavar="N", help="wordings per round; default 2"

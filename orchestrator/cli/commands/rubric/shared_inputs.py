@@ -71,7 +71,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="only scores of this judge (part of its name), or any to mix several judges",
     )
-    parser.add_argument("--label", metavar="NAME", help="which of several labels in ITEMS")
+    parser.add_argument("--label", metavar="NAME", help="which label to use, if ITEMS has several")
     parser.add_argument(
         "--accept-at",
         type=float,

@@ -1,0 +1,59 @@
+"""The parts of a verdict about agents: their files, their reports and their iterations."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from orchestrator.engine.field_types import Strict, UnitFloat
+
+
+class Share(Strict, frozen=True):
+    """The files assigned to one agent."""
+
+    agent: str
+    role: Annotated[str, Meta(description="the agent definition whose prompt and tools it uses")]
+    tokens: Annotated[int, Meta(ge=0, description="of the numbered diff of its files")]
+    paths: tuple[str, ...]
+
+
+class Assignment(Strict, frozen=True):
+    """How many agents reviewed the change, and why."""
+
+    pattern: Literal["team", "single"]
+    auto: Annotated[bool, Meta(description="true: code chose the pattern, by the number of tokens")]
+    tokens: Annotated[
+        int, Meta(ge=0, description="of the numbered diff and the analyzers' findings")
+    ]
+    bound: Annotated[int, Meta(ge=1, description="tokens that one agent reads at once")]
+    reason: str
+    shares: Annotated[
+        tuple[Share, ...], Meta(description="assigned by code; empty: the lead assigned the files")
+    ] = ()
+
+
+class AgentReport(Strict, frozen=True):
+    """The report of one agent."""
+
+    agent: str
+    iteration: Annotated[int, Meta(ge=1)]
+    status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting", "cancelled"]
+    summary: str = ""
+    findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
+    checked: Annotated[int, Meta(ge=0, description="number of files that it examined")] = 0
+    gaps: tuple[str, ...] = ()
+    notes: Annotated[
+        tuple[str, ...], Meta(description="parts of its report that do not count, and why")
+    ] = ()
+    turns: Annotated[int, Meta(ge=0)] = 0
+    tool_calls: Annotated[int, Meta(ge=0)] = 0
+
+
+class Iteration(Strict, frozen=True):
+    """One iteration from Plan to Evaluate."""
+
+    number: Annotated[int, Meta(ge=1)]
+    score: UnitFloat | None
+    new_findings: int
+    new_evidence: int
+    gaps: int
+    decision: str
