@@ -110,12 +110,10 @@ def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -
     if fix.state == "refused":
         return f"its patch is refused: {fix.reason}"
     if fix.state == "applies" and not named:
-        return (
-            f"its patch is not proven: {fix.reason}; name a finding to use its patch all the same"
-        )
+        return f"its patch is not proven: {fix.reason}; name the finding to apply it anyway"
     taken = {other.id for other in chosen}
     if others := [name for name in fix.excludes if name in taken]:
-        return f"its patch does not hold beside that of {', '.join(others)}"
+        return f"its patch conflicts with that of {', '.join(others)}"
     return ""
 
 
@@ -237,7 +235,7 @@ def prove_again(repo: Path | None, fixes: ChosenFixes) -> dict[str, Fix]:
     folder = state_directory.state_dir(repo)
     with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (_, run):
         if is_program_run(run):
-            raise InputError(f"{run.run_id} is no review, so it has no patches")
+            raise InputError(f"{run.run_id} is not a review, so it has no patches")
         kept = review_options(run)
         diff = state_directory.load_patch(folder, run.run_id) if kept["has_diff"] else None
     options = replace(ReviewOptions.of_meta(kept, diff), provider=OFFLINE)

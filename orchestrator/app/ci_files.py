@@ -105,13 +105,13 @@ def make_ci_files(
     """
     system = CI_SYSTEMS[ci]
     if comments and not system.comments:
-        raise InputError(f"{system.title} reviews before a request is there; use --comments no")
+        raise InputError(f"{system.title} reviews before a request exists; use --comments no")
     if commands and not system.commands:
         raise InputError(
-            f"commands in comments are not there for {system.title}; use --commands no"
+            f"commands in comments are not supported on {system.title}; use --commands no"
         )
     if commands and not comments:
-        raise InputError("commands are about findings in comments; use --comments yes with them")
+        raise InputError("commands need findings in comments; use --comments yes with them")
     wanted = {
         **system.review,
         **(system.comments if comments else {}),
@@ -142,7 +142,7 @@ def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
     """
     for name in files:
         if (top / name).exists() and not force:
-            raise InputError(f"{name} is there already; look at it, or replace it with --force")
+            raise InputError(f"{name} already exists; check it, or replace it with --force")
         if not (top / name).resolve().is_relative_to(top.resolve()):
             raise InputError(f"{name} leads out of the repository through a symbolic link")
     for name, text in files.items():

@@ -96,5 +96,5 @@ def _require_prices(prices: Prices, models: Iterable[str]) -> None:
     if unpriced:
         raise InputError(
             f"--max-usd needs a price of {', '.join(unpriced)}; {PRICES_FILE} in .diffcourt/ of "
-            f"base can name one, which counts where you {HOW_TO_ALLOW_SPENDING}"
+            f"base can name one, which counts if you {HOW_TO_ALLOW_SPENDING}"
         )

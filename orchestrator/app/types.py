@@ -37,7 +37,8 @@ def review_options(run: RunMeta) -> Mapping[str, Any]:
     """
     if is_program_run(run):
         raise InputError(
-            f"{run.run_id} is a run of a program, not a review; start the program again to go on"
+            f"{run.run_id} belongs to another program and is not a review; restart that program "
+            "to continue it"
         )
     options: Mapping[str, Any] = run.meta["options"]
     return options

@@ -193,7 +193,7 @@ def _check_stages(
 ) -> Iterator[ConfigError]:
     """Names that are no escalation stages, and stages out of order."""
     if head.model == HUMAN:
-        message = f"{HUMAN!r} is a person and no model; name it last in metadata.escalation"
+        message = f"{HUMAN!r} is a person, not a model; name it last in metadata.escalation"
         yield page.head.error(message, "model")
     names = head.metadata.escalation
     for at, name in enumerate(names):

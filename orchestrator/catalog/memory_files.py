@@ -93,7 +93,7 @@ class Preference(Waiver, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rule is None:
-            raise ValueError("a preference is of a rule; allowed: rule")
+            raise ValueError("a preference needs a rule; allowed: rule")
 
 
 class PreferencesFrontMatter(Strict, frozen=True):

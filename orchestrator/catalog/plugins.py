@@ -21,7 +21,11 @@ def find_problems(
     installed = _installed(group)
     for at, name in enumerate(names):
         if name in ours:
-            yield node.error(f"the plugin {name!r} has a name of ours; rename it", "plugins", at)
+            yield node.error(
+                f"the plugin {name!r} has the name of a built-in tool or guard; rename it",
+                "plugins",
+                at,
+            )
         elif name not in installed:
             there = ", ".join(sorted(installed)) or "none"
             yield node.error(
@@ -47,7 +51,7 @@ def load_plugin(group: Group, name: str) -> Any:
         what = f"{type(error).__name__}: {error}"
         raise ConfigError(f"the plugin {name!r} cannot be loaded ({what})", file) from None
     if own != name:
-        raise ConfigError(f"the plugin {name!r} names itself {own!r}; make both names equal", file)
+        raise ConfigError(f"the plugin {name!r} calls itself {own!r}; make both names equal", file)
     return found
 
 

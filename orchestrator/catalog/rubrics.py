@@ -83,10 +83,10 @@ def _check_scores(node: Node, item: Rubric) -> Iterator[ConfigError]:
     for at, criterion in enumerate(item.criteria):
         scores = [level.score for level in criterion.levels]
         if any(low >= high for low, high in pairwise(scores)):
-            message = f"the levels of {criterion.id!r} must rise, each score above the one before"
+            message = f"the levels of {criterion.id!r} must have ascending scores"
             yield node.error(message, "criteria", at, "levels")
         if criterion.kind == "judged" and len(scores) < 2:
-            message = f"{criterion.id!r} is judged, so it needs two levels or more to choose from"
+            message = f"{criterion.id!r} is judged, so it needs at least two levels"
             yield node.error(message, "criteria", at, "id")
         wrong = [e.score for e in criterion.examples if scores and e.score not in scores]
         if wrong:

@@ -142,14 +142,14 @@ class ConfiguredProgram(Strict, frozen=True):
         program, *arguments = self.command
         _check_program(program)
         if any(FILES in argument and argument != FILES for argument in arguments):
-            raise ValueError(f"{FILES} must be an argument of its own")
+            raise ValueError(f"{FILES} must be a separate argument")
 
 
 def _check_program(name: str) -> None:
     if "/" in name and not name.startswith("/"):
         raise ValueError(
             f"command must begin with the name of a program on PATH or with an absolute path, "
-            f"not with {name!r}: a program of the repository could be the change's own"
+            f"not with {name!r}: a program in the repository could come from the change"
         )
 
 
@@ -191,7 +191,8 @@ class TypeCheck(Strict, frozen=True):
         _check_program(self.command[0])
         if any(mark in argument for mark in (FILES, REPORT) for argument in self.command):
             raise ValueError(
-                f"command may not hold {FILES} or {REPORT}: types are checked in the whole tree, "
+                f"command may not contain {FILES} or {REPORT}: types are checked in the whole "
+                "tree, "
                 "and errors are read from standard output"
             )
         if self.checker not in TYPE_CHECKERS:

@@ -33,11 +33,11 @@ def check_settings(
     yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
     yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
     if settings.model == HUMAN:
-        yield node.error(f"{HUMAN!r} is a person and no model", "model")
+        yield node.error(f"{HUMAN!r} is a person, not a model", "model")
     for name, given in settings.agents.items():
         yield from _check_known(node, "agent", [name], agents, "agents", name)
         if given.model == HUMAN:
-            yield node.error(f"{HUMAN!r} is a person and no model", "agents", name, "model")
+            yield node.error(f"{HUMAN!r} is a person, not a model", "agents", name, "model")
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
             yield node.error(f"{name!r} appears twice; name it once", "specialists", at)

@@ -102,7 +102,7 @@ class DocumentReader:
         self._next()  # the document ends
         event = self._next()
         if type(event) is yaml.DocumentStartEvent:
-            raise self._error("a second document begins; allowed: one per file", event)
+            raise self._error("contains a second document; allowed: one per file", event)
         return value, position
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> ConfigError:
@@ -154,7 +154,7 @@ class DocumentReader:
         size, deepest = self._size - before, max(self._deepest, level + 1 + bool(value))
         self._deepest = max(outside, deepest)
         if size > self._values:
-            raise self._error(f"holds too many values; allowed: {self._values:,}", line)
+            raise self._error(f"contains too many values; allowed: {self._values:,}", line)
         if event.anchor:
             self._anchors[event.anchor] = _Anchor(value, (line, positions), size, deepest - level)
         return value, (line, positions)

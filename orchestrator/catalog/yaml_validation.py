@@ -84,7 +84,7 @@ def split_front_matter(data: bytes, name: str) -> Markdown:
     """
     lines = decode_text(data, name).split("\n")
     if lines[0].rstrip() != "---":
-        raise ConfigError("must begin with front matter: a line ---, YAML, a line ---", name, 1)
+        raise ConfigError("must begin with front matter: a line ---, YAML, and a line ---", name, 1)
     end = next((at for at, text in enumerate(lines[1:], 1) if text.rstrip() == "---"), None)
     if end is None:
         raise ConfigError("the front matter does not end; close it with a line ---", name, 1)

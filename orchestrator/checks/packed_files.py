@@ -75,7 +75,7 @@ def read_file(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
     with open(contents_path(Path(root)), "rb", buffering=0) as file:
         data = os.pread(file.fileno(), wanted, start)
     if len(data) != wanted:
-        raise OSError(errno.EIO, "it is not packed whole", path)
+        raise OSError(errno.EIO, "it is not packed completely", path)
     return data
 
 

@@ -144,13 +144,13 @@ class _Builder:
     def _add_alias(self, event: Any) -> None:
         line = event.start_mark.line + 1
         if any(anchor == event.anchor for _, anchor in self._open):
-            raise Gap(f"line {line}: an alias refers to what it is in")
+            raise Gap(f"line {line}: an alias refers to its own container")
         known = self._anchors.get(event.anchor)
         if known is None:
             raise Gap(f"line {line}: an alias refers to nothing")
         self._aliased += known.size
         if self._aliased > MAX_ALIASED:
-            raise Gap(f"its aliases stand for more than {MAX_ALIASED} values")
+            raise Gap(f"its aliases expand to more than {MAX_ALIASED} values")
         if len(self._open) + known.height > MAX_DEPTH:
             raise Gap(f"nested deeper than {MAX_DEPTH} levels")
         self._place(known)

@@ -99,8 +99,9 @@ class OutputTarget:
         try:
             if _leaves_checkout(self._path):
                 raise InputError(
-                    f"{option}: {quote_path(name)} leads out of the checkout through a symbolic "
-                    "link, which a change may have added; remove the link, or name another file"
+                    f"{option}: {quote_path(name)} leads out of the checkout through a "
+                    "symbolic link that a change may have added; remove the link, or name "
+                    "another file"
                 )
             self._special = self._is_special()
             if not self._special:

@@ -413,8 +413,8 @@ def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:
     listed = frame("\n".join(lines), nonce)
     if readable:
         return (
-            "Parts of that report do not hold. Report those again, corrected, or leave them out; "
-            f"the rest stands and need not be repeated:\n{listed}"
+            "Parts of that report are wrong. Report those again, corrected, or leave them "
+            f"out. The rest is kept; do not repeat it:\n{listed}"
         )
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
 

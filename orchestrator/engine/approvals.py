@@ -138,7 +138,7 @@ class RecordedApprovals:
         if decided is None:
             return "nobody has decided yet"
         if decided["request"] != request:
-            return "the decision is no longer valid: it was about another request"
+            return "the decision is no longer valid: it was for another request"
         if not decided["approved"]:
             why = f": {reason}" if (reason := decided.get("reason")) else ""
             raise Denied(f"{decided['who']} has denied {call.tool.name}{why}")
@@ -146,7 +146,7 @@ class RecordedApprovals:
             return "the approval is no longer valid: it has expired"
         if self._used is not None and not await self._used.claim(decided["id"]):
             return (
-                "the approval was already used, so the call may have happened: find out, and "
+                "the approval was already used, so the call may have happened: check, and "
                 "approve it again only if it did not"
             )
         return ""

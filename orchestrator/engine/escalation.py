@@ -86,7 +86,7 @@ async def _ask_how_to_go_on(change: StageChange, task: Task, runtime: AgentRunti
     agent = task.spec.name
     question = f"{agent} cannot go on by itself: {change.why}. What should it do, or know?"
     answers = await ask_person(runtime.journal, {task.key: (agent, question)})
-    return f"\nA person was asked how to go on, and says:\n{answers[task.key]}"
+    return f"\nA person was asked how to continue, and answered:\n{answers[task.key]}"
 
 
 def _record(change: StageChange, key: Key, agent: str, runtime: AgentRuntime) -> None:

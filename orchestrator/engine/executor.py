@@ -197,7 +197,7 @@ class Executor:
     async def _approve(self, call: GuardedCall, key: str) -> None:
         level = call.tool.level
         if level is Level.WRITE and self._rollback is None:
-            raise NotPermitted(f"{call.tool.name} writes, and nothing here could undo it")
+            raise NotPermitted(f"{call.tool.name} writes, and nothing here can undo it")
         if level > Level.WRITE or call.confirm:
             if self._approver is None:
                 why = call.confirm or f"{call.tool.name} cannot be undone"
@@ -209,7 +209,7 @@ class Executor:
         if tool.level > Level.WRITE:
             yield GuardWarning("approval", f"{tool.name} cannot be undone", observed=True)
         elif tool.level is Level.WRITE and self._rollback is None:
-            why = f"{tool.name} writes, and nothing here could undo it"
+            why = f"{tool.name} writes, and nothing here can undo it"
             yield GuardWarning("permission", why, observed=True)
 
     # --- execution ------------------------------------------------------------------------------

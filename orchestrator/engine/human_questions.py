@@ -79,14 +79,14 @@ async def record_answer(
     if not waiting:
         answered = [question for question in recorded_questions(journal) if question.answer]
         who = f" any more; {answered[-1].who} answered: {answered[-1].answer}" if answered else ""
-        raise InputError(f"nothing is asked of a person in this run{who}")
+        raise InputError(f"this run has no question for a person{who}")
     if not name and len(waiting) > 1:
         raise InputError(f"several questions wait; name the one you answer with --to: {names}")
     found = waiting.get(name) if name else next(iter(waiting.values()))
     if found is None:
         raise InputError(f"no question {name} waits for a person here; waiting: {names}")
     if not text.strip():
-        raise InputError("the answer is empty; say what is to be done, or known")
+        raise InputError("the answer is empty; say what to do, or what to know")
 
     async def perform() -> EffectResult:
         return EffectResult({"answer": text, "who": who, "at": now})

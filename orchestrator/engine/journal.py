@@ -359,7 +359,7 @@ class Journal:
         if known is not None and known.ended:
             return known.value()
         if self.replay_only:
-            raise StoreError(f"{key} is not in the run's journal, and a replay performs nothing")
+            raise StoreError(f"{key} is not in the run's journal, and a replay performs no effects")
         if known is not None:
             await self._recover(ask, level, undo)
         given, reservation = await self._admit(ask, admit)

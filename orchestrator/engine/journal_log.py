@@ -207,7 +207,7 @@ class JournalLog:
             del self._pending[: len(batch)]
         except BaseException as error:
             # They may be written or not: a row after these might leave a hole.
-            cut_off = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
+            cut_off = StoreError(f"run {self.run_id} was cut off during a write; resume it")
             self._broken = error if isinstance(error, StoreError) else cut_off
             self._wake()  # now: whoever finds it broken first has the others cancelled
             raise

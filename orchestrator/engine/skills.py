@@ -39,9 +39,9 @@ def listing(skills: Sequence[Skill]) -> str:
     """The list of an agent's skills in the system prompt."""
     lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
     return (
-        f"# Skills\n\nPlaybooks for parts of your work. Open one with {USE_SKILL} before you begin "
-        "its part; it stands below the conversation until you open another one, close it, or "
-        f"report.\n\n{lines}"
+        f"# Skills\n\nPlaybooks for parts of your work. Open one with {USE_SKILL} before "
+        "you begin that part. It is shown below the conversation until you open another "
+        f"one, close it, or report.\n\n{lines}"
     )
 
 

@@ -64,12 +64,12 @@ def check(flow: Flow[Context]) -> None:
     for state in flow.states.values():
         for target in state.targets:
             if target not in flow.states:
-                raise FlowError(f"{state.name} leads to {target}, which is no state")
+                raise FlowError(f"{state.name} leads to {target}, which is not a state")
             graph.add_edge(state.name, target)
         if (state.handler is None) != (not state.targets):
             raise FlowError(f"{state.name} must have a handler and targets, or neither")
     if flow.initial not in graph:
-        raise FlowError(f"the initial state {flow.initial} is no state")
+        raise FlowError(f"the initial state {flow.initial} is not a state")
     reached = nx.descendants(graph, flow.initial) | {flow.initial}
     if lost := sorted(set(graph) - reached):
         raise FlowError(f"never reached: {', '.join(lost)}")

@@ -60,7 +60,7 @@ async def book_model_call(
         usd = max_call_cost(price, input_tokens, max_tokens)
     if usd is None and account.left("usd") < float("inf"):
         raise InputError(
-            f"no price of {model} is known; give usd=, the most that the call can cost"
+            f"the price of {model} is unknown; give usd=, the maximum cost of the call"
         )
     sizes = Cost(tokens=input_tokens), Cost(tokens=max_tokens)
     worst = Cost(1, 0, sizes[0].tokens + sizes[1].tokens, usd or 0.0)

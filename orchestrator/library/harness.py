@@ -456,7 +456,7 @@ class Harness(RunQueries):
         if self.level(name) > Level.WRITE:
             raise InputError(
                 f"no call of {name} with these arguments waits; ask for it with execute first, or "
-                "name it with call=, so that it is not done again when the program is started again"
+                "name it with call=, so that it is not repeated when the program restarts"
             )
         return self._key(name, call, arguments)
 

@@ -38,7 +38,7 @@ def close_schema(schema: Json) -> dict[str, Json]:
     if size > MAX_BYTES:
         raise ServerError(f"its schema is larger than {MAX_BYTES} bytes")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise ServerError("its schema is not one of an object")
+        raise ServerError("its schema is not that of an object")
     combinator = next((key for key in _COMBINATORS if key in schema), None)
     if combinator:
         raise ServerError(f"its schema has {combinator} at the root, which providers do not accept")

@@ -85,5 +85,8 @@ def mismatch(server: str, grant: Grant, tool: Tool | None) -> str:
     if not grant.pin:
         return f"{grant.name} has not been accepted yet; {accept}"
     if tool_pin(tool) != grant.pin:
-        return f"{grant.name} is not what was accepted: its description or schema changed; {accept}"
+        return (
+            f"{grant.name} differs from what was accepted: its description or schema changed; "
+            f"{accept}"
+        )
     return ""

@@ -136,7 +136,9 @@ def _message(line: bytes) -> SessionMessage:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        raise _ProtocolError("its standard output holds something that is not a message") from None
+        raise _ProtocolError(
+            "its standard output contains something other than a message"
+        ) from None
 
 
 async def _send(stdin: ByteSendStream, messages: ObjectReceiveStream[SessionMessage]) -> None:

@@ -158,8 +158,8 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
     run = answering.forge.find_review(request.head)
     if run is None:
         text = (
-            f"There is no review of {code(request.head[:12])} yet. Each push begins one; where "
-            "none does, see that the workflow runs for this pull request."
+            f"There is no review of {code(request.head[:12])} yet. Each push starts one; if "
+            "none starts, check that the workflow runs for this pull request."
         )
         _answer(answering, request, text)
         return Handled("nothing", f"there is no review of {request.head[:12]}")
@@ -192,8 +192,8 @@ def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict |
         return Handled("nothing", str(error))
     if verdict is None or verdict.change.head != request.head:
         text = (
-            f"There is no verdict of {code(request.head[:12])} yet. Where no review of it is "
-            f"running, ask for one: `{WORD} review`"
+            f"There is no verdict of {code(request.head[:12])} yet. If no review of it is "
+            f"running, request one: `{WORD} review`"
         )
         _answer(answering, request, text)
         return Handled("nothing", f"there is no verdict of {request.head[:12]}")
@@ -246,7 +246,7 @@ def _answer(answering: Answering, request: _Request, text: str, *, dismissed: bo
 def _describe_unknown(command: Command, found: list[Finding], verdict: Verdict) -> str:
     """Why a command's finding is unknown, and which findings there are."""
     if found:
-        return f"{code(command.identity)} is not open any more, or not the only one of its ID."
+        return f"{code(command.identity)} is no longer open, or its ID is not unique."
     lines = [f"The review has no finding {code(command.identity)}. Open findings:", ""]
     open_ones = [finding for finding in verdict.findings if finding.state == "open"]
     lines += [f"- {name_finding(finding)}" for finding in open_ones[:LISTED]] or ["- none"]

@@ -71,14 +71,14 @@ def parse_command(body: str, *, of_service: bool = False) -> Command:
         raise WrongCommand("there is no such command")
     if name in _WITHOUT_ID:
         if words[1:]:
-            raise WrongCommand(f"{name} takes nothing more")
+            raise WrongCommand(f"{name} takes no further words")
         return Command(name)
     found = _ID.fullmatch(words[1]) if words[1:] else None
     if found is None:
         raise WrongCommand(f"{name} needs the ID of a finding")
     if name == "explain":
         if words[2:]:
-            raise WrongCommand("explain takes nothing after the ID")
+            raise WrongCommand("explain takes no words after the ID")
         return Command(name, found[1])
     reason = " ".join([*words[2:], *more.split()])
     if not 0 < len(reason) <= MOST_REASON:

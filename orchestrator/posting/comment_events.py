@@ -49,8 +49,8 @@ def read_comment_event(name: str) -> CommentEvent:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"cannot read the event file {name}: {why}") from None
     if len(data) > LARGEST:
-        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, which no event is")
+        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, too large for an event")
     try:
         return msgspec.json.decode(data, type=CommentEvent)
     except (ValueError, RecursionError):
-        raise InputError(f"{name} is no event issue_comment of GitHub") from None
+        raise InputError(f"{name} is not an issue_comment event of GitHub") from None

@@ -35,7 +35,7 @@ def open_commands(target: Target, workflow: str) -> "GitHubCommands":
     """
     token = target.token("GITHUB_TOKEN")
     if not re.fullmatch(r"[\w.-]+\.ya?ml", workflow):
-        raise InputError(f"--workflow: {workflow} is no name of a workflow's file")
+        raise InputError(f"--workflow: {workflow} is not the name of a workflow file")
     url = target.url or target.environment.get("GITHUB_API_URL") or DEFAULT_URL
     return GitHubCommands(token, url, project_of(target), target.request, workflow)
 

@@ -55,7 +55,9 @@ def open_forge(target: Target) -> "GitLab":
     number = target.request or target.variable("", "CI_MERGE_REQUEST_IID", "--request N")
     url = target.variable(target.url, "CI_SERVER_URL", "--url URL")
     if not str(number).isdigit():
-        raise InputError(f"CI_MERGE_REQUEST_IID is {number}, which is no number; give --request N")
+        raise InputError(
+            f"CI_MERGE_REQUEST_IID is {number}, which is not a number; give --request N"
+        )
     return GitLab(token, url, project, int(number))
 
 

@@ -126,8 +126,8 @@ class ApiModel(ABC):
             nonlocal lost, failed
             if error.lost and not may_retry():
                 raise ModelError(
-                    f"{caller} lost a reply ({error}) that may have been billed, and the rest of "
-                    "the budget does not pay for another attempt"
+                    f"{caller} lost a reply ({error}) that may have been billed, and the "
+                    "rest of the budget does not cover another attempt"
                 )
             lost, failed = lost + error.lost, failed + 1
             self._on_event(
@@ -188,7 +188,7 @@ class ApiModel(ABC):
             # Any error of the SDK or its transport is a lost reply. Its text is left out, since a
             # transport's error can quote a header.
             name = type(error).__name__
-            raise TransientError(f"the connection broke off ({name})", lost=True) from None
+            raise TransientError(f"the connection was lost ({name})", lost=True) from None
 
     async def _receive(self, body: dict[str, Any]) -> httpx2.Response:
         """Send a request and read its complete reply, up to the size limit."""

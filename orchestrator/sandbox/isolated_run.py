@@ -37,7 +37,7 @@ _user_numbers = itertools.count(os.getpid() * 31)
 
 
 class TimeUp(SandboxError):
-    """A program was ended since its time was up; ``output`` is what it had printed."""
+    """A program was ended because it ran out of time; ``output`` is what it had printed."""
 
     def __init__(self, seconds: float, output: ProgramOutput) -> None:
         self.output = output
@@ -69,7 +69,7 @@ async def run_isolated(
 
     Raises:
         SandboxError: bubblewrap is unavailable or did not isolate it.
-        TimeUp: it was ended since its time was up.
+        TimeUp: it was ended because it ran out of time.
     """
     bwrap = bubblewrap.find_bwrap()
     if SANDBOX.level != "bubblewrap" or bwrap is None:
@@ -226,7 +226,7 @@ class _IsolatedRun:
         if not poll.poll(END_SECONDS * 1000):
             raise SandboxError("the processes could not be killed")
         self._time_is_up = True
-        raise SandboxError("its time was up")
+        raise SandboxError("it ran out of time")
 
 
 class _Printed:

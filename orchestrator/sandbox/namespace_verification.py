@@ -90,7 +90,7 @@ def _process_error(capabilities: int) -> str:
     if os.getsid(0) == 0:  # its leader is in no namespace that we see
         return "shares our session"
     if kernel_calls.parent_death_signal() != _KILL:
-        return "what it runs would outlive us"
+        return "programs that it starts would outlive it"
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         held = next(int(line[8:], 16) for line in status if line.startswith("CapEff:"))
     return "has capabilities that nobody asked for" if held & ~capabilities else ""
@@ -140,14 +140,14 @@ def _mounts_error(
         new = _NEW.get("/proc" if place.startswith("/proc/") else place)
         if owner is not None:
             if place not in writable and below.get(place) != device:
-                return f"{place} is mounted in its namespaces, which nobody asked for"
+                return f"{place} is mounted in its namespaces, which was not requested"
             if can_write and not writable[owner]:
                 return f"{place} can be written in its namespaces"
         elif new is not None:
             if kind != new or device in host_devices or (place == "/" and can_write):
                 return f"{place} is not a new one of its namespaces"
         elif not (place.startswith("/dev/") and _is_character_device(place)):
-            return f"{place} is mounted in its namespaces, which nobody asked for"
+            return f"{place} is mounted in its namespaces, which was not requested"
     return ""
 
 

@@ -159,7 +159,7 @@ def confine_test_code(namespaces: str, user: int | None, *, unix_sockets: bool) 
     if not kernel_calls.is_filtered():
         raise DenialError("no seccomp filter is in force")
     if kernel_calls.can_change_user() or (user is not None and os.getresuid() != (user,) * 3):
-        raise DenialError("the program would still run as us")
+        raise DenialError("the program would still run as the user of diffcourt")
 
 
 # --- the canary -----------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def check_denials(canary: str, user: int | None) -> None:
     if not kernel_calls.is_filtered():
         raise DenialError("no seccomp filter is in force")
     if user is not None and {*os.getresuid(), *os.getresgid(), *os.getgroups()} != {user}:
-        raise DenialError("the program would still run as us")
+        raise DenialError("the program would still run as the user of diffcourt")
     _denied("reading a file outside", os.open, canary, os.O_RDONLY)
     _denied("writing a file outside", os.open, canary, os.O_WRONLY)
     _denied("listing /", os.open, "/", os.O_RDONLY)

@@ -197,7 +197,7 @@ def check_path(path: str) -> None:
 def escape_reason(path: str) -> str | None:
     """Why the text of a path cannot be one below a directory; None when it can."""
     if "\0" in path:
-        return "its name holds a NUL"
+        return "its name contains a NUL"
     if any(component in {"", ".", ".."} for component in path.split("/")):
         return "its path leads out of the tree"
     return None
@@ -211,7 +211,7 @@ def unsafe_path_reason(path: str) -> str | None:
     """
     reason = escape_reason(path)
     if reason is None and any(_is_git(component) for component in path.split("/")):
-        reason = "its path lies in a .git directory"
+        reason = "its path is in a .git directory"
     return reason
 
 

@@ -97,7 +97,7 @@ class Server:
                 return "a delivery that was recorded before"
             if delivery.push is not None:
                 await record_push(db, self._queue, delivery.push, self._settings.enqueuing)
-                return f"{delivery.push.change} is to be reviewed at {delivery.push.head[:12]}"
+                return f"{delivery.push.change} will be reviewed at {delivery.push.head[:12]}"
             if delivery.comment is not None:
                 comment = delivery.comment
                 await enqueue_command(db, self._queue, comment.change, comment.id, comment.body)
@@ -156,7 +156,7 @@ async def _read_body(request: Request) -> bytes:
                 if len(body) > MOST_BYTES:
                     raise Refused(413, f"the webhook is larger than {MOST_BYTES >> 20} MiB")
     except (TimeoutError, ClientDisconnect):
-        raise Refused(408, "the webhook's body did not come") from None
+        raise Refused(408, "the webhook's body did not arrive") from None
     return bytes(body)
 
 

@@ -170,7 +170,7 @@ class Worker:
         """
         forge = self._settings.forges.get(row.forge)
         if forge is None:
-            raise InputError(f"the configuration has no forge {row.forge} any more")
+            raise InputError(f"the configuration no longer has the forge {row.forge}")
         return forge
 
     async def _run_child(
@@ -329,7 +329,7 @@ class Worker:
                 return True
             row = await changes.load_change(db, change)
             if row is not None:
-                why = f"the review was stopped {most} times by the end of its worker"
+                why = f"the review's worker died {most} times"
                 await self._give_up(db, row, why)
         return False
 

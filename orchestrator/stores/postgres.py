@@ -87,7 +87,7 @@ class PostgresStore(SqlStore):
         except psycopg.Error as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise StoreError(
-                f"{self.where} cannot be used ({reason}); what it holds is kept. "
+                f"{self.where} cannot be used ({reason}); its contents are kept. "
                 "Check the connection and the server, then resume the run"
             ) from None
 

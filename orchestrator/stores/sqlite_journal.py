@@ -105,7 +105,7 @@ class SqliteStore(SqlStore):
             if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED:
                 advice = "It is damaged: put back a copy, or move it away to begin a new one"
             raise StoreError(
-                f"the journal {self.path} cannot be used ({error}); what it holds is kept. {advice}"
+                f"the journal {self.path} cannot be used ({error}); its contents are kept. {advice}"
             ) from None
 
     def _begin_log(self) -> None:

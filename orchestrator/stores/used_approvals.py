@@ -48,8 +48,8 @@ class UsedApprovalsLog:
             return Path(given)
         if directory is None:
             raise StoreError(
-                "there is no home directory to record used approvals in, so nothing that needs "
-                f"one may start; set {VARIABLE} to a file that is kept"
+                "there is no home directory to record used approvals in, so no call that "
+                f"needs one can start; set {VARIABLE} to a persistent file"
             )
         return directory / FILE
 
@@ -71,8 +71,9 @@ class UsedApprovalsLog:
             _sync_directory(path.parent)
         except OSError as error:
             raise StoreError(
-                f"cannot record a used approval in {path}: {error.strerror}, so nothing that needs "
-                f"one may start; make it writable, or set {VARIABLE} to a file that is kept"
+                f"cannot record a used approval in {path}: {error.strerror}, so no call "
+                f"that needs one can start; make it writable, or set {VARIABLE} to a "
+                "persistent file"
             ) from None
         return True
 

@@ -106,7 +106,7 @@ class Proxy(Struct, frozen=True):
             or self.origin != f"{parts.scheme}://{parts.netloc}"
         ):
             raise InputError(
-                f"{self.origin} is no origin; give scheme and host only, such as "
+                f"{self.origin} is not an origin; give scheme and host only, such as "
                 "https://review.example.org"
             )
         if len(self.secret) < MIN_SECRET or not self.secret.isascii():
@@ -191,7 +191,7 @@ class Access:
         navigates = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
         looks = request.method != "POST" and navigates
         if came_from not in {"none", "same-origin"} and not looks:
-            raise Barred(403, "a page of another origin asked for this; open it here")
+            raise Barred(403, "a page from another origin requested this; open it here")
         if request.method == "POST" and not self._is_own(request):
             raise Barred(403, "this was sent from a page of another origin; send it from here")
 
@@ -207,7 +207,7 @@ class Access:
                 only prefetches the page.
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
-            raise Barred(425, "the link is opened by a person")
+            raise Barred(425, "a person must open the link")
         self._link_tries.check("links")
         now = time.monotonic()
         link = self._links.pop(_digest(request.query_params.get("token", "")), None)
@@ -231,7 +231,7 @@ class Access:
             return self._from_proxy(request, self.proxy)
         found = self._sessions.get(_digest(request.cookies.get(self.cookie, "")))
         if found is None or found.ends < time.monotonic():
-            raise Barred(401, "nobody is signed in here; open the link that the command printed")
+            raise Barred(401, "you are not signed in; open the link that the command printed")
         return found
 
     def is_scraper(self, request: Request) -> bool:
@@ -263,7 +263,7 @@ class Access:
         if not hmac.compare_digest(_digest(given), _digest(proxy.secret)):
             raise Barred(401, f"the request did not pass the proxy; open {proxy.origin}")
         if not name or len(name) > MAX_NAME or not name.isprintable():
-            raise Barred(401, f"the proxy named nobody in {proxy.user_header}")
+            raise Barred(401, f"the proxy named no user in {proxy.user_header}")
         may_act = name in proxy.operators and not self._read_only
         at = _digest(name)
         if at not in self._sessions:

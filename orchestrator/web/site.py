@@ -297,9 +297,11 @@ def _require_act(request: Request, visit: Visit) -> None:
     """Check that a form is of our page, and its person may act."""
     given = request.headers.get("x-csrf-token") or visit.form.get("csrf") or ""
     if not compare_digest(given.encode(), visit.session.csrf.encode()):
-        raise Barred(403, "the form is of an older session; load the page again and send it again")
+        raise Barred(
+            403, "the form belongs to an older session; reload the page and submit it again"
+        )
     if not visit.person.may_act:
-        raise Barred(403, f"{visit.person.name} may only look here")
+        raise Barred(403, f"{visit.person.name} may only view this")
 
 
 def _status_of(error: DiffcourtError) -> int:

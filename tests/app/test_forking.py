@@ -141,12 +141,14 @@ def test_edited_files_that_were_not_asked_for_are_refused_by_name(
     place.write_text('{"a": 1}')
     with pytest.raises(InputError) as refused:
         fork_run(reviewed[0], Fork(str(exported), "Triage"))
-    assert f"edited, and not asked for: {edited};" in str(refused.value)
+    assert f"edited without being asked for: {edited};" in str(refused.value)
     if edited != "plan.json":  # the same, where the run is named and the plan is of its export
-        with pytest.raises(InputError, match=f"not asked for: {edited};"):
+        with pytest.raises(InputError, match=f"edited without being asked for: {edited};"):
             fork_run(reviewed[0], Fork(reviewed[1].run_id, "Triage", exported / "plan.json"))
     if edited == "plan.json":
-        with pytest.raises(InputError, match="is no plan: .*unknown field|is no plan: .*required"):
+        with pytest.raises(
+            InputError, match="is not a plan: .*unknown field|is not a plan: .*required"
+        ):
             fork_run(reviewed[0], Fork(str(exported), "Triage", plan=place))
 
 

@@ -68,7 +68,7 @@ def test_what_raises_nothing_or_comes_too_late_is_refused(
 ) -> None:
     command(repo, "stopped.json", "review", "--max-tool-calls", "2")
     assert main(["resume", "--repo", str(repo.path), "--max-tool-calls", "2"]) == 2
-    assert "--max-tool-calls 2 grants nothing: the run's limit is 2" in capsys.readouterr().err
+    assert "--max-tool-calls 2 raises nothing: the run's limit is 2" in capsys.readouterr().err
     command(repo, "done.json", "resume", "--max-tool-calls", "500")
     assert main(["resume", "--repo", str(repo.path), "--max-tool-calls", "600"]) == 2
     assert "did not stop at a limit" in capsys.readouterr().err

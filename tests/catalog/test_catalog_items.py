@@ -148,7 +148,7 @@ def test_digests_follow_content_not_layout(with_files):
             "[strong, strong]",
             "12: the stage 'strong' is out of order; allowed: each once, as in fast, fast-retry, st",
         ),
-        ("model: strong", "model: human", "6: 'human' is a person and no model; name it last in"),
+        ("model: strong", "model: human", "6: 'human' is a person, not a model; name it last in"),
         ("Find slow code.\n", "", "2: has no prompt; write it below the front matter"),
         (
             "disallowedTools: [search]",
@@ -217,10 +217,10 @@ def test_a_skill_without_a_step_is_a_fault(faults_of):
         ),
         ("kind: measured", "kind: counted", "9: criteria[0].kind must be 'measured' or 'judged'"),
         ("weight: 0.5", "weight: .nan", '13: criteria[1].weight must be a number, not ".nan"'),
-        ("{score: 1,", "{score: 0,", "14: the levels of 'depth' must rise"),
+        ("{score: 1,", "{score: 0,", "14: the levels of 'depth' must have ascending scores"),
         ("{score: 1,", "{score: 2,", "14: criteria[1].levels[1].score must be a number of at most"),
         ("na: full", "na: maybe", "15: criteria[1].na must be 'exclude', 'zero' or 'full', not"),
-        (", {score: 1, description: All.}", "", "10: 'depth' is judged, so it needs two levels"),
+        (", {score: 1, description: All.}", "", "10: 'depth' is judged, so it needs at least"),
     ],
 )
 def test_faults_of_a_rubric(faults_of, old, new, message):

@@ -248,7 +248,7 @@ def test_one_setting_lets_all_agents_begin_at_a_stage_but_those_with_a_model_of_
 @pytest.mark.parametrize("text", ["agents:\n  qa: {model: human}", "model: human"])
 def test_a_person_is_no_model_of_an_agent(loaded, text):
     own = layer(config__defaults=text)
-    with pytest.raises(ConfigError, match="'human' is a person and no model"):
+    with pytest.raises(ConfigError, match="'human' is a person, not a model"):
         loaded(read_shipped_layer(), own)
 
 

@@ -133,7 +133,7 @@ def test_plain_scalars_are_read_as_a_person_reads_them(text, value):
         ),
         ("- name\n", 'x.yaml:1: the file must be a map of keys, not ["name"]'),
         ("name: x\nname: y\n", "x.yaml:2: the key 'name' appears twice, first on line 1"),
-        ("a: 1\n---\nb: 2\n", "x.yaml:2: a second document begins; allowed: one per file"),
+        ("a: 1\n---\nb: 2\n", "x.yaml:2: contains a second document; allowed: one per file"),
         ("name: !!str 5\n", "x.yaml:1: the tag 'tag:yaml.org,2002:str' is not supported; "),
         ("a: !!python/object:os.system x\n", "x.yaml:1: the tag 'tag:yaml.org,2002:python/obj"),
         ("name: *who\n", "x.yaml:1: the alias *who has no anchor above it"),
@@ -170,7 +170,7 @@ def test_an_alias_may_repeat_a_value():
 def test_aliases_cannot_blow_up_the_reader():
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    assert "holds too many values; allowed: 50,000" in fault("\n".join(rows))
+    assert "contains too many values; allowed: 50,000" in fault("\n".join(rows))
 
 
 def test_an_alias_cannot_lie_within_itself():

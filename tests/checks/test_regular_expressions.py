@@ -143,4 +143,4 @@ def test_loops_in_a_row_are_read_in_each_language(
 
 def test_a_file_that_cannot_be_parsed_is_a_gap(tmp_path: Path) -> None:
     reply = look(regular_expressions, tmp_path, "a.py", "def (a+)+:\n")
-    assert reply.gaps == {"a.py": "it is no Python that can be parsed"}
+    assert reply.gaps == {"a.py": "it is not Python that can be parsed"}

@@ -306,4 +306,4 @@ def test_nothing_is_decided_for_a_run_that_has_ended(
     assert command(waiting, "approve", RUN) == 0
     assert "this run has no pending calls" in capsys.readouterr().out
     assert command(waiting, "approve", RUN, CALL) == 2
-    assert "has ended, so nothing of it waits for a person" in capsys.readouterr().err
+    assert "has ended, so nothing in it waits for a person" in capsys.readouterr().err

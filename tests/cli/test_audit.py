@@ -151,7 +151,7 @@ def test_another_verdict_than_the_recorded_one_is_told(
     (folder / "verdict.json").write_text(json.dumps({**verdict, "verdict": "merge"}))
     code, out, _ = verify(capsys, "--verdict", "verdict.json")
     assert code == 1
-    assert "records another verdict than the file" in out
+    assert "records a different verdict than the file" in out
 
 
 def test_going_on_is_no_tampering_and_without_the_key_is_seen(

@@ -39,7 +39,7 @@ def test_a_dismissal_names_who_why_and_until_and_what_it_is_about(
     printed = capsys.readouterr().out
     text = (repo.path / FILE).read_text()
     assert text.endswith(
-        printed.removesuffix(f"Added to {FILE}; it counts once it is in the base branch.\n")
+        printed.removesuffix(f"Added to {FILE}; it takes effect once it is in the base branch.\n")
     )
     (one,) = read_yaml(DismissalFile, text.encode(), FILE).dismissed
     about = one.about
@@ -91,8 +91,8 @@ def test_a_critical_finding_takes_a_name(repo: Repo, capsys: pytest.CaptureFixtu
 
 WORDS = [
     (["F9", "--reason", "x"], "has no finding F9; it has F1"),
-    (["F1", "--reason", "x", "--until", "soon"], "--until: soon is no date"),
-    (["F1", "--reason", "x", "--until", "2020-01-01"], "--until: 2020-01-01 is over"),
+    (["F1", "--reason", "x", "--until", "soon"], "--until: soon is not a date"),
+    (["F1", "--reason", "x", "--until", "2020-01-01"], "--until: 2020-01-01 has passed"),
     (["F1", "--reason", " "], "is empty; name a reason"),
     (["F1", "--reason", "x", "--scope", "all"], "invalid choice: 'all'"),
     (["F1", "--reason", "x", "--run", "gone"], "gone"),
@@ -128,7 +128,7 @@ def test_a_rule_that_an_agent_made_up_cannot_be_dismissed(
             words = ["dismiss", "F1", "--reason", "x", "--run", str(file), "--scope", scope]
             assert main(words) == 2
             said = capsys.readouterr().err
-            assert f"--scope {scope}: F1 is of no known rule ({rule})" in said
+            assert f"--scope {scope}: F1 has no known rule ({rule})" in said
             assert not (repo.path / FILE).exists()
     assert main(["dismiss", "F1", "--reason", "x", "--run", str(file)]) == 0
 

@@ -138,9 +138,9 @@ def test_a_step_gets_its_summary_and_outputs_whole_or_not_at_all(
     [
         ("", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[]", "is no verdict"),
+        ("[]", "is not a verdict"),
         ('{"schema_version": "7.3"}', "is a verdict of schema version 7.3"),
-        ('{"schema_version": "1.0", "run_id": 3}', "is no valid verdict: Expected `str`"),
+        ('{"schema_version": "1.0", "run_id": 3}', "is not a valid verdict: Expected `str`"),
     ],
 )
 def test_a_file_that_is_no_verdict_is_one_line(

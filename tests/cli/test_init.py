@@ -60,7 +60,7 @@ def test_the_files_of_a_system_are_written_once_and_name_where_to_install_from(
         assert COMMIT in text
         assert "example.org" not in text
     assert main(words) == 2
-    assert f"{written[0]} is there already" in capsys.readouterr().err
+    assert f"{written[0]} already exists" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0
 
 

@@ -147,4 +147,4 @@ def test_without_a_run_there_is_a_sentence_and_no_empty_table(
     repo.commit({"README.md": "# A project\n"})
     assert main(["rubric", "feedback", "--repo", str(repo.path)]) == 3
     (line,) = capsys.readouterr().out.splitlines()
-    assert line == "Cannot tell: people did nothing yet with a finding of a run."
+    assert line == "Cannot tell: nobody has acted on a finding of these runs yet."

@@ -47,7 +47,7 @@ def test_a_finding_is_waived_by_its_fingerprint_and_counts_once_it_is_in_base(
     printed = capsys.readouterr().out
     text = (repo.path / FILE).read_text()
     assert text.endswith(
-        printed.removesuffix(f"Added to {FILE}; it counts once it is in the base branch.\n")
+        printed.removesuffix(f"Added to {FILE}; it takes effect once it is in the base branch.\n")
     )
     assert f"[{RULE}]" in text
     assert main(words) == 2
@@ -72,10 +72,10 @@ def test_a_finding_is_waived_by_its_fingerprint_and_counts_once_it_is_in_base(
     ("words", "error"),
     [
         (["F9", "--why", "x"], "has no finding F9; it has F1"),
-        (["F1", "--why", "x", "--until", "soon"], "--until: soon is no date"),
-        (["F1", "--why", "x", "--until", "2020-01-01"], "--until: 2020-01-01 is over"),
+        (["F1", "--why", "x", "--until", "soon"], "--until: soon is not a date"),
+        (["F1", "--why", "x", "--until", "2020-01-01"], "--until: 2020-01-01 has passed"),
         (["F1", "--why", "x", "--path", "a"], "--path is for a rule or a fingerprint"),
-        (["no.rule", "--why", "x"], "no.rule is no finding (F3), fingerprint"),
+        (["no.rule", "--why", "x"], "no.rule is not a finding (F3), fingerprint"),
         (["F1", "--why", " "], "is empty; name a reason"),
         (["F1", "--why", "x", "--run", "gone"], "gone"),
     ],

@@ -153,7 +153,7 @@ async def test_an_approval_that_is_claimed_elsewhere_is_used_up(desk: Desk) -> N
     ids = [(await _decide_again(desk, key, desk.clock.now())).id for key in ("k1", "k2")]
     assert (await ask("k1")).ok
     why = (
-        "and the approval was already used, so the call may have happened: find out, and "
+        "and the approval was already used, so the call may have happened: check, and "
         "approve it again only if it did not; "
     )
     with pytest.raises(ApprovalPending, match=why):
@@ -214,7 +214,7 @@ async def test_another_head_needs_another_approval(desk: Desk) -> None:
         await desk.ask()
     await desk.say(approved=True)
     desk.world = "head-2"
-    about = "and the decision is no longer valid: it was about another request;"
+    about = "and the decision is no longer valid: it was for another request;"
     with pytest.raises(ApprovalPending, match=about):
         await desk.ask()
     assert desk.tool.started == []

@@ -152,7 +152,7 @@ async def test_reading_opens_no_scope() -> None:
 @pytest.mark.parametrize(
     ("level", "reason"),
     [
-        (Level.WRITE, "echo writes, and nothing here could undo it"),
+        (Level.WRITE, "echo writes, and nothing here can undo it"),
         (Level.IRREVERSIBLE, "echo cannot be undone (call k); no person can be asked here"),
     ],
 )

@@ -62,7 +62,7 @@ class Ruler:
         self.counted.pop()
 
 
-UNDONE = ("permission", "echo writes, and nothing here could undo it")
+UNDONE = ("permission", "echo writes, and nothing here can undo it")
 DENIED = ("permission", "echo is WRITE; local allows READ")
 OBSERVATIONS: list[tuple[Level, Rollback | None, ToolPolicy, Ruling, list[tuple[str, str]]]] = [
     (Level.READ, None, ANY, Ruling(), []),

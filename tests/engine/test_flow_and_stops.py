@@ -58,7 +58,7 @@ async def test_a_handler_may_not_leave_the_table() -> None:
 @pytest.mark.parametrize(
     ("states", "says"),
     [
-        ([State("A", stay, ("B", "X")), State("B")], "X, which is no state"),
+        ([State("A", stay, ("B", "X")), State("B")], "X, which is not a state"),
         ([State("A", stay, ("B",)), State("B"), State("C", stay, ("B",))], "never reached: C"),
         ([State("A", stay, ("A", "B", "C")), State("B", stay, ("B",)), State("C")], "end from: B"),
         ([State("A", stay, ("B",)), State("B", stay)], "handler and targets"),

@@ -191,7 +191,7 @@ class FailsOnce(MemoryStore):
     [
         (StoreError("disk full"), "disk full"),
         # Whether the rows were written is not known.
-        (OSError("bad disk"), f"run {RUN} was cut off while it wrote; resume it"),
+        (OSError("bad disk"), f"run {RUN} was cut off during a write; resume it"),
     ],
 )
 async def test_after_a_failed_write_nothing_more_is_taken(error: Exception, later: str) -> None:

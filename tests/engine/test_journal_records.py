@@ -233,7 +233,7 @@ async def test_a_replay_performs_nothing() -> None:
         assert await replay.effect("k", 1, giving("other")) == "v"
         with pytest.raises(StoreError) as caught:
             await replay.effect("k2", 1, giving("v"))
-    assert str(caught.value) == "k2 is not in the run's journal, and a replay performs nothing"
+    assert str(caught.value) == "k2 is not in the run's journal, and a replay performs no effects"
 
 
 @pytest.mark.anyio

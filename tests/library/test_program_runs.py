@@ -84,7 +84,7 @@ def test_a_program_is_resumed_by_starting_it(
 ) -> None:
     program(repo)
     assert command(repo, "resume", "ship-1") == 2
-    assert "ship-1 is a run of a program, not a review; start the program again" in (
+    assert "ship-1 belongs to another program and is not a review; restart that program" in (
         capsys.readouterr().err
     )
 

@@ -235,4 +235,4 @@ async def test_offline_a_playbook_calls_it_and_what_it_cannot_have_is_a_named_ga
     gaps = " ".join(gap for agent in verdict.agents for gap in agent.gaps)
     # The step has no text for it, so that the plain server's tool refuses the call: said as well.
     assert "rogue__say" in gaps
-    assert ("is not what was accepted" in gaps) is (mode == "changed")
+    assert ("differs from what was accepted" in gaps) is (mode == "changed")

@@ -54,8 +54,8 @@ def test_a_tool_without_parameters_takes_none() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("a string", "not one of an object"),
-        ({"type": "string"}, "not one of an object"),
+        ("a string", "not that of an object"),
+        ({"type": "string"}, "not that of an object"),
         ({"type": "object", "anyOf": [schema(text=TEXT)]}, "anyOf at the root"),
         ({"type": "object", "$ref": "#/$defs/x"}, r"\$ref at the root"),
         (schema(a={"$ref": "http://127.0.0.1:9/x"}), "another document, which is not fetched"),

@@ -47,7 +47,7 @@ async def test_only_the_tools_that_the_configuration_names_exist(tmp_path: Path)
     [
         ("die", "it ended ([31mout of memory)"),
         ("flood", "it sent a message of more than 4 MB"),
-        ("garbage", "its standard output holds something that is not a message"),
+        ("garbage", "its standard output contains something other than a message"),
         ("not-a-result", "its response is not valid in the protocol"),
         ("raise", "rogue answered with an error: Unknown tool: say"),  # as Python servers do
         ("is-error", "Tool say not found"),  # as Node servers do
@@ -111,7 +111,7 @@ async def test_a_tool_that_changes_while_the_run_goes_on_is_refused_from_then_on
         announced = await it.call()  # the server says during this call that its list changed
         after = await it.call()
     assert (before.ok, announced.ok, after.ok) == (True, True, False)
-    assert "is not what was accepted" in after.content
+    assert "differs from what was accepted" in after.content
     assert received(tmp_path).count("tools/call") == 2
 
 

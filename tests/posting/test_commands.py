@@ -289,7 +289,7 @@ def test_without_the_verdict_of_the_head_nothing_is_dismissed(
     code = main(["comment-command", "--to", "github", "--verdict", str(file)])
     if left == "garbage":
         assert (code, answers(server)) == (2, [])
-        assert "is no verdict" in capsys.readouterr().err
+        assert "is not a verdict" in capsys.readouterr().err
     else:
         assert (code, outputs(job)["command"]) == (0, "nothing")
         assert "There is no verdict of" in answers(server)[0]
@@ -370,7 +370,7 @@ def test_a_finding_that_is_waived_already_is_not_dismissed(
     file = write_verdict(tmp_path / "v" / "verdict.json", finding(1, state="waived", waiver="ok"))
     dismiss(server, job, file)
     assert outputs(job)["command"] == "nothing"
-    assert "is not open any more" in answers(server)[0]
+    assert "is no longer open" in answers(server)[0]
 
 
 def decided(given: Verdict, *dismissed: int) -> tuple[str, int, int]:

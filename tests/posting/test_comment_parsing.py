@@ -31,11 +31,11 @@ def test_a_command_is_read_from_the_begin_of_a_comment(body: str, command: Comma
         ("/diffcourt", "no such command"),
         ("/diffcourt approve", "no such command"),
         ("/diffcourt Review", "no such command"),
-        ("/diffcourt review --allow-spending", "nothing more"),
+        ("/diffcourt review --allow-spending", "no further words"),
         ("/diffcourt explain", "the ID of a finding"),
         ("/diffcourt explain F1", "the ID of a finding"),
         ("/diffcourt explain ../../../../etc/passwd", "the ID of a finding"),
-        (f"/diffcourt explain {ID} please", "nothing after"),
+        (f"/diffcourt explain {ID} please", "no words after"),
         (f"/diffcourt dismiss {ID}", "a reason"),
         (f"/diffcourt dismiss {ID} {'x' * 501}", "a reason of at most 500"),
     ],
@@ -69,7 +69,7 @@ def test_a_comment_that_is_no_command_is_none(body: str) -> None:
 )
 def test_a_hostile_event_is_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "event.json").write_text(text)
-    with pytest.raises(InputError, match="no event issue_comment"):
+    with pytest.raises(InputError, match="not an issue_comment event"):
         read_comment_event(str(tmp_path / "event.json"))
 
 

@@ -62,7 +62,10 @@ def test_wrong_references_and_lgtm_are_one_observation_each_and_lose_nothing(
         verdict = review(repo, "anthropic")
     server.finish()
     sent = {seen.agent: str(seen.body["messages"]) for seen in server.requests}
-    assert (sent["qa"].count("do not hold"), sent["docs"].count("not valid JSON")) == (1, 1)
+    assert (
+        sent["qa"].count("Parts of that report are wrong"),
+        sent["docs"].count("not valid JSON"),
+    ) == (1, 1)
     (qa,) = [one for one in verdict.agents if one.agent == "qa"]
     assert [note.split(": ", 1)[1] for note in qa.notes] == [
         "there is no finding 'F99'",

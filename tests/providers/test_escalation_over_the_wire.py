@@ -101,7 +101,7 @@ def test_a_question_to_a_person_is_shown_everywhere_and_the_answer_continues_the
     assert command(repo, "audit", "show", "latest") == 0
     assert "answers: Mind the key" in " ".join(capsys.readouterr().out.split())
     assert command(repo, "resume", "latest", "--answer", "More.") == 2
-    assert "nothing is asked of a person" in capsys.readouterr().err
+    assert "this run has no question for a person" in capsys.readouterr().err
 
 
 def test_a_fork_goes_on_with_an_answer_and_the_run_it_is_from_still_waits(
@@ -207,7 +207,7 @@ def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
     assert lines[1].startswith(
         "generalist, openai-compatible local-model: attempt 1 failed (status 429"
     )
-    assert "attempt 3 failed, which may have been billed (the connection broke off" in lines[4]
+    assert "attempt 3 failed, which may have been billed (the connection was lost" in lines[4]
     assert [line.split(": ")[1] for line in lines if "the breaker of" in line] == [
         "closed -> open",
         "open -> half-open",

@@ -73,6 +73,6 @@ async def test_no_attempt_follows_a_lost_one_that_leaves_no_budget(name):
             used.server._script = type(used.server._script)({"qa": [LOST, DONE]})
             result = await run_test_agent(used, journal, Search(), usd=1.5 * whole)
             assert len(used.server.requests) == 3
-            assert "does not pay for another attempt" in result.detail
+            assert "does not cover another attempt" in result.detail
             assert result.status == "failed"
             assert journal.spent().usd == pytest.approx(whole)

@@ -133,7 +133,7 @@ def test_the_command_says_too_few_by_its_exit_code_and_takes_thresholds_of_base(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--check", "--since", "7d"], "--since does not go with --check"),
+        (["--check", "--since", "7d"], "--since cannot be combined with --check"),
         (["--prometheus", "-", "--json"], "only one result can go to standard output"),
         (["--check", "--by", "tool"], "--check prints alerts only"),
         (["--all"], "--all lists every line of --by"),

@@ -273,7 +273,11 @@ def test_the_exit_code_follows_bars_by_severity_and_category_and_what_is_new(
 
 @pytest.mark.parametrize(
     ("bars", "error"),
-    [("grave", "'grave' is no severity"), ("style:low", "'style' is no category"), ("", "no sev")],
+    [
+        ("grave", "'grave' is not a severity"),
+        ("style:low", "'style' is not a category"),
+        ("", "not a sev"),
+    ],
 )
 def test_a_wrong_bar_says_what_is_allowed(bars: str, error: str) -> None:
     with pytest.raises(ValueError, match=error):

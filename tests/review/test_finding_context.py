@@ -1,4 +1,4 @@
-"""What a finding stands in: its function in any language, else the lines around it."""
+"""The context of a finding: its function in any language, else the lines around it."""
 
 import time
 

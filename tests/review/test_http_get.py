@@ -86,7 +86,7 @@ async def test_a_long_page_is_cut() -> None:
     [
         ("away", "http://example.invalid/ is not on the list of allowed hosts: http://127"),
         ("around", "redirects more than 5 times"),
-        ("zip", "answers in a compressed form"),
+        ("zip", "has a compressed response"),
     ],
 )
 async def test_a_page_that_leads_away_or_astray_is_not_read(path: str, message: str) -> None:

@@ -128,7 +128,7 @@ async def test_an_installed_plugin_that_is_not_named_does_nothing(tmp_path: Path
             "tools.yaml:1: the plugin 'weather' is not installed; install the package that has it "
             "as an entry point of diffcourt.tools, or remove it here; installed: broken, ticket",
         ),
-        ({TOOLS: "plugins: [ticket, links]\n"}, "the plugin 'links' has a name of ours"),
+        ({TOOLS: "plugins: [ticket, links]\n"}, "the plugin 'links' has the name of a built-in"),
         ({TOOLS: "plugins: [ticket, broken]\n"}, "'broken' cannot be loaded .RuntimeError: no lic"),
         ({GUARDS: "plugins: [weather]\n"}, "guards.yaml:1: the plugin 'weather' is not installed"),
         ({GUARDS: "plugins: [office]\n"}, "'office' has no action; add it to input, tool or out"),

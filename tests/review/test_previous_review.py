@@ -67,7 +67,7 @@ def test_a_verdict_of_another_version_is_no_previous_one_and_one_line_says_so(
         other.setattr(previous_reviews, "Verdict", OtherVersion)
         other.setattr(stored_runs, "Verdict", OtherVersion)
         second = review(repo)
-        with pytest.raises(InputError, match="of another version of Diffcourt, use that one"):
+        with pytest.raises(InputError, match="by another version of Diffcourt; use that"):
             stored_runs.load_verdict(repo.path, "latest")
     assert second.previous is None
     assert second.status == "complete"

@@ -52,7 +52,7 @@ async def test_errors_go_back_together_with_the_lines_as_they_stand(tmp_path: Pa
         block.text
         for request in model.requests
         for block in request.messages[-1].blocks
-        if isinstance(block, Text) and "do not hold" in block.text
+        if isinstance(block, Text) and "Parts of that report are wrong" in block.text
     ]
     assert "finding 2 (Never adds): its quote is not in app.py; app.py reads" in sent
     assert "2:     total = 0\n3:     return total / len(items)" in sent
@@ -65,7 +65,7 @@ async def test_of_very_many_errors_the_rest_is_counted(tmp_path: Path) -> None:
     model = ScriptedModel(script(docs=[reports(*many), reports()]))
     await review(change(tmp_path, {}, {"app.py": CODE}), model)
     sent = [text_of(request.messages[-1]) for request in model.requests]
-    (sent_back,) = [text for text in sent if "do not hold" in text]
+    (sent_back,) = [text for text in sent if "Parts of that report are wrong" in text]
     assert sent_back.count("- finding ") == 20
     assert "- and 5 more that are not listed" in sent_back
 
@@ -99,7 +99,7 @@ async def test_a_duplicate_of_two_analyzers_findings_costs_no_second_report(tmp_
     verdict = await review(change(tmp_path / "b", {}, {"app.py": code}), model)
     assert {one, other} <= {found.fingerprint for found in verdict.findings}
     sent = [text_of(request.messages[-1]) for request in model.requests]
-    assert not [text for text in sent if "do not hold" in text]
+    assert not [text for text in sent if "Parts of that report are wrong" in text]
 
 
 async def test_what_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
         block.text
         for request in model.requests
         for block in request.messages[-1].blocks
-        if isinstance(block, Text) and "do not hold" in block.text
+        if isinstance(block, Text) and "Parts of that report are wrong" in block.text
     ]
     assert len(sent) == 1
     assert "response 1: confirm of F7: there is no finding 'F7'" in sent[0]

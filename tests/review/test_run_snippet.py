@@ -140,7 +140,7 @@ async def test_a_hostile_snippet_reaches_changes_and_outlives_nothing(
         assert 0 < int(bombed.rpartition(" ")[2]) < 40
         monkeypatch.setattr(run_snippet, "LIMITS", replace(LIMITS, seconds=2.0))
         late = await printed(workspace, "print('here')\nwhile True: pass")
-        assert late == "ended after 2 s, since its time was up\nhere"
+        assert late == "ended after 2 s, because it ran out of time\nhere"
         flood = await printed(workspace, "while True: print('x' * 9999)")
         assert len(flood) < MAX_OUTPUT + 100
         assert flood.endswith(f"[cut after {MAX_OUTPUT} bytes]")

@@ -102,7 +102,7 @@ async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(
         ("--unshare-uts", "shares our uts namespace"),
         ("--unshare-cgroup-try", "shares our cgroup namespace"),
         ("--new-session", "shares our session"),
-        ("--die-with-parent", "would outlive us"),
+        ("--die-with-parent", "would outlive it"),
     ],
 )
 async def test_a_bwrap_that_leaves_out_an_isolation_is_refused(
@@ -125,17 +125,17 @@ async def test_a_bwrap_that_keeps_capabilities_is_refused(sandbox: Sandbox, shim
 @pytest.mark.parametrize(
     ("added", "why"),
     [
-        ("--bind {0} {0}", "{0} is mounted in its namespaces, which nobody asked for"),
+        ("--bind {0} {0}", "{0} is mounted in its namespaces, which was not requested"),
         (
             "--bind {0} /usr/share",
-            "/usr/share is mounted in its namespaces, which nobody asked for",
+            "/usr/share is mounted in its namespaces, which was not requested",
         ),
         ("--bind /usr /usr", "/usr can be written in its namespaces"),
         ("--ro-bind {0} /usr", "/usr is another file in its namespaces"),
-        ("--bind {0} /dev/host", "/dev/host is mounted in its namespaces, which nobody asked for"),
-        ("--ro-bind {0} /usr/share", "/usr/share is mounted in its namespaces, which nobody asked"),
-        ("--bind {0} {1}/sub", "{1}/sub is mounted in its namespaces, which nobody asked for"),
-        ("--bind {0} /tmp/x/y", "/tmp/x/y is mounted in its namespaces, which nobody asked for"),
+        ("--bind {0} /dev/host", "/dev/host is mounted in its namespaces, which was not requested"),
+        ("--ro-bind {0} /usr/share", "/usr/share is mounted in its namespaces, which was not"),
+        ("--bind {0} {1}/sub", "{1}/sub is mounted in its namespaces, which was not requested"),
+        ("--bind {0} /tmp/x/y", "/tmp/x/y is mounted in its namespaces, which was not requested"),
         ("--bind /dev/shm /tmp/../dev/shm", "/dev/shm is not a new one of its namespaces"),
         ("--tmpfs /etc/new --remount-ro /etc/new", "/etc/new is mounted in its namespaces"),
     ],

@@ -114,8 +114,8 @@ REFUSED = [
 
 
 REASONS = {
-    "top\0": "its name holds a NUL",
-    "to\0p": "its name holds a NUL",
+    "top\0": "its name contains a NUL",
+    "to\0p": "its name contains a NUL",
     "pipe": "it is not a regular file",
     "\ud800": "its name cannot be encoded for the file system",
 }
@@ -305,13 +305,13 @@ def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
     ".g\u200cit/config", ".git\ufeff", "\u202a.git", ".git::$INDEX_ALLOCATION", ".git:stream/x",
 ])  # fmt: skip
 def test_names_that_a_tree_must_not_put_on_disk(path: str) -> None:
-    assert unsafe_path_reason(path) == "its path lies in a .git directory"
+    assert unsafe_path_reason(path) == "its path is in a .git directory"
 
 
 @pytest.mark.parametrize("path", ["..", "a/../b", "/a", "", "a//b"])
 def test_nor_paths_that_lead_out(path: str) -> None:
     assert unsafe_path_reason(path) == "its path leads out of the tree"
-    assert unsafe_path_reason("a\0") == "its name holds a NUL"
+    assert unsafe_path_reason("a\0") == "its name contains a NUL"
 
 
 @pytest.mark.parametrize(

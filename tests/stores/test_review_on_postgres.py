@@ -121,7 +121,7 @@ def test_a_review_that_loses_the_server_says_so_in_a_line_and_goes_on_later(
     on = On(postgres.fresh("unplugged"))
     desk = Desk(template(tmp_path / "source"), tmp_path / "desk")
     lost = desk.sit(UnpluggedAt(60), on)
-    assert re.fullmatch("PostgreSQL at .* cannot be used .*; what it holds is kept. .*", lost.line)
+    assert re.fullmatch("PostgreSQL at .* cannot be used .*; its contents are kept. .*", lost.line)
     assert desk.sit(prepare=on).digest
 
 

@@ -198,7 +198,7 @@ def test_tables_with_names_of_their_own(tmp_path: Path) -> None:
          ("--out", "s"), "already exists"),
         ("langsmith", '[{"run_id": 1, "key": "a", "value": "yes", "feedback_source":'
          ' {"type": "app"}}, {"run_id": 1, "key": "b", "value": "no", "feedback_source":'
-         ' {"type": "app"}}]', (), "people assessed a, b; choose what the label is with --label"),
+         ' {"type": "app"}}]', (), "people assessed a, b; choose one as the label with --label"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_says_why(

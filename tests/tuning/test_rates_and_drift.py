@@ -277,7 +277,7 @@ def test_anchors_are_frozen_and_compared_from_the_command_line(
     with pytest.raises(InputError, match=r"anchors of 'house' with other weights or another"):
         run(*call)
     (tmp_path / "anchors.json").write_text('{"format": 1}')
-    with pytest.raises(InputError, match="is no file of anchors"):
+    with pytest.raises(InputError, match="is not a file of anchors"):
         run(*call)
 
 
@@ -285,8 +285,8 @@ def test_anchors_are_frozen_and_compared_from_the_command_line(
     ("at", "more", "said"),
     [
         ("", (), "no label has a time"),
-        ("yesterday", (), "labels.jsonl:1: 'yesterday' is no time"),
-        ("2026-05-01", ("--since", "May"), "--since: 'May' is no time"),
+        ("yesterday", (), "labels.jsonl:1: 'yesterday' is not a time"),
+        ("2026-05-01", ("--since", "May"), "--since: 'May' is not a time"),
         ("2026-05-01", ("--freeze",), "--freeze requires --anchors FILE"),
     ],
 )

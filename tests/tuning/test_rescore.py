@@ -174,7 +174,7 @@ def test_a_run_that_does_not_come_to_its_own_score_is_named(
         anyio.run(forge, store)
     (found,) = rescore(recorded, [], shipped)
     assert isinstance(found, NotRescored)
-    assert "gives another score than the verdict" in found.why
+    assert "gives a different score than the verdict" in found.why
 
 
 def test_an_altered_journal_is_named(recorded: Path, shipped: Rubric) -> None:

@@ -792,9 +792,12 @@ def test_import_and_export_through_files(
         ("export-items ITEMS --to csv --out -", "--out: name a file"),
         ("rate HOUSE ITEMS --report NEW/page.html", "--report: cannot write"),
         ("score HOUSE ITEMS --provider anthropic --out NEW/x", "--out: cannot write"),
-        ("score HOUSE ITEMS --estimate", "--estimate is for a model; set --provider NAME"),
-        ("compare HOUSE HOUSE --items ITEMS --max-usd 1", "--max-usd is for a model"),
-        ("import-items ITEMS --from jsonl --out NEW --map foo=bar", "'foo' is no column of ours"),
+        ("score HOUSE ITEMS --estimate", "--estimate needs a model; set --provider NAME"),
+        ("compare HOUSE HOUSE --items ITEMS --max-usd 1", "--max-usd needs a model"),
+        (
+            "import-items ITEMS --from jsonl --out NEW --map foo=bar",
+            "'foo' is not one of our columns",
+        ),
         ("export-items ITEMS --to mlflow --out NEW --map id=bar", "the names of mlflow are fixed"),
     ],
 )

@@ -102,7 +102,10 @@ def slips(body: dict[str, Any]) -> Response:
 
 def mends(body: dict[str, Any]) -> Response:
     sent_back = json.dumps(body["messages"][-1])
-    assert "right: the score 0.7 is no level; allowed: 0, 0.5, 1; the quotation is not in" in sent_back
+    assert (
+        "right: the score 0.7 is not a level; allowed: 0, 0.5, 1; the quotation is not in"
+        in sent_back
+    )
     assert "clear: missing" in sent_back
     return says({"criteria": [{"id": "clear", "why": "y", "score": 1, "quote": "not there"}]})
 
@@ -114,7 +117,7 @@ def test_a_slip_is_sent_back_once_and_then_counts_as_abstained(
         assert score(save(texts(1)), "--out", "o.jsonl") == 0
     (item,) = read_items([Path("o.jsonl")])
     assert item.scores == {"right": None, "clear": None}
-    assert item.reasons["right"].startswith("counts as abstained: the score 0.7 is no level")
+    assert item.reasons["right"].startswith("counts as abstained: the score 0.7 is not a level")
     assert "the quotation is not in" in item.reasons["clear"]
 
 

@@ -216,7 +216,7 @@ def test_a_proxy_names_the_person_and_only_the_proxy_can() -> None:
         assert post(client("sam"), site).status_code == 403
         assert post(client("dana"), site).status_code == 303
         assert DONE == ["dana: a\nb"]
-    with pytest.raises(InputError, match="no origin"):
+    with pytest.raises(InputError, match="not an origin"):
         Proxy("https://review.example.org/x", "X-User", secret)
     with pytest.raises(InputError, match="needs 16"):
         Proxy("https://review.example.org", "X-User", "short")
@@ -246,4 +246,4 @@ def test_in_a_browser_nothing_hostile_runs_and_a_form_works_by_keyboard(
     assert DONE == ["dana: Hi"]
     assert page.run("document.querySelector('[role=status]').innerText") == "It is done."
     page.open("http://localhost:" + site.access.origin.rpartition(":")[2] + site.url("/"))
-    assert "nobody is signed in" in page.run("document.body.innerText.toLowerCase()")
+    assert "you are not signed in" in page.run("document.body.innerText.toLowerCase()")

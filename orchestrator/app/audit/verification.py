@@ -133,7 +133,7 @@ def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Verification
         ]
     if _without_exit_code(row.body) != handed_out:
         return [
-            VerificationError(row.seq, f"row {row.seq} records another verdict than the file holds")
+            VerificationError(row.seq, f"row {row.seq} records a different verdict than the file")
         ]
     return []
 

@@ -37,7 +37,7 @@ async def record_grant(journal: Journal, present: RunBounds, grant: Mapping[str,
         if value <= limit:
             flag = option.replace("_", "-")
             raise InputError(
-                f"--{flag} {value:g} grants nothing: the run's limit is {limit:g} already; name a "
+                f"--{flag} {value:g} raises nothing: the run's limit is {limit:g} already; name a "
                 "higher one"
             )
 

@@ -104,7 +104,7 @@ def _require_rule(finding: Finding, scope: Scope, repo: Path | None) -> None:
     known = {rule.id for rule in list_rules(repo)}
     if finding.rule not in known and not finding.rule.startswith(IMPORTED):
         raise InputError(
-            f"--scope {scope}: {finding.id} is of no known rule ({finding.rule}), which "
+            f"--scope {scope}: {finding.id} has no known rule ({finding.rule}), which "
             "diffcourt catalog --rules lists; dismiss the finding alone"
         )
 

@@ -109,7 +109,7 @@ def read_memory(repo: Path | None) -> dict[str, str]:
             try:
                 found[path] = tree.read(path).decode() if tree.is_file(path) else ""
             except UnicodeDecodeError:
-                raise InputError(f"{path} is not UTF-8; save it as that") from None
+                raise InputError(f"{path} is not UTF-8; save it as UTF-8") from None
     return found
 
 

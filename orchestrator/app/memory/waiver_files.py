@@ -125,9 +125,9 @@ def read_last_day(until: str) -> date | None:
     try:
         last = date.fromisoformat(until) if until else None
     except ValueError:
-        raise InputError(f"--until: {until} is no date; write it as 2027-06-30") from None
+        raise InputError(f"--until: {until} is not a date; write it as 2027-06-30") from None
     if last is not None and last < datetime.now(UTC).date():
-        raise InputError(f"--until: {until} is over")
+        raise InputError(f"--until: {until} has passed")
     return last
 
 

@@ -102,7 +102,7 @@ async def _post(channel: Channel, message: Message, environment: Mapping[str, st
         async with httpx2.AsyncClient(timeout=channel.timeout, follow_redirects=False) as client:
             reply = await client.post(url, content=body, headers=headers)
     except httpx2.InvalidURL:
-        raise NotSent("its address is no web address") from None
+        raise NotSent("its address is not a web address") from None
     except httpx2.HTTPError as error:
         raise NotSentYet(f"{type(error).__name__}: {error}".replace(url, "its address")) from None
     if reply.status_code >= 500 or reply.status_code in {408, 425, 429}:

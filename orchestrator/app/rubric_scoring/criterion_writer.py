@@ -172,7 +172,7 @@ def _find_error(wording: ProposedWording, shown: Mapping[str, ShownItem]) -> str
         if example.item not in shown:
             return f"there is no item {example.item!r}"
         if example.score not in scores:
-            return f"the score of the example {example.item} is no level"
+            return f"the score of the example {example.item} is not a level"
     return ""
 
 

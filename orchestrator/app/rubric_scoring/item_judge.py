@@ -147,7 +147,7 @@ def _find_error(criterion: Criterion, row: Mapping[str, Json], item: Item) -> st
     levels, errors = [level.score for level in criterion.levels], list[str]()
     if levels and score not in levels:
         allowed = ", ".join(f"{x:g}" for x in levels)
-        errors.append(f"the score {score:g} is no level; allowed: {allowed}")
+        errors.append(f"the score {score:g} is not a level; allowed: {allowed}")
     if not _stands(str(row.get("quote", "")), item):
         errors.append("the quotation is not in the text or its context, letter for letter")
     return "; ".join(errors)

@@ -141,7 +141,7 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
         raise StoreError("no verdict yet; finish the run: diffcourt resume")
     verdict, change = convert(known, Verdict), change_from_json(taken_in)
     if verdict.stop.reason == "cancelled":
-        raise StoreError("it was cancelled, so there is no whole review to score")
+        raise StoreError("it was cancelled, so there is no complete review to score")
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
@@ -179,7 +179,7 @@ def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
     recorded = {c.id: c.score for c in verdict.score.criteria}
     total = None if card.total is None else round(card.total, 4)
     if total != verdict.score.total or recorded != {n: m.score for n, m in card.marks.items()}:
-        raise StoreError("the replay gives another score than the verdict")
+        raise StoreError("the replay gives a different score than the verdict")
 
 
 async def _score_run(

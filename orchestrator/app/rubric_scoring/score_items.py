@@ -130,7 +130,7 @@ def require_texts(items: Sequence[Item]) -> None:
         if not item.text.strip():
             raise InputError(
                 f"{item.location}: {item.id!r} has no text for a model to judge; give it 'text', "
-                "and what it speaks of as 'context' or 'diff'"
+                "and what it is about as 'context' or 'diff'"
             )
 
 

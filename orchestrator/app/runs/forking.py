@@ -141,10 +141,10 @@ def _replace_plan(rows: Sequence[Row], file: Path) -> dict[str, Any]:
     try:
         plan = msgspec.json.decode(run_archive.read_named(file), type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is no plan: {error}; edit plan.json of an export") from None
+        raise InputError(f"{file} is not a plan: {error}; edit plan.json of an export") from None
     body = json.loads(plans[-1].body)
     if not isinstance(body.get("value"), dict):
-        raise InputError("the run's lead gave no plan that could be replaced")
+        raise InputError("the run's lead gave no plan to replace")
     body["value"] = {**body["value"], "status": "ok", "detail": "", "report": to_builtins(plan)}
     return {plans[-1].key: body}
 

@@ -39,7 +39,7 @@ async def restore_calls(
         InputError: no such call changed files, or ``force`` comes without a call.
     """
     if force and call is None:
-        raise InputError("name the call whose change of these files is to be restored")
+        raise InputError("name the call whose changes to these files you want to restore")
     committed = [snapshot.ref for snapshot in files.snapshots() if snapshot.state == "committed"]
     chosen = committed[::-1] if call is None else [call]
     if not chosen:
@@ -58,7 +58,7 @@ def _files_of(run: RunMeta, state_dir: Path) -> FileRollback:
         repo = review_options(run)["repo"]
         return make_rollback(Path(repo) if repo else None, state_dir, run.run_id)
     if run.meta["root"] is None:
-        raise InputError(f"no tool of {run.run_id} may change files, so nothing can be put back")
+        raise InputError(f"no tool of {run.run_id} may change files, so nothing can be restored")
     return FileRollback(Path(run.meta["root"]), state_dir / "runs" / run.run_id / "rollback")
 
 

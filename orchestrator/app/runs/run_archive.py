@@ -265,7 +265,8 @@ def read_export(source: Path, edited: Path | None) -> tuple[RunMeta, list[Row], 
     refused = [name for name in other if os.path.realpath(source / name) != allowed]
     if refused:
         raise InputError(
-            f"{source}: edited, and not asked for: {', '.join(refused)}; name an edited plan with "
+            f"{source}: edited without being asked for: {', '.join(refused)}; name an edited "
+            "plan with "
             "--plan, drop findings with --drop, and restore the rest from the run"
         )
     return run, rows, patch

@@ -73,7 +73,8 @@ def _ensure_untracked(root: Path) -> None:
     for git_dir in repository_directories(root)[1:2]:  # its own, and not one shared
         if tracks_below(git_dir, STATE.as_posix()):
             raise InputError(
-                f"git tracks {STATE} of {root}, so its runs may be somebody else's; run git rm -r "
+                f"git tracks {STATE} of {root}, so its runs may come from somebody else; run git "
+                "rm -r "
                 f"--cached {STATE} there, and delete that directory unless its runs are yours"
             )
 
@@ -219,7 +220,7 @@ def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
     if name == LATEST:
         raise RunNotFound("there are no runs in this repository; start one with: diffcourt review")
     if len(found) > 1:
-        raise RunNotFound(f"{name} matches {len(found)} runs; give more of the id")
+        raise RunNotFound(f"{name} matches {len(found)} runs; give a longer prefix")
     raise RunNotFound(
         f"there is no run {name} in this repository; list the runs with: diffcourt runs"
     )

@@ -159,7 +159,8 @@ def parse_verdict(row: Row) -> Verdict:
         return convert(json.loads(row.body), Verdict)
     except ValidationError as error:
         raise InputError(
-            f"the run's verdict is of another version of Diffcourt, use that one: {error}"
+            "the run's verdict was written by another version of Diffcourt; use that version: "
+            f"{error}"
         ) from None
 
 

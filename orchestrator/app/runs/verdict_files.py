@@ -28,7 +28,7 @@ def read_verdict(path: Path) -> Verdict:
             f"cannot read the verdict {name}: {why}; write one with diffcourt review --json FILE"
         ) from None
     if len(data) > LARGEST:
-        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, which no verdict is")
+        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, too large for a verdict")
     return parse_verdict(data, name)
 
 
@@ -45,10 +45,10 @@ def parse_verdict(data: bytes, name: str) -> Verdict:
         # The standard parser, since a path that is not UTF-8 holds lone surrogates.
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise InputError(f"{name} is not JSON, so it is no verdict") from None
+        raise InputError(f"{name} is not JSON, so it is not a verdict") from None
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version is None:
-        raise InputError(f"{name} is no verdict: write one with diffcourt review --json FILE")
+        raise InputError(f"{name} is not a verdict: write one with diffcourt review --json FILE")
     if version != SCHEMA_VERSION:
         shown = str(version)[:40]
         raise InputError(
@@ -58,4 +58,4 @@ def parse_verdict(data: bytes, name: str) -> Verdict:
     try:
         return msgspec.convert(document, Verdict)
     except msgspec.ValidationError as error:
-        raise InputError(f"{name} is no valid verdict: {error}") from None
+        raise InputError(f"{name} is not a valid verdict: {error}") from None

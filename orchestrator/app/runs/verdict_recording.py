@@ -57,7 +57,7 @@ def require_not_ended(journal: Journal) -> None:
     """
     if has_ended(journal):
         raise InputError(
-            f"run {journal.run_id} has ended, so nothing of it waits for a person; "
+            f"run {journal.run_id} has ended, so nothing in it waits for a person; "
             f"see it with: diffcourt show {journal.run_id}"
         )
 

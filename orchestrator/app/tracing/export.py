@@ -116,7 +116,7 @@ class LiveTrace:
         again = f"diffcourt trace {self._run_id}"
         again += f" --to {shlex.quote(self._to)}" if self._to else ""
         again += f" --repo {shlex.quote(str(self._repo))}" if self._repo else ""
-        return f"the trace was not exported whole: {self._failure}; export it with: {again}"
+        return f"the trace was not exported completely: {self._failure}; export it with: {again}"
 
     def _work(self) -> None:
         try:

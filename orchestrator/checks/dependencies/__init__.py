@@ -164,7 +164,7 @@ def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterat
     """A code and a message where other code may be installed than was reviewed."""
     written, source = dependency.written, dependency.source
     if source and (before is None or before.source != source) and _floats(source):
-        message = f"{written} comes from {source}, a source that can change at any time"
+        message = f"{written} comes from {source}, a source whose content can change at any time"
         yield "floating-source", message
     elif before and not source and _has_ceiling(before) and not _has_ceiling(dependency):
         yield "loosened", f"{written} was {before.spec} and has no upper bound now"

@@ -28,7 +28,7 @@ def read_entries(path: str, text: str) -> list[Entry]:
     except RecursionError:
         raise Gap(f"its packages could not be read, it is nested too deeply; {AGAIN}") from None
     except (ValueError, TypeError, AttributeError, KeyError):
-        raise Gap(f"its packages could not be read, it has another form; {AGAIN}") from None
+        raise Gap(f"its packages could not be read, it has an unknown structure; {AGAIN}") from None
 
 
 def is_lock_file(path: str) -> bool:

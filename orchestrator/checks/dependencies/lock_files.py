@@ -170,7 +170,7 @@ def _judge_place(entry: Entry, older: Sequence[Entry], depth: int) -> Iterator[_
         yield "lock-source" if registry else "lock-outside", entry.source, message
     if entry.path and not any(one.path for one in older):
         if older:
-            message = f"{name} is taken from a folder, and in base from a registry"
+            message = f"{name} is taken from a directory, but in base from a registry"
             yield "lock-outside", entry.path, message
         elif entry.path[:1] == "/" or normpath(entry.path).split("/").count("..") > depth:
             message = f"{name} is taken from {entry.path}, outside of the repository"
@@ -219,10 +219,10 @@ def _replaced(entry: Entry, same: Sequence[Entry], before: Collection[str]) -> s
     was, now = _by_kind(before), _by_kind(entry.digests)
     common = was.keys() & now.keys()
     if any(was[kind].isdisjoint(now[kind]) for kind in common):
-        return "has another digest and the same version"
+        return "has a different digest for the same version"
     strongest = [max(_STRENGTH.get(kind, 0) for kind in kinds) for kinds in (was, now)]
     if 0 < strongest[1] < strongest[0]:
-        return "has a weaker kind of digest and the same version"
+        return "has a weaker kind of digest for the same version"
     return ""
 
 

@@ -64,7 +64,7 @@ def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
         for number, line in enumerate(command.lines, command.line):
             if _is_split(line):
                 at = Node("text", number, number, 1)
-                message = "Text that somebody else wrote is split into words, and names files by *"
+                message = "Untrusted text is split into words and expanded by the shell"
                 place = Place((*command.keys, line.strip()), at, at)
                 yield found.finding("gitlab-unquoted", path, message, place)
 
@@ -106,7 +106,7 @@ def _variables(
         place = Place((*above, "variables", key.text), key, value)
         yield from find_literal(found, "gitlab-variable-secret", path, key.text, place)
         if _WITHOUT_TLS.get(key.text, _NEVER).fullmatch(value.text):
-            message = "Whatever shares the job's network controls the privileged Docker daemon"
+            message = "Anything on the job's network controls the privileged Docker daemon"
             yield found.finding("gitlab-docker-daemon", path, message, place)
 
 
@@ -120,12 +120,12 @@ def _includes(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
         if address is not None and address.kind == "text":
             place = Place(("include",), address, address)
             if address.text.startswith("http://"):
-                message = "Whoever is on the way can change the pipeline that is included"
+                message = "Anyone on the network path can change the included pipeline"
                 yield found.finding("gitlab-include-plain", path, message, place)
             elif _MOVING_ADDRESS.search(address.text) and item.find("integrity") is None:
-                message = "What is pushed to another repository's branch next runs here"
+                message = "The next push to another repository's branch runs here"
                 yield found.finding("gitlab-include-branch", path, message, place)
         elif project is not None and (ref is None or _MOVING_REF.fullmatch(ref.text)):
             place = Place(("include", "project"), project, ref or project)
-            message = "What is pushed to another project's branch next runs here"
+            message = "The next push to another project's branch runs here"
             yield found.finding("gitlab-include-branch", path, message, place)

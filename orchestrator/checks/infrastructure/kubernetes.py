@@ -98,11 +98,13 @@ def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
             continue
         place = Place(("subjects", f"[{named.text}]"), named, named)
         if named.text in _ANONYMOUS and role not in _MEANT_FOR_ALL:
-            message = f"Whoever reaches the API server, without a login, gets the role {role[:60]}"
+            message = (
+                f"Anyone who can reach the API server, without a login, gets the role {role[:60]}"
+            )
             yield found.finding("k8s-rbac-anonymous", path, message, place)
         default = subject.get_text("kind") == "ServiceAccount" and named.text == "default"
         if role == "cluster-admin" and (default or _EVERY_ACCOUNT.fullmatch(named.text)):
-            message = "Pods that ask for no account of their own get all rights in the cluster"
+            message = "Pods without a service account of their own get all rights in the cluster"
             yield found.finding("k8s-rbac-default-admin", path, message, place)
 
 

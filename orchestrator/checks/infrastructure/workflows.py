@@ -33,7 +33,7 @@ def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
     trigger = _find_trigger(found.root)
     if trigger is not None and any(_runs_strangers_code(job) for job in _jobs(found.root)):
         place = Place(("on",), trigger, trigger)
-        message = "The workflow has the repository's secrets, and checks out what strangers send"
+        message = "The workflow has the repository's secrets and checks out untrusted code"
         yield found.finding("workflow-checkout", path, message, place)
 
 

@@ -57,7 +57,7 @@ def _in_python(source: Source) -> Iterator[tuple[Growth, int, int]]:
     try:
         tree = syntax_tree_cache.parse(source.data, source.path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Gap("it is no Python that can be parsed") from error
+        raise Gap("it is not Python that can be parsed") from error
     modules, functions = _imported_names(tree)
     for node in syntax_tree_cache.walk(tree):
         if not isinstance(node, ast.Call):

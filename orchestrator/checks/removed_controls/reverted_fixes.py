@@ -222,7 +222,7 @@ def describe(undone: Undone) -> str:
     what = "a security fix" if fix.statement == "security" else "a stricter check"
     other = [name for name in fix.identifiers if name not in subject.upper()]
     named = f" ({', '.join(other[:3])})" if other else ""
-    return f'Lines of {what} are taken back: {fix.commit[:12]} of {fix.date} "{subject}"{named}'
+    return f'Lines of {what} are reverted: {fix.commit[:12]} of {fix.date} "{subject}"{named}'
 
 
 def _count(undone: Undone) -> str:

@@ -190,7 +190,7 @@ def _after_verbatim(text: str, tag: Tag, dialect: Dialect) -> int:
             end = block.ends.search(text, tag.end)
             if end is None:
                 why = (
-                    f"what follows {tag.source[:40]} in line {line_of(text, tag.start)} has no end"
+                    f"the block of {tag.source[:40]} in line {line_of(text, tag.start)} has no end"
                 )
                 raise Gap(why)
             return end.start()

@@ -132,7 +132,7 @@ def _same_version(path: str, text: str, lines: Lines) -> None:
         and any(written[line - 1].strip()[:1] in {"", "#"} for line in lines.known)
     )
     if other:
-        raise Gap("the coverage report is of another version of it; run the tests again")
+        raise Gap("the coverage report is for another version of the file; run the tests again")
 
 
 def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterator[_Place]:

@@ -221,7 +221,7 @@ class LabelingSession(Struct):
     def _undo(self, at: int) -> int:
         """Undo the last label of this session."""
         if not self.given:
-            emit("no label of this session to undo\n", self.out)
+            emit("no label from this session to undo\n", self.out)
             return at
         from orchestrator.tuning.labels.labeling import remove_label
 

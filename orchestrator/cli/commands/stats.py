@@ -184,8 +184,8 @@ def _refuse_mixtures(args: argparse.Namespace) -> None:
         raise InputError("only one result can go to standard output; name files for the others")
     if args.since and (args.check or args.prometheus):
         raise InputError(
-            "--since does not go with --check, whose window is in config/alerts.yaml, nor with "
-            "--prometheus, whose counters are over all runs"
+            "--since cannot be combined with --check, whose window is in "
+            "config/alerts.yaml, or with --prometheus, whose counters cover all runs"
         )
     if args.check and (args.by or args.csv or args.html):
         raise InputError("--check prints alerts only; leave out --by, --csv and --html")

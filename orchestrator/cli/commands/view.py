@@ -73,7 +73,7 @@ def _read_token(file: Path | None) -> str:
 def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
     """Write a run as one page."""
     if len(repos) > 1:
-        raise InputError("--bundle is of one run; give one --repo")
+        raise InputError("--bundle writes one run; give one --repo")
     target = OutputTarget(file, "--bundle")
     from orchestrator.app.finding_excerpts import read_excerpts
     from orchestrator.app.runs.run_details import describe_calls, load_details, verify_rows

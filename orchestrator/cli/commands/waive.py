@@ -65,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
         known = {rule.id for rule in list_rules(args.repo)}
         if args.target not in known and not args.target.startswith("import."):
             raise InputError(
-                f"{args.target} is no finding (F3), fingerprint (16 digits) or rule; "
+                f"{args.target} is not a finding (F3), fingerprint (16 digits) or rule; "
                 "diffcourt catalog --rules lists the rules"
             )
         new = NewWaiver(
             make_waiver(args.why, args.by, args.until, rule=args.target, paths=args.paths)
         )
     entry = add_waiver(args.repo, new)
-    emit(f"{entry}Added to {NAME}; it counts once it is in the base branch.\n", sys.stdout)
+    emit(f"{entry}Added to {NAME}; it takes effect once it is in the base branch.\n", sys.stdout)
     return EXIT_OK

@@ -41,7 +41,7 @@ def require_service() -> None:
 
     needed = ("procrastinate", "psycopg", "starlette", "uvicorn")
     if not all(map(find_spec, needed)):
-        raise InputError(f"the service needs its queue; run: {install_command('service')}")
+        raise InputError(f"the service needs Procrastinate; run: {install_command('service')}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -177,7 +177,7 @@ async def _mark(criterion: Criterion, judged: JudgedCriterion, known: Sources) -
     if judged.score is None:
         return Mark(None, f"the judge abstained: {judged.why}", missing)
     if criterion.levels and judged.score not in {level.score for level in criterion.levels}:
-        return _abstention(f"{judged.score:g} is no level of the rubric", judged)
+        return _abstention(f"{judged.score:g} is not a level of the rubric", judged)
     if error := await known.check(judged.evidence):
         return _abstention(error, judged)
     return Mark(

@@ -131,7 +131,9 @@ class ConfinedProgram:
                 with SafeDirectory(self._checkout or "") as checkout:
                     os.close(checkout.open_directory(path))
             except OSError:
-                raise SandboxError(f"{named} is no directory of the checkout; install it") from None
+                raise SandboxError(
+                    f"{named} is not a directory of the checkout; install it"
+                ) from None
             links[path] = Path(self._checkout or "") / path
         return links
 

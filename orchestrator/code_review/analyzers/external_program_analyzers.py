@@ -184,7 +184,7 @@ class ProgramAnalyzer(ABC):
         except SandboxError as error:
             return AnalyzerReport(self.name, version, error=str(error))
         except (LookupError, TypeError, AttributeError):
-            why = f"{self.name} {version} printed JSON of an unknown shape"
+            why = f"{self.name} {version} printed JSON with an unknown structure"
             return AnalyzerReport(self.name, version, error=why)
         except OSError as error:
             why = f"cannot write to {tempfile.gettempdir()}: {error.strerror}"

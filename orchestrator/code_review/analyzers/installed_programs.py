@@ -65,8 +65,8 @@ def find_installed(
             return _installed(program)
     if candidates:
         raise SandboxError(
-            f"{name} is only found in the change's own tree ({candidates[0]}), where it is not "
-            "run; install it elsewhere"
+            f"{name} is only found in the change's own tree ({candidates[0]}), from which "
+            "nothing is run; install it elsewhere"
         )
     where = "there is no such program" if os.path.isabs(name) else "it is not on PATH"
     raise SandboxError(

@@ -102,7 +102,7 @@ async def _default_base(commits: Commits, head: str) -> Base:
     name, tip = found
     base = await commits.merge_base(tip, head)
     if base == head:
-        why = f"{head[:12]} is on {name} already; that one commit is reviewed"
+        why = f"{head[:12]} is already on {name}; only that commit is reviewed"
         return await _parent_base(commits, head, why)
     if base:
         return Base(base, await commits.tree(base), policy=tip)

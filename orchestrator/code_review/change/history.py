@@ -110,7 +110,7 @@ async def blame(change: Change, path: str, start: int, end: int) -> str:
         start, end: 1-based and inclusive.
     """
     if not 1 <= start <= end:
-        raise InputError(f"lines {start} to {end} are no range; both count from 1")
+        raise InputError(f"lines {start} to {end} are not a range; both count from 1")
     git = Git.of(change)
     output = await git.run(
         "blame",

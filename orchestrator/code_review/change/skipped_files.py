@@ -162,7 +162,7 @@ def _by_policy(
         return LOCK_FILE
     directory = vendored_directory(file.path)
     if directory in policy.directories:
-        return f"vendored: {shorten(directory or '', 80)}/ stood in base as well"
+        return f"vendored: {shorten(directory or '', 80)}/ existed in base as well"
     return _generated(file, was, now, policy)
 
 

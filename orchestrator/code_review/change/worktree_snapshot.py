@@ -162,7 +162,7 @@ async def snapshot_worktree(
 async def _add(work: Git, paths: bytes) -> None:
     done = await work.attempt("update-index", "--add", "--replace", "-z", "--stdin", stdin=paths)
     if done.code:
-        hint = "; make it readable, or run again when nothing writes there"
+        hint = "; make it readable, or run again when nothing writes to it"
         raise git_error("reading the work tree", done, hint)
 
 

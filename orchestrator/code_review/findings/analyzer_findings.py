@@ -196,7 +196,7 @@ async def _quote(
         if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
             quoted.append(located)
         else:
-            reason = f"nothing stands at {raw.path}:{raw.line} in head that it could quote"
+            reason = f"there is no text at {raw.path}:{raw.line} in head that it could quote"
             rejected.append(RejectedFinding(located, reason))
     return IntroducedFindings(tuple(quoted), tuple(rejected))
 

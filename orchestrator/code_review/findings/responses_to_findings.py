@@ -102,8 +102,8 @@ async def _error(
         return BOTH_STAY if target.proved and other.proved else ""
     if action in {"confirm", "refine"} and target.why_rejected:
         return (
-            f"it is rejected ({target.why_rejected}); report it as a finding, with a quotation "
-            "that stands"
+            f"it is rejected ({target.why_rejected}); report it as a finding, with a "
+            "correct quotation"
         )
     if action == "confirm" and target.agents == {agent} and not target.proved:
         return OWN_CLAIM

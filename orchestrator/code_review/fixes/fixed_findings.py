@@ -184,7 +184,7 @@ async def _as_patch(state: ReviewState, proposal: ProposedFix) -> str:
     contents, path = state.workspace.contents, proposal.path
     listed = await contents.paths("head")
     if path not in listed:
-        raise PatchRefused(f"{path} is no file of head")
+        raise PatchRefused(f"{path} is not a file of head")
     before = await contents.read(listed[path][1])
     try:
         text = before.decode("utf-8")
@@ -213,9 +213,11 @@ def _as_written_by_agent(fix: Fix, focus: FixFocus) -> Fix:
         return fix
     why = ""
     if only_removes(fix.patch):
-        why = "it takes code out, and only its author can tell whether that is meant"
+        why = "it removes code, and only the author can tell whether that is intended"
     elif TESTS not in focus.programs:
-        why = "an agent wrote it, and no tests of base ran over it: analyzers alone are content"
+        why = (
+            "an agent wrote it, and base's tests did not run on it: only analyzers have checked it"
+        )
     return replace(fix, state="applies", reason=why) if why else fix
 
 

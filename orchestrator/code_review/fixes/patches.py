@@ -221,7 +221,7 @@ def _split(data: bytes) -> list[bytes]:
 def _find(lines: Sequence[bytes], old: Sequence[bytes], least: int, stated: int, path: str) -> int:
     """The line at which the old lines of a hunk are, 0-based."""
     if not old:
-        raise PatchRefused(f"a hunk of the patch has no line of {path} that shows its place")
+        raise PatchRefused(f"a hunk of the patch has no context line of {path}")
     places = [at for at in range(least, len(lines) - len(old) + 1) if _stands(lines, old, at)]
     if stated in places:
         return stated
@@ -229,10 +229,10 @@ def _find(lines: Sequence[bytes], old: Sequence[bytes], least: int, stated: int,
         return places[0]
     if places:
         shown = _shown(old[0])
-        raise PatchRefused(f"the lines of a hunk stand at {len(places)} places in {path}: {shown}")
+        raise PatchRefused(f"the lines of a hunk are at {len(places)} places in {path}: {shown}")
     plain, other = ([line.replace(b"\r\n", b"\n") for line in side] for side in (old, lines))
     if any(_stands(other, plain, at) for at in range(len(lines) - len(old) + 1)):
-        raise PatchRefused(f"the line ends of the patch are not those of {path}")
+        raise PatchRefused(f"the line ends of the patch differ from those of {path}")
     agreeing = max((_agreeing(lines[at:], old) for at in range(least, len(lines))), default=0)
     shown = _shown(old[agreeing])
     raise PatchRefused(f"the lines of a hunk are not in {path} from this one on: {shown}")
@@ -264,10 +264,10 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
     def offset(line: int, column: int) -> int:
         if not 1 <= line < len(starts) or column < 1:
-            raise PatchRefused("an edit lies outside of its file")
+            raise PatchRefused("an edit is outside of its file")
         place = starts[line - 1] + column - 1
         if place >= starts[line] and not (place == starts[line] and line == len(starts) - 1):
-            raise PatchRefused("an edit lies outside of its line")
+            raise PatchRefused("an edit is outside of its line")
         return min(place, len(text))
 
     spans = sorted(

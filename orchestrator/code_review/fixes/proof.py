@@ -85,9 +85,9 @@ async def prove_by_programs(
     for name in sorted(focus.programs):
         result = AnalysisResult.from_json((await tools[name].run({}, context)).data)
         if why := result.error or next(iter(result.gaps.values()), ""):
-            return f"{name} could not be run with it: {why}"
+            return f"{name} could not run on the patched files: {why}"
         if result.findings:
-            return f"{name} is not content with it: {result.findings[0].detail}"
+            return f"{name} rejects it: {result.findings[0].detail}"
     return ""
 
 
@@ -171,5 +171,5 @@ def _why_unproved(targets: Sequence[FixTarget], results: Mapping[str, AnalysisRe
         return "only agents report the finding"
     silent = {name for target in targets for name in target.tools} - results.keys()
     if silent:
-        return f"{', '.join(sorted(silent))} cannot be asked again"
+        return f"{', '.join(sorted(silent))} cannot be run again"
     return ""

@@ -124,7 +124,7 @@ async def _read(reply: "httpx2.Response", url: "httpx2.URL") -> str:
         InputError: it is compressed, which was not requested and could expand to any size.
     """
     if reply.headers.get("content-encoding", "identity") != "identity":
-        raise InputError(f"{url} answers in a compressed form, which is not read")
+        raise InputError(f"{url} has a compressed response, which is not supported")
     body = bytearray()
     with anyio.CancelScope() as enough:  # to break out would leave the stream's generators open
         async for chunk in reply.aiter_raw():

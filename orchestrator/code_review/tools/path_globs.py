@@ -23,7 +23,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
     """
     globs = [GitIgnoreBasicPattern(alternative) for alternative in _expand_braces(pattern)]
     if not all(glob.include for glob in globs):
-        raise InputError(f"the pattern {pattern!r} can match no path; an example is src/**/*.py")
+        raise InputError(f"the pattern {pattern!r} cannot match a path; an example is src/**/*.py")
     return lambda path: any(glob.match_file(path) is not None for glob in globs)
 
 

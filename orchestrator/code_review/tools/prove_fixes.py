@@ -132,7 +132,7 @@ class ProveFixes:
         after = {path: file.data for path, file in patched.items()}
         after = {path: data for path, data in after.items() if data != before[path]}
         if not after:
-            raise PatchRefused("with the patch head is as it is without")
+            raise PatchRefused("the patch does not change head")
         patch = write_patch(before, after)
         await self._require_no_secret(patch)
         patched = {path: patched[path] for path in after}
@@ -170,21 +170,21 @@ class ProveFixes:
     def _target(self, name: str) -> FixTarget:
         target = self._focus.fixes.targets.get(name)
         if target is None:
-            raise PatchRefused(f"{name[:60]} is no open finding of this review")
+            raise PatchRefused(f"{name[:60]} is not an open finding of this review")
         return target
 
     async def _require_allowed(self, path: str, target: FixTarget) -> None:
         """Check that a patch for a finding may touch a file."""
         listed = await self._workspace.contents.paths("head")
         if path not in listed:
-            raise PatchRefused(f"{path} is no file of head")
+            raise PatchRefused(f"{path} is not a file of head")
         if not listed[path][0].startswith("100"):
             raise PatchRefused(f"{path} is not a regular file")
         own = {target.path, target.cause_path}
         if path in own:
             return
         if path not in self._workspace.files:
-            raise PatchRefused(f"{path} is no file of the change, and not the finding's")
+            raise PatchRefused(f"{path} is neither a file of the change nor the finding's file")
         if kind := _protected_kind(path):
             raise PatchRefused(f"{path} is {kind}, and the finding is not in it")
 
@@ -197,7 +197,7 @@ class ProveFixes:
         job: dict[str, Any] = {"text": patch}
         shown = await call_check(self._pool, "redacted_output:run", job, REDACTION_SECONDS, str)
         if shown != patch or REDACTED in patch:
-            raise PatchRefused("the patch would show a secret, or what stands around it would")
+            raise PatchRefused("the patch or the lines around it contain a secret")
 
 
 def _protected_kind(path: str) -> str:

@@ -180,7 +180,9 @@ class Navigation:
         tree = await workspace.contents.paths(name)
         paths = [p for p, (mode, _) in tree.items() if mode.startswith("100") and matches(p)]
         if len(paths) > SEARCHED_FILES_AT_MOST:
-            raise InputError(f"{len(paths)} files are too many to search; narrow them with glob")
+            raise InputError(
+                f"{len(paths)} files are too many to search; narrow the search with glob"
+            )
         if not paths:
             raise InputError(f"no file of {name} matches the glob {arguments.get('glob', '*')!r}")
         side, _ = await workspace.side(name, paths)

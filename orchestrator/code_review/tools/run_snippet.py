@@ -95,7 +95,7 @@ class RunSnippet:
             done = await run_isolated(argv, tree, limits=LIMITS, read_only=True)
             how = f"exit status {done.code}"
         except TimeUp as late:
-            done, how = late.output, f"ended after {LIMITS.seconds:g} s, since its time was up"
+            done, how = late.output, f"ended after {LIMITS.seconds:g} s, because it ran out of time"
         except SandboxError as error:
             raise SandboxError(f"snippet not run: {error}") from None
         # The tree's path differs in each run and means nothing to a reader.

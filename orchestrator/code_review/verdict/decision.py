@@ -202,9 +202,9 @@ def parse_bars(text: str) -> Mapping[str, Severity]:
         category, _, name = part.strip().rpartition(":")
         severity = next((known for known in SEVERITIES if known == name), None)
         if severity is None:
-            raise ValueError(f"{name!r} is no severity; use {', '.join(SEVERITIES)}")
+            raise ValueError(f"{name!r} is not a severity; use {', '.join(SEVERITIES)}")
         if category and category not in CATEGORIES:
-            raise ValueError(f"{category!r} is no category; use {', '.join(CATEGORIES)}")
+            raise ValueError(f"{category!r} is not a category; use {', '.join(CATEGORIES)}")
         bars[category] = severity
     return bars
 

@@ -94,7 +94,9 @@ def _document(verdict: Verdict, sources: Sources, kept: list[Finding], left_out:
 def _describe_invocation(verdict: Verdict, left_out: int) -> dict[str, Any]:
     notifications = [_notify("not-reviewed", describe_skip(gap), gap) for gap in gaps(verdict)]
     if left_out:
-        text = f"{left_out:,} results are left out here, the least grave; the verdict has them all"
+        text = (
+            f"{left_out:,} results, the least severe, are left out here; the verdict has them all"
+        )
         notifications.append(_notify("results-left-out", text))
     return {
         "executionSuccessful": verdict.status == "complete",

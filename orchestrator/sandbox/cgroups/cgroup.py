@@ -119,7 +119,7 @@ class Cgroup:
     @property
     def oom_error(self) -> str:
         """The error of a program that ran when the kernel killed a process for lack of memory."""
-        return f"ended: over {self.limits.memory >> 20} MB of memory, with what ran beside it"
+        return f"ended: over {self.limits.memory >> 20} MB of memory, including what ran beside it"
 
     def close(self) -> None:
         """End all processes in it, and remove it."""

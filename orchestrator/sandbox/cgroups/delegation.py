@@ -128,7 +128,7 @@ def enter_leaf(directory: str) -> None:
     """Move from a version 2 cgroup to a child of it, with all processes that we started."""
     members = processes(directory)
     if not all(_is_ours(number) for number in members):
-        raise NotDelegatedError("our cgroup holds processes that are not ours")
+        raise NotDelegatedError("our cgroup contains processes of others")
     leaf = os.path.join(directory, LEAF)
     os.makedirs(leaf, exist_ok=True)
     for number in members:

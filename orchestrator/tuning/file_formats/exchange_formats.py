@@ -81,7 +81,7 @@ def check_columns(format_name: str, columns: Mapping[str, str]) -> None:
         if name not in {*COLUMNS, *FAMILIES} and not (family in FAMILIES and rest):
             known = ", ".join([*COLUMNS, *FAMILIES, *(f"{one}.NAME" for one in FAMILIES)])
             raise InputError(
-                f"--map {name}=...: {name!r} is no column of ours; choose from {known}"
+                f"--map {name}=...: {name!r} is not one of our columns; choose from {known}"
             )
 
 
@@ -151,7 +151,7 @@ def _convert(targets: Sequence[Target], label_name: str | None) -> Exchanged:
     said = {a.name for t in targets for a in t.assessments if a.human}
     if label_name is None and LABEL not in said and len(said) > 1:
         known = ", ".join(sorted(said))
-        raise InputError(f"people assessed {known}; choose what the label is with --label NAME")
+        raise InputError(f"people assessed {known}; choose one as the label with --label NAME")
     name = label_name or (LABEL if LABEL in said else next(iter(said), LABEL))
     items: list[dict[str, Any]] = []
     labels: list[Label] = []

@@ -86,11 +86,11 @@ def read_anchors(path: Path, rubric: Rubric) -> AnchorSet:
     try:
         found = convert(parse_object(text, str(path)), AnchorSet)
     except ValidationError as error:
-        raise InputError(f"{path}: is no file of anchors: {error}; freeze them again") from None
+        raise InputError(f"{path}: is not a file of anchors: {error}; freeze them again") from None
     if found.format != FORMAT or found.rule != digest_rule(rubric):
         raise InputError(
-            f"{path}: anchors of {found.rubric!r} with other weights or another threshold: a "
-            "change of the rubric is no drift; freeze them again with --freeze"
+            f"{path}: anchors of {found.rubric!r} with other weights or another threshold: "
+            "a changed rubric is not drift; freeze them again with --freeze"
         )
     parse_time(found.at, str(path))
     return found
@@ -111,7 +111,7 @@ def parse_time(text: str, location: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InputError(
-            f"{location}: {text!r} is no time; write 2026-11-23 or 2026-11-23T10:00:00+00:00"
+            f"{location}: {text!r} is not a time; write 2026-11-23 or 2026-11-23T10:00:00+00:00"
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 

@@ -99,7 +99,7 @@ class FeedbackReport(Struct, frozen=True):
         known = self.findings - self.unknown
         useful = sum(s.findings for s in self.signals if s.useful)
         if not known:
-            return f"{name_trust(self.is_trusted)}: people did nothing yet with a finding of a run"
+            return f"{name_trust(self.is_trusted)}: nobody has acted on a finding of these runs yet"
         text = f"{name_trust(self.is_trusted)}: by what people did, {useful / known:.0%} of "
         text += f"{known:,} findings were useful"
         if self.rate is None:

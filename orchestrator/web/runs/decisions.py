@@ -63,7 +63,7 @@ class Decisions:
         """Answer a question."""
         name, text = visit.form.get("to", ""), text_of(visit, "text")
         if not text:
-            raise InputError("the answer is empty; say what is to be done, or known")
+            raise InputError("the answer is empty; say what to do, or what to know")
         with self._deciding(visit) as repo:
             run_id = visit.values["run"]
             _refuse_answered(load_details(repo, run_id), name)
@@ -160,7 +160,7 @@ def _amount(value: str) -> str:
     except ValueError:
         number = 0.0
     if not 0 < number < 1e12:
-        raise InputError(f"{value[:40]!r} is no limit; give a number above 0")
+        raise InputError(f"{value[:40]!r} is not a limit; give a number above 0")
     return f"{number:g}" if number % 1 else str(int(number))
 
 

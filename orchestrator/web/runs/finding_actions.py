@@ -60,7 +60,7 @@ class FindingActions:
         repo = self._index.find(run_id).repo
         why, until = text_of(visit, "reason"), visit.form.get("until", "").strip()
         if not why:
-            raise InputError("say why; whoever reads the file later wants to know")
+            raise InputError("give a reason for later readers of the file")
         by, person = visit.person.name.partition(" on ")[0], person_of(visit)
         verdict = load_verdict(repo, run_id)
         with acting_for(person):

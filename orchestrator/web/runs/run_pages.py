@@ -224,7 +224,7 @@ class RunPages:
         found = self.load(visit.values["run"])
         given = visit.values["row"]
         if not (given.isascii() and given.isdigit() and len(given) < 9):
-            raise RunNotFound("no call is named so")
+            raise RunNotFound("no call has this name")
         return self._render(visit, "call", found, call=describe_call(found, int(given)))
 
     def journal(self, visit: Visit) -> Response:

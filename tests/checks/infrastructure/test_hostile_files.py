@@ -41,10 +41,10 @@ def timed(root: Path, text: str | bytes) -> CheckReply:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (bomb(12), f"its aliases stand for more than {MAX_ALIASED} values"),
+        (bomb(12), f"its aliases expand to more than {MAX_ALIASED} values"),
         (POD + "spec: " + "[" * 200_000, f"nested deeper than {MAX_DEPTH} levels"),
         (POD + "spec: " + "{a: " * 200_000, f"nested deeper than {MAX_DEPTH} levels"),
-        (POD + "spec: &a\n  b: *a\n", "line 4: an alias refers to what it is in"),
+        (POD + "spec: &a\n  b: *a\n", "line 4: an alias refers to its own container"),
         (POD + "spec: *nowhere\n", "line 3: an alias refers to nothing"),
         (POD + "spec: [}\n", "line 3: not YAML, so what it configures was not examined"),
         (POD + "spec: \x07\n", "not YAML, so what it configures was not examined"),

@@ -43,7 +43,7 @@ def found(compare: Compare) -> Callable[..., list[RawFinding]]:
 def test_a_fix_taken_back_is_one_finding_with_the_commit_where_the_first_line_was(found):
     (finding,) = found("\n" + SAFE, "\n" + OPEN)
     assert finding.message == (
-        "Lines of a security fix are taken back: "
+        "Lines of a security fix are reverted: "
         '0123456789ab of 2024-05-06 "Fix path traversal" (CVE-2021-12345)'
     )
     assert finding.detail == (

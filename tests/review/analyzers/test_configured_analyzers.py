@@ -287,7 +287,7 @@ def test_dependencies_of_the_checkout_stand_in_the_tree(
     def reviewed() -> Verdict:
         return run_review(options(repository.path, run_analyzers=True), ignore_event)
 
-    missing = "is no directory of the checkout; install it"
+    missing = "is not a directory of the checkout; install it"
     assert gap(reviewed()).endswith(missing)
     (repository.path / "web").mkdir()
     (repository.path / "web/modules").symlink_to("/etc")
@@ -361,7 +361,7 @@ def test_a_program_of_the_changes_tree_is_not_run(
 def test_a_command_that_could_run_the_changes_program_is_an_error(
     tmp_path: Path, command: list[str]
 ) -> None:
-    with pytest.raises(ConfigError, match="command must begin with|must be an argument of its own"):
+    with pytest.raises(ConfigError, match="command must begin with|must be a separate argument"):
         review(tmp_path, command=command)
 
 

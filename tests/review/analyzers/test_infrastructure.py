@@ -77,7 +77,7 @@ async def test_a_file_that_cannot_be_walked_makes_the_review_incomplete(tmp_path
     verdict = await review(change(tmp_path, {}, {"web.yaml": BLOCK.format("true") + bomb}))
     assert verdict.status == "incomplete"
     whys = {entry.tool: entry.why for entry in verdict.skipped if entry.gap}
-    assert whys["infrastructure"].startswith("its aliases stand for more than")
+    assert whys["infrastructure"].startswith("its aliases expand to more than")
 
 
 CHECKOUT = """on:

@@ -114,7 +114,7 @@ async def test_suppression_comments_of_the_change_have_no_effect(
 
 
 @pytest.mark.parametrize(
-    ("body", "why"), [("exit 3", "exit code 3"), ("echo '{}'", "of an unknown shape")]
+    ("body", "why"), [("exit 3", "exit code 3"), ("echo '{}'", "with an unknown structure")]
 )
 async def test_program_that_fails_is_an_error(
     export: Export, fake_program: Callable[[str, str], str], tmp_path: Path, body: str, why: str

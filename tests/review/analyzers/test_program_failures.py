@@ -40,7 +40,7 @@ async def test_a_missing_program_is_an_error_that_says_how_to_install_it(
             "ended with exit code 9: fatal: out of cheese",
         ),
         ("echo done", "printed something other than JSON"),
-        ("echo '[{\"x\": 1}]'", "printed JSON of an unknown shape"),
+        ("echo '[{\"x\": 1}]'", "printed JSON with an unknown structure"),
         ("sleep 9", "ran longer than 0.3 s"),
     ],
 )

@@ -186,7 +186,7 @@ def test_it_runs_where_whoever_runs_the_review_allows_it_and_a_required_check_sa
     [
         ({"command": ["./check.sh"]}, "command must begin with"),
         ({"command": ["make", "types"]}, "command names none of mypy, pyright, tsc"),
-        ({"command": ["mypy", "{files}"]}, "command may not hold {files}"),
+        ({"command": ["mypy", "{files}"]}, "command may not contain {files}"),
         ({"command": ["mypy"], "files": ["#*.py"]}, "typecheck: the pattern"),
         ({"command": ["mypy"], "dependencies": [".git"]}, "typecheck.dependencies: .git"),
         ({"command": ["mypy"], "format": "gcc"}, "format"),

@@ -86,7 +86,7 @@ async def test_program_that_fails_is_an_error(
     export: Export, fake_program: Callable[[str, str], str]
 ) -> None:
     side = export({"a.md": "You will recieve it.\n"})
-    for body, why in (("exit 3", "exit code 3"), ("echo '{}'", "of an unknown shape")):
+    for body, why in (("exit 3", "exit code 3"), ("echo '{}'", "with an unknown structure")):
         program = Program("typos", "typos", search=fake_program("typos", body))
         report = await Typos({"misspelling"}, program).run(side, ["a.md"])
         assert report.error is not None

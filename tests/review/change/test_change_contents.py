@@ -98,7 +98,7 @@ async def test_its_process_ends_with_it(repo):
             await contents.read(new_blob(change.files[0]))
             await contents.read("nothing")
 
-    with pytest.raises(InputError, match="no object id"):
+    with pytest.raises(InputError, match="not an object id"):
         await fails()
     assert children() <= before
 
@@ -123,7 +123,7 @@ async def test_what_is_no_blob_is_refused(repo):
     change = await from_refs(repo.root, None, None)
     async with Contents(change) as contents:
         for bad in ("", "HEAD:a", "--help", f"{change.files[0].new_blob}\nHEAD", "A" * 40):
-            with pytest.raises(InputError, match="no object id"):
+            with pytest.raises(InputError, match="not an object id"):
                 await contents.read(bad)
         for absent in ("0" * 40, change.head_tree):
             with pytest.raises(InputError, match="not in this clone"):

@@ -299,7 +299,7 @@ async def test_vendored_counts_only_when_it_stood_in_base(review):
             "vendor.py": "b\n",
         },
     )
-    assert files["vendor/b.go"].skip == "vendored: vendor/ stood in base as well"
+    assert files["vendor/b.go"].skip == "vendored: vendor/ existed in base as well"
     assert files["web/node_modules/x/i.js"].skip.startswith("vendored: web/node_modules/")
     for name in ("node_modules/y/i.js", "src/vendor/z.go", "vendor.py"):
         assert files[name].skip is None, name

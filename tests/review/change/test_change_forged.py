@@ -96,7 +96,7 @@ async def test_a_forged_commit_of_history_is_refused(feature):
     text = repo.git("cat-file", "commit", "main").replace(first.encode(), evil.encode())
     repo.commit({"d.py": "d = 1\n"})
     forge(repo, tip, "commit", text)
-    with pytest.raises(InputError, match=f"{tip[:12]} does not hold what its id says") as caught:
+    with pytest.raises(InputError, match=f"{tip[:12]} does not match its id") as caught:
         await from_refs(repo.root, "main", "feature")
     assert "\n" not in str(caught.value)
 
@@ -136,8 +136,8 @@ async def test_an_object_with_contents_of_another_is_refused(tmp_path, what, has
     other = {"blob": f"{benign}:p/a.py", "tree": f"{benign}:p", "commit": benign}[kind]
     oid = repo.oid(name[what])
     forge(repo, oid, kind, repo.git("cat-file", kind, other))
-    git_says = "|is no commit" if what == "commit" else ""
-    with pytest.raises(InputError, match=f"{oid[:12]} does not hold what its id says{git_says}"):
+    git_says = "|is not a (readable )?commit" if what == "commit" else ""
+    with pytest.raises(InputError, match=f"{oid[:12]} does not match its id{git_says}"):
         await from_refs(repo.root, "HEAD~1", "HEAD")
 
 
@@ -148,7 +148,7 @@ async def test_a_listing_hashes_what_the_change_did_not_touch(repo):
     forge(repo, oid, "tree", b"")
     change = await from_refs(repo.root, "HEAD~1", "HEAD")
     async with Contents(change) as contents:
-        with pytest.raises(InputError, match=f"{oid[:12]} does not hold what its id says"):
+        with pytest.raises(InputError, match=f"{oid[:12]} does not match its id"):
             await contents.paths("head")
 
 
@@ -167,7 +167,7 @@ async def test_a_pack_index_that_names_another_object_is_refused(repo):
     data[one : one + 4] = data[other : other + 4]
     path.chmod(0o644)
     path.write_bytes(bytes(data) + hashlib.sha1(bytes(data)).digest())
-    with pytest.raises(InputError, match=f"{evil[:12]} does not hold what its id says"):
+    with pytest.raises(InputError, match=f"{evil[:12]} does not match its id"):
         await from_refs(repo.root, "HEAD~1", "HEAD")
 
 

@@ -274,7 +274,7 @@ async def test_arguments_of_tools_are_never_options(repo, tmp_path):
     assert await history.log(change, "--all") == ""
     with pytest.raises(InputError):
         await history.blame(change, "--help", 1, 1)
-    with pytest.raises(InputError, match="no range"):
+    with pytest.raises(InputError, match="not a range"):
         await history.blame(change, "a.py", 3, 2)
     with pytest.raises(InputError, match="NUL"):
         await diff_text(change, "a\0b")

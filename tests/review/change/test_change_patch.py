@@ -148,7 +148,7 @@ async def test_alone_and_bad_at_names(tmp_path):
         return b"--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-a\n+b\n" % (name, name)
 
     twice = of(b"x") + of(b"x")
-    with pytest.raises(InputError, match="stands in it twice"):
+    with pytest.raises(InputError, match="is in it twice"):
         await from_patch(twice, "x.diff", None, None, tmp_path / "s1")
     with pytest.raises(InputError, match="a file and a directory at once"):
         await from_patch(of(b"x") + of(b"x/y"), "x.diff", None, None, tmp_path / "s2")

@@ -83,7 +83,7 @@ async def test_the_tip_of_the_default_branch_is_reviewed_as_one_commit(branched)
     change = await from_refs(branched.root, None, "main")
     assert change.base == branched.oid("main~1")
     assert paths(change) == ["b.py"]
-    assert "is on main already" in change.notes[0]
+    assert "is already on main" in change.notes[0]
 
 
 async def test_a_local_default_branch_that_is_behind_is_not_the_base(branched, tmp_path):
@@ -259,16 +259,16 @@ async def test_a_repository_in_sha256(tmp_path, repo):
 
 BAD_REFS = [
     ("nowhere", "unknown revision"),
-    ("-h", "no name of a commit"),
-    ("--output=x", "no name of a commit"),
-    ("", "no name of a commit"),
+    ("-h", "not the name of a commit"),
+    ("--output=x", "not the name of a commit"),
+    ("", "not the name of a commit"),
     ("a\0b", "NUL"),
     ("\ud800", "cannot be looked up"),
     ("main..topic", "names a range"),
     ("main...topic", "names a range"),
     ("^main", "unknown revision"),
-    ("HEAD:t.py", "is no commit;"),
-    ("HEAD^{tree}", "is no commit;"),
+    ("HEAD:t.py", "is not a commit;"),
+    ("HEAD^{tree}", "is not a commit;"),
     ("HEAD~99", "unknown revision"),
     ("line\nbreak", "unknown revision"),
     ("twice", "ambiguous"),
@@ -347,7 +347,7 @@ async def test_a_partial_clone_says_what_to_do(repo, tmp_path):
     repo.commit({"a.py": "a = 1\n" * 9, "b.py": "b = 1\n"})
     repo.commit({"a.py": "a = 1\n" * 8, "b.py": "b = 2\n"})
     clone = repo.clone(tmp_path / "partial", "--filter=blob:none")
-    with pytest.raises(InputError, match="this partial clone lacks contents"):
+    with pytest.raises(InputError, match="this partial clone lacks objects"):
         await from_refs(clone.root, "HEAD~1", None)
 
 

@@ -124,10 +124,10 @@ def test_contents_that_look_like_headers():
         (HEAD + b"@@ -1,1 +1,2 @@\n a\n-b\n+c\n", ":5: the hunk of line 3 does not fit"),
         (HEAD + b"@@ -1 +1 @@\n-a\n\\ No newline\n-a\n+b\n", ":6: the hunk of line 3 does"),
         (HEAD + b"@@ -1,2 +1 @@\n-a\n\\ No newline\n-a\n+b\n", ":6: the hunk of line 3 does not"),
-        (HEAD + b"@@ -a +1 @@\n-a\n+b\n", ":3: a hunk header that cannot be read"),
-        (HEAD + b"@@ -1 +1\n-a\n+b\n", ":3: a hunk header that cannot be read"),
-        (HEAD + b"@@ -0 +1 @@\n-a\n+b\n", ":3: a hunk header that cannot be right"),
-        (HEAD + b"@@ -1,0 +1,0 @@\n", ":3: a hunk header that cannot be right"),
+        (HEAD + b"@@ -a +1 @@\n-a\n+b\n", ":3: an unreadable hunk header"),
+        (HEAD + b"@@ -1 +1\n-a\n+b\n", ":3: an unreadable hunk header"),
+        (HEAD + b"@@ -0 +1 @@\n-a\n+b\n", ":3: an impossible hunk header"),
+        (HEAD + b"@@ -1,0 +1,0 @@\n", ":3: an impossible hunk header"),
         (HEAD + b"@@ -999999999 +999999999 @@\n-a\n+b\n", ":3: a line number above 1000000"),
         (
             HEAD + b"@@ -9 +9 @@\n-a\n+b\n@@ -1 +1 @@\n-a\n+b\n",
@@ -143,10 +143,10 @@ def test_contents_that_look_like_headers():
         (b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n", ":1: neither side is a file"),
         (b"--- /dev/null\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", ":1: a hunk with lines on the side"),
         (b"@@ -1 +1 @@\n-a\n+b\n", ":1: a hunk without a file header"),
-        (b"-a\n+b\n", ":1: this is no unified diff"),
-        (b"\n\nhello\n", ":3: this is no unified diff"),
-        (b"\x00\x01\x02", ":1: this is no unified diff"),
-        (b"Subject: nothing here\n\ntext\n", ":1: no diff in here"),
+        (b"-a\n+b\n", ":1: this is not a unified diff"),
+        (b"\n\nhello\n", ":3: this is not a unified diff"),
+        (b"\x00\x01\x02", ":1: this is not a unified diff"),
+        (b"Subject: nothing here\n\ntext\n", ":1: it contains no diff"),
         (
             b"diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1,1 -1,1 +1,1 @@@\n",
             ":1: a combined",
@@ -157,7 +157,10 @@ def test_contents_that_look_like_headers():
         (b"diff -q a b\nFiles a/x and b/x differ\n", ":2: files whose contents are not"),
         (b"*** a/x\n--- b/x\n***************\n*** 1 ****\n! a\n--- 1 ----\n! b\n", ":3: a context"),
         (b"diff --git a/x b/x\n", ":2: a file header with nothing after it"),
-        (b"diff --git a/x b/x\nindex 1234567..89abcde 100644\n", ":3: a file header that says"),
+        (
+            b"diff --git a/x b/x\nindex 1234567..89abcde 100644\n",
+            ":3: a file header without content",
+        ),
         (
             b"diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n",
             ":5: a file hea",
@@ -166,10 +169,7 @@ def test_contents_that_look_like_headers():
         (b"diff --git a/x b/x\nold mode 100644\n", "'new mode' is missing"),
         (b"diff --git a/x b/x\nnew file mode 100644\nindex 0000000..89abcde\n", ":4: its contents"),
         (b"diff --git a/x b/x\nnew file mode 100644\n", ":3: a file header without a hunk"),
-        (
-            b"diff --git a/x b/x\nnew file mode 100644\n" + HEAD + b"@@ -1 +1 @@\n-a\n+b\n",
-            "do not ag",
-        ),
+        (b"diff --git a/x b/x\nnew file mode 100644\n" + HEAD + b"@@ -1 +1 @@\n-a\n+b\n", "disag"),
         (b"diff --git a/x y b/z\nold mode 100644\nnew mode 100755\n", "names cannot be told apart"),
         (
             b"diff --git a/x b/x\nindex 1..2\nGIT binary patch\n",
@@ -180,7 +180,7 @@ def test_contents_that_look_like_headers():
             "cut",
         ),
         (HEAD + b"@@ -1 +1 @@\n-a\n+b\ndiff --gi", ":6: the last line has no end"),
-        (b"Submodule lib 1234567..89abcde:\n  > x\n", ":1: this is no unified diff"),
+        (b"Submodule lib 1234567..89abcde:\n  > x\n", ":1: this is not a unified diff"),
         (HEAD + b"@@ -1 +1 @@\n-a\n+b\nSubmodule lib 1234567..89abcde:\n", ":6: a submodule's log"),
     ],
 )

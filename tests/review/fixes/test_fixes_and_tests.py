@@ -42,7 +42,7 @@ def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path
     fixes = {finding.path: finding.fix for finding in verdict.findings if finding.fix}
     assert fixes["b.py"].state == "verified"
     assert fixes["a.py"].state == "refused"
-    assert "run_tests is not content with it" in fixes["a.py"].reason
+    assert "run_tests rejects it" in fixes["a.py"].reason
 
 
 @pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
@@ -51,7 +51,7 @@ def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path
     ("new", "state", "why"),
     [
         ('    subprocess.run(["ls", name], check=True, timeout=9)', "verified", ""),
-        ("    pass", "applies", "it takes code out"),
+        ("    pass", "applies", "it removes code"),
         ('    raise ValueError(subprocess, "ls")', "refused", "run_tests is not content"),
     ],
 )

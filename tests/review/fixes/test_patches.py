@@ -72,7 +72,7 @@ REFUSED = {
     "mode": ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "mode"),
     "no hunk": (HEADER, "without a hunk"),
     "nothing": ("", "empty"),
-    "prose": ("Use a list instead.", "no unified diff"),
+    "prose": ("Use a list instead.", "not a unified diff"),
     "no change": (f"{HEADER}@@ -1 +1 @@\n import os\n", "changes nothing"),
     "twice": (2 * f"{HEADER}@@ -1 +1 @@\n-import os\n+import sys\n", "twice"),
     "large": (f"{HEADER}@@ -1 +1 @@\n-a\n+{'b' * (10 << 20)}\n", "larger than 64 KiB"),
@@ -88,12 +88,12 @@ REFUSED = {
         f"{HEADER}@@ -8,3 +8,3 @@\n def g(x):\n-    return x\n+    return 2\n \n",
         "are not in app.py from this one on: an empty line",
     ),
-    "several": (f"{HEADER}@@ -7,2 +7,2 @@\n \n-\n+x = 1\n", "stand at 2 places in app.py"),
+    "several": (f"{HEADER}@@ -7,2 +7,2 @@\n \n-\n+x = 1\n", "are at 2 places in app.py"),
     "crlf": (
         f"{HEADER}@@ -4,2 +4,2 @@\n def f(x):\r\n{CALL}".replace("(x)\n", "(x)\r\n"),
-        "the line ends of the patch are not those of app.py",
+        "the line ends of the patch differ from those of app.py",
     ),
-    "no place": (f"{HEADER}@@ -4,0 +4,1 @@\n+x = 1\n", "no line of app.py that shows its place"),
+    "no place": (f"{HEADER}@@ -4,0 +4,1 @@\n+x = 1\n", "no context line of app.py"),
 }
 
 

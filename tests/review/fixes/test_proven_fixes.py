@@ -43,7 +43,7 @@ def also(patch: str, path: str, hunk: str = OTHER) -> str:
 
 
 PATCHES: Mapping[str, tuple[str, str, str]] = {
-    "good": (mend("good.py", LIST), "applies", "no tests of base ran over it"),
+    "good": (mend("good.py", LIST), "applies", "base's tests did not run on it"),
     "broken": (mend("broken.py", "    subprocess.run(["), "refused", "qa.does-not-parse"),
     "left": (
         mend("left.py", SHELL.replace("name,", "str(name),")),
@@ -57,7 +57,7 @@ PATCHES: Mapping[str, tuple[str, str, str]] = {
     ),
     "new": (mend("new.py", "    return eval(name)"), "refused", "which is new"),
     "fuzz": (mend("fuzz.py", LIST, SHELL.replace("name", "other")), "refused", "are not in"),
-    "outside": (also(mend("outside.py", LIST), "base.yml"), "refused", "no file of the change"),
+    "outside": (also(mend("outside.py", LIST), "base.yml"), "refused", "neither a file of the change"),
     "workflow": (
         also(mend("workflow.py", LIST), ".github/workflows/a.yml"),
         "refused",
@@ -68,7 +68,7 @@ PATCHES: Mapping[str, tuple[str, str, str]] = {
         "refused",
         "part of the review's policy",
     ),
-    "gone": (also(mend("gone.py", LIST), "gone.yml"), "refused", "gone.yml is no file of head"),
+    "gone": (also(mend("gone.py", LIST), "gone.yml"), "refused", "gone.yml is not a file of head"),
     "link": (also(mend("link.py", LIST), "link.yml"), "refused", "link.yml is not a regular file"),
 }  # fmt: skip
 SECRET = mend("secret.py", f'    subprocess.run(["ls", "{KEY}"], check=True, timeout=9)')
@@ -215,7 +215,7 @@ async def test_the_fixer_writes_what_is_missing_and_corrects_it_once(tmp_path: P
         "b.py": ("applies", "fixer"),
     }
     assert "refused_because" not in asked[0]
-    brief = asked[1].rpartition("do not hold")[2]
+    brief = asked[1].rpartition("These patches were")[2]
     assert "refused_because" in brief
     assert "which is new" in brief
     assert '"b.py"' in brief

@@ -58,7 +58,7 @@ def refuse_without_provider(args: argparse.Namespace) -> None:
     """
     for name in ("estimate", "model", "prompt", "concurrency", "max_usd", "max_tokens"):
         if getattr(args, name):
-            raise InputError(f"--{name.replace('_', '-')} is for a model; set --provider NAME")
+            raise InputError(f"--{name.replace('_', '-')} needs a model; set --provider NAME")
 
 
 def pick(given: list[T], index: int, option: str) -> T | None:

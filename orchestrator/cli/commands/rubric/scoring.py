@@ -33,7 +33,7 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
         for name in names:
             if getattr(args, name):
                 option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} is for ITEMS; runs are judged as their settings say")
+                raise InputError(f"{option} is for ITEMS; runs are judged with their own settings")
         return _score_runs(args, out)
     if not args.items and (args.repeat or args.probes or args.provider != OFFLINE):
         raise InputError("--provider, --repeat and --probes require --runs or ITEMS")

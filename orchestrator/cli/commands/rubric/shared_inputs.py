@@ -159,7 +159,7 @@ def check_outputs(args: argparse.Namespace) -> None:
         if not isinstance(given, (str, Path)):
             continue
         if name != "json" and str(given) == "-":
-            raise InputError(f"--{name}: name a file; - is no file")
+            raise InputError(f"--{name}: name a file; - is not allowed")
         place = OutputTarget(str(given), f"--{name}").place
         if place in taken and (Path(place).is_file() or not Path(place).exists()):
             raise InputError(f"--{name}: {given} {taken[place]}; name another file to write")

@@ -72,7 +72,7 @@ def git_error(what: str, completed: CompletedProgram, hint: str = "") -> Diffcou
         return StoreError(f"the disk is full ({what}); free some space and run again")
     if re.search(rb"promisor remote|lazy fetching", completed.stderr):
         return InputError(
-            "this partial clone lacks contents that the review needs; clone in full, or "
+            "this partial clone lacks objects that the review needs; make a full clone, or "
             "git fetch --refetch --no-filter"
         )
     return InputError(f"{what} failed: {_error_text(completed.stderr)}{hint}")
@@ -210,7 +210,7 @@ class Git(Struct, frozen=True):
     ) -> CompletedProgram:
         """Run git; the exit code is the caller's to judge."""
         if not all(is_valid_argument(argument) for argument in arguments):
-            raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
+            raise InputError("a name that is empty or contains a NUL cannot be looked up")
         argv = self.command(*arguments)
         return await _execute(
             argv, self.permissions, self.cwd, env=self.environment(), stdin=stdin, limits=limits
@@ -236,19 +236,21 @@ class Git(Struct, frozen=True):
         """The commit id that a person's name for a commit stands for."""
         shown = shorten(repr(ref), 80)
         if not ref or ref.startswith("-"):
-            raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
+            raise InputError(
+                f"{shown} is not the name of a commit; give a branch, tag or commit id"
+            )
         if commit := await self._named(f"{ref}^{{commit}}", shown):
             return commit
         oid = await self._named(ref, shown)  # ":/text" takes no suffix
         if oid is None or (await self.attempt("cat-file", "-e", oid)).code:
             if oid and not OID.fullmatch(ref):
                 raise InputError(
-                    f"{shown} is {oid[:12]}, which is missing here; git fsck tells why"
+                    f"{shown} is {oid[:12]}, which is missing here; git fsck shows why"
                 )
             raise InputError(self._unknown(ref, shown))
         if commit := await self._named(f"{oid}^{{commit}}", shown):
             return commit
-        raise InputError(f"{shown} is no commit; give a branch, tag or commit id")
+        raise InputError(f"{shown} is not a commit; give a branch, tag or commit id")
 
     async def _named(self, name: str, shown: str) -> str | None:
         """The id of what has that name, None where nothing has."""

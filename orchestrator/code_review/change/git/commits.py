@@ -38,7 +38,7 @@ def _parse_commit(oid: str, data: bytes) -> Commit:
             time = int(time_fields[0]) if time_fields and time_fields[0].isdigit() else 0
             break
     if not tree:
-        raise InputError(f"{oid[:12]} is no commit that can be read; git fsck shows why")
+        raise InputError(f"{oid[:12]} is not a readable commit; git fsck shows why")
     return Commit(tree, tuple(parents), time)
 
 

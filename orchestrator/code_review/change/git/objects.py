@@ -54,8 +54,7 @@ def _check_hash(oid: str, kind: Kind, data: bytes) -> None:
     digest.update(data)
     if digest.hexdigest() != oid:
         raise InputError(
-            f"the {kind} {oid[:12]} does not hold what its id says; git fsck shows it, a new clone "
-            "replaces it"
+            f"the {kind} {oid[:12]} does not match its id; git fsck shows it, a new clone fixes it"
         )
 
 
@@ -121,7 +120,7 @@ class Objects:
         """
         for oid in oids:
             if not OID.fullmatch(oid):
-                raise InputError(f"{oid!r:.80} is no object id")
+                raise InputError(f"{oid!r:.80} is not an object id")
         rest = iter(oids)
         while window := list(islice(rest, _WINDOW)):
             async with self._lock:  # whoever wants a few waits for no thousands

@@ -136,7 +136,8 @@ def _join_parts(files: list[PatchFile], name: str) -> list[PatchFile]:
         elif before is not None:
             shown = shorten(repr(file.path)[1:], 80)
             raise InputError(
-                f"{name}:{file.patch.line}: {shown} stands in it twice; make one diff of the whole"
+                f"{name}:{file.patch.line}: {shown} is in it twice; make a single diff of all "
+                "changes"
             )
         known[file.path] = file
     return list(known.values())

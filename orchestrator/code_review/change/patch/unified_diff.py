@@ -125,7 +125,7 @@ class Reader:
         if first is None:
             return
         if not _OPENING.match(self.lines[first]):
-            self._fail("this is no unified diff; make one with git diff or diff -ruN", first)
+            self._fail("this is not a unified diff; make one with git diff or diff -ruN", first)
         preamble, found = True, False  # a commit message, the head of a mail: anything but a diff
         while self._at < len(self.lines):
             file = self._file()
@@ -142,7 +142,7 @@ class Reader:
         if not (self._whole or preamble):
             self._fail(f"the last line has no end; {_CUT}", len(self.lines) - 1)
         if not found:
-            self._fail("no diff in here; make one with git diff or diff -ruN", first)
+            self._fail("it contains no diff; make one with git diff or diff -ruN", first)
 
     def _fail(self, why: str, at: int | None = None) -> NoReturn:
         raise InputError(f"{self._name}:{(self._at if at is None else at) + 1}: {why}")
@@ -226,7 +226,7 @@ class Reader:
             file.created,
             file.deleted,
         ):
-            self._fail("its header and its names do not agree on which side exists", at)
+            self._fail("its header and its names disagree on which side exists", at)
         if opening is None and not file.hunks and "rename to" not in says and "copy to" not in says:
             self._fail("its names cannot be told apart", at)
         if not (file.hunks or file.binary):
@@ -236,7 +236,7 @@ class Reader:
         """A file without hunks must be one whose contents did not change, or are empty."""
         says = file.header
         if not (file.created or file.deleted or {"old mode", "rename to", "copy to"} & says.keys()):
-            self._fail(f"a file header that says nothing; {_CUT}")
+            self._fail(f"a file header without content; {_CUT}")
         if says.get("similarity index", b"100%") != b"100%" or (
             (file.created or file.deleted) and "index" not in says and self._at >= len(self.lines)
         ):
@@ -252,12 +252,12 @@ class Reader:
         while self._header().startswith(b"@@ "):
             match = _HUNK.fullmatch(self._header())
             if match is None:
-                self._fail("a hunk header that cannot be read")
+                self._fail("an unreadable hunk header")
             old, olds, new, news = (1 if n is None else int(n) for n in match.groups())
             if max(old + olds, new + news) > MAX_LINE:
                 self._fail(f"a line number above {MAX_LINE}")
             if (olds and not old) or (news and not new) or not (olds or news):
-                self._fail("a hunk header that cannot be right")
+                self._fail("an impossible hunk header")
             # A side without lines names the line before: its first line would be the next one.
             first_old, first_new = old + (not olds), new + (not news)
             if first_old < next_old or first_new != first_old + shift:

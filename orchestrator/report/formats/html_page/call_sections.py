@@ -40,7 +40,7 @@ class _CallWriter:
             f'<details class="effect {span.kind}"><summary><b>{text(span.name)}</b> '
             f'<span class="soft small">{about}</span></summary><div id="{call_anchor(span.row)}">'
             f'<p class="place soft">{text(span.key)}</p>'
-            f"<h3>What came of it</h3>{seen}<h3>What was sent</h3>{sent}</div></details>"
+            f"<h3>Result</h3>{seen}<h3>Request</h3>{sent}</div></details>"
         )
 
     def _passage(self, one: Passage) -> str:

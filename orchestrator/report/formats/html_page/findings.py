@@ -76,7 +76,7 @@ def _render_filters(findings: Sequence[Finding]) -> str:
     compared = any(one.since_previous for one in findings)
     return (
         '<div class="bar" role="search" aria-label="Filter the findings">'
-        '<input id="search" type="search" aria-label="Words to look for" '
+        '<input id="search" type="search" aria-label="Search words" '
         'placeholder="Filter: file, rule, words (/)">'
         f'<select id="category" aria-label="Category"><option value="">all categories</option>'
         f"{options}</select>{buttons}{fresh if compared else ''}"
@@ -173,7 +173,7 @@ def _render_steps(finding: Finding) -> str:
         f'<li><span class="place">{text(step.path)}:{step.line}</span> {text(step.text)}</li>'
         for step in finding.steps
     )
-    return f'<ol class="steps" aria-label="The way of the value">{items}</ol>'
+    return f'<ol class="steps" aria-label="Data flow">{items}</ol>'
 
 
 def _render_folded(heading: str, entries: Sequence[tuple[Finding, str]]) -> str:
