@@ -1,8 +1,8 @@
-"""Checks written in Python: a library of its own, which runs confined in worker processes.
+"""Checks written in Python: a separate library that runs in sandboxed worker processes.
 
-A check reads files below a directory and says what it found, as JSON. It knows nothing of reviews,
-agents or the engine; an import contract keeps that.
+A check reads files below a directory and returns its findings as JSON. It must not import reviews,
+agents or the engine; an import contract enforces that.
 """
 
 PREFIX = "orchestrator.checks."
-"""What the dotted name of every function that a worker may call begins with."""
+"""The prefix of the dotted name of every function that a worker may call."""

@@ -1,4 +1,4 @@
-"""What every check of this package shares: reading the files of a job, and the shape of a reply.
+"""What all checks share: reading the files of a job, and the format of jobs and replies.
 
 A job is JSON: ``{"root": directory, "paths": [path below it, ...], ...}``. A reply is a
 ``CheckReply``. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
@@ -24,13 +24,13 @@ Confidence = Annotated[float, Meta(ge=0, le=1)]
 
 
 class ReportedRule(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a tool of somebody else says of its own rule, bounded and in one line each.
+    """A rule as an external tool describes it; each text is one bounded line.
 
     Attributes:
-        tool, rule: names as they are in a rule's id.
+        tool, rule: names as in a rule's id.
         severity: one of ours.
         category: ``security`` or ``qa``.
-        own: ``tool:code`` pairs by which our rule table may know the same rule.
+        own: ``tool:code`` pairs under which our rule table may have the same rule.
     """
 
     tool: str
@@ -57,13 +57,13 @@ class FlowStep(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Edit(Struct, frozen=True, forbid_unknown_fields=True):
-    """Text of a finding's file that a fix replaces.
+    """A replacement of text in a finding's file.
 
     Attributes:
-        start_line, start_column: 1-based, in characters; the first one that is replaced.
+        start_line, start_column: 1-based, in characters; the first replaced character.
         end_line, end_column: 1-based; the first character after it. Equal to the start: ``text``
             is inserted there.
-        text: what stands there instead.
+        text: the new text.
     """
 
     start_line: int
@@ -77,21 +77,21 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """One finding as a check or an external program reports it.
 
     Attributes:
-        code: the reporter's own code, such as ``S602``; the rule table says what it means.
+        code: the reporter's own code, such as ``S602``; the rule table maps it to a rule.
         path: of the file, below the root that was analyzed.
-        line, end_line: 1-based and inclusive; ``end_line`` is ``line`` where it is left out.
-        column: 1-based, in characters, where the finding begins in ``line``; 0: not known.
-        message: one sentence without a full stop, with no secret in it.
-        key: what identifies the finding in place of the cited text, such as a symbol's name for a
-            rule about a whole function; None: the text does.
+        line, end_line: 1-based and inclusive; ``end_line`` defaults to ``line``.
+        column: 1-based, in characters; the start of the finding in ``line``; 0: not known.
+        message: one sentence without a period or a secret.
+        key: identifies the finding instead of the cited text, such as a symbol's name for a rule
+            about a whole function; None: the cited text identifies it.
         scope: dotted name of the enclosing function or class; None: not known to the reporter.
-        detail: further text for a person.
+        detail: additional text for people.
         redact: substrings of the cited lines that must not be printed.
-        removed_path, removed_line: the line of base whose removal causes the finding; 0: none does.
+        removed_path, removed_line: the line of base whose removal causes the finding; 0: none.
         reported: the rule of an imported report; None: the rule table has it.
-        steps: the way of a value, the source first; ``detail`` has it as text.
-        edits: what would mend it, in its file; empty: the reporter knows nothing.
-        from_request: a value that comes with a request gets there.
+        steps: the data flow, the source first; ``detail`` has it as text.
+        edits: a fix in its file; empty: the reporter has none.
+        from_request: a value from a request reaches it.
     """
 
     code: str
@@ -121,20 +121,20 @@ CANNOT_PARSE = frozenset({"python", "json", "yaml", "toml"})
 """Codes of ``parse_check`` for a file that does not parse."""
 
 NOTHING_TO_COMPARE = "nothing_to_compare"
-"""The fact that says why a check that compares both sides had nothing to compare."""
+"""The fact with the reason why a comparison of both sides had nothing to compare."""
 
 
 NOTE = "note"
-"""The fact that is a sentence for people, which the verdict repeats; it is no gap."""
+"""The fact with a note for people, which the verdict repeats; it is not a gap."""
 
 
 class CheckReply(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one run of a check reports; it crosses the process boundary as JSON.
+    """The reply of one run of a check; it crosses the process boundary as JSON.
 
     Attributes:
-        examined: paths of the files that were looked at.
-        gaps: path → why the file could not be looked at.
-        facts: what the check learned that is no finding, as JSON.
+        examined: paths of the examined files.
+        gaps: path → why the file could not be examined.
+        facts: results that are not findings, as JSON.
     """
 
     findings: list[RawFinding] = []
@@ -149,11 +149,11 @@ def nothing_to_compare(why: str) -> CheckReply:
 
 
 class Gap(Exception):
-    """This file cannot be judged; ``str()`` says why, to follow its path."""
+    """This file cannot be checked; ``str()`` is the reason, to be shown after its path."""
 
 
 class NotApplicable(Exception):
-    """There is nothing in this file that the check looks for: it has not examined it."""
+    """The check does not apply to this file, so the file does not count as examined."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Source:
 
 
 def read(root: str, path: str, most: int = LARGEST) -> bytes:
-    """The bytes of one file of a job, of which there may be so many."""
+    """Read one file of a job, up to a maximum size."""
     try:
         data = read_file(root, path, most + 1)
     except OSError as error:
@@ -204,7 +204,7 @@ def read(root: str, path: str, most: int = LARGEST) -> bytes:
 
 
 def check_files(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
-    """Look at every file of a job; a file that breaks the look is a gap, the others go on."""
+    """Check every file of a job; a file for which the check fails is a gap."""
     reply = CheckReply()
     for path in job["paths"]:
         try:

@@ -1,4 +1,4 @@
-"""Merge conflicts that were committed: whole groups of markers, as git writes them."""
+"""Committed merge conflicts: complete groups of conflict markers, as git writes them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
 
 def _marker(line: str) -> str | None:
-    """The marker that this line is, if it is one. The middle one carries no label."""
+    """The conflict marker on this line, if any. The middle marker has no label."""
     head = line[:7]
     if head == MIDDLE:
         return MIDDLE if len(line) == 7 else None
@@ -19,7 +19,7 @@ def _marker(line: str) -> str | None:
 
 
 def find_conflicts(source: Source) -> Iterator[RawFinding]:
-    """Each group that starts, divides and ends; a lone row of equal signs underlines a heading."""
+    """Yield each complete group of markers; a lone row of equal signs is a heading's underline."""
     start = middle = 0
     for number, line in enumerate(source.lines, 1):
         marker = _marker(line)

@@ -1,7 +1,7 @@
-"""Which lines of a file belong to which function, class or heading: a finding's surroundings.
+"""The function, class or heading that encloses each line of a file, as context of findings.
 
-Python is read exactly; elsewhere a definition-like line above, less indented, is near enough:
-scopes only tell apart findings whose text is equal.
+Python is parsed; in other languages, a less indented line above that looks like a definition is
+enough, since scopes only distinguish findings with equal text.
 """
 
 import re
@@ -21,7 +21,7 @@ _KEY = re.compile(r"^(\s*)([A-Za-z_][\w.-]*):\s*$")
 
 
 def run(job: dict[str, Any]) -> dict[str, list[str]]:
-    """Path → the scope of each requested line; nothing of a file that cannot be read.
+    """Path → the scope of each requested line; unreadable files are left out.
 
     Args:
         job: ``root`` and ``paths`` as for all checks, and ``lines``: path → 1-based numbers.
@@ -35,7 +35,7 @@ def run(job: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _scopes(source: Source, numbers: Sequence[int]) -> Iterator[str]:
-    """Dotted name of the innermost scope around each line; empty at the top."""
+    """The dotted name of the innermost scope around each line; empty at the top level."""
     if source.suffix not in {".py", ".pyi"}:
         yield from (_guess(source.lines, line) for line in numbers)
         return

@@ -8,13 +8,13 @@ from typing import Any
 from orchestrator.checks.check_io import CheckReply, RawFinding, Source, check_files
 from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
-# Embeddings, overrides and isolates: they reorder what is shown (CVE-2021-42574).
+# Embeddings, overrides and isolates: they reorder the displayed text (CVE-2021-42574).
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _TAGS = re.compile("[\U000e0020-\U000e007f]{4,}")
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u3164\uffa0]")
 _WORD = re.compile(r"[^\W\d]\w*")
 _CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|php|swift|sh|scala)$")
-# To Java's compiler this is the end of a line, within a comment too (JLS 3.3).
+# Java's compiler reads this as a line end, also in a comment (JLS 3.3).
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
 _TALKS = re.compile(
@@ -33,7 +33,7 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def looks(source: Source) -> Iterator[RawFinding]:
-    """Everything about one file."""
+    """All findings in one file."""
     code = bool(_CODE.search(source.name))
     if source.suffix in {".py", ".pyi", ".pyw"}:
         yield from _hidden(source)
@@ -84,11 +84,11 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
 
 
 def _mixed(word: str) -> str:
-    """The second script of a word that has Latin letters too, or empty."""
+    """The second script of a word that also has Latin letters; empty: none."""
     if not any(letter.isascii() and letter.isalpha() for letter in word):
         return ""
     names = (unicodedata.name(letter, "") for letter in word if not letter.isascii())
-    # Greek letters are mathematics beside Latin ones: only those that pass for Latin count.
+    # Greek letters beside Latin ones are mathematics: only those that look Latin count.
     return next(
         (
             script

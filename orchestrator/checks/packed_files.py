@@ -1,7 +1,7 @@
-"""Files of a tree in one file: to create and remove thousands takes longer than most checks.
+"""Packs the files of a tree into one file, since creating thousands of files is slow.
 
-Beside the directories of both sides lies a file with contents, one after the other, and beside each
-directory an index that says which of them are files of that side. What is packed need not be in the
+Next to the directories of both sides is a file with all contents, one after the other, and next to
+each directory an index that lists the files of that side. Packed files need not exist in the
 directory.
 """
 
@@ -16,18 +16,18 @@ from msgspec import Struct
 from orchestrator.sandbox.safe_paths import read_safely
 
 Place = tuple[int, int]
-"""Where the contents of a file begin, and how many bytes it has."""
+"""The offset of a file's contents, and its size in bytes."""
 
-_KEPT = 4  # indexes: both sides of a change, and of a change that is being proven
+_KEPT = 4  # indexes: both sides of a change, and of a patched change
 
 
 def contents_path(root: Path) -> Path:
-    """The file with the contents of both sides, of which one has this directory."""
+    """The file with the contents of both sides, for one side's directory."""
     return root.parent / "packed-contents"
 
 
 def append_contents(root: Path, contents: Iterable[bytes]) -> int:
-    """Append the contents of files; returns where they begin.
+    """Append the contents of files; returns their offsets.
 
     Raises:
         OSError: they cannot be written.
@@ -39,7 +39,7 @@ def append_contents(root: Path, contents: Iterable[bytes]) -> int:
 
 
 def write_index(root: Path, places: Mapping[str, Place]) -> None:
-    """Write which contents are files of a side, instead of what was written before.
+    """Write the index of a side; replaces an existing one.
 
     Raises:
         OSError: it cannot be written.
@@ -62,10 +62,10 @@ _indexes: dict[str, _Index] = {}
 
 
 def read_file(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
-    """The bytes of one regular file of a side, at most so many where ``max_bytes`` is given.
+    """Read one regular file of a side, at most ``max_bytes``.
 
     Raises:
-        OSError: there is none, or its path leads elsewhere.
+        OSError: it does not exist, or its path leads elsewhere.
     """
     place = _places(str(root)).get(path)
     if place is None:
@@ -80,7 +80,7 @@ def read_file(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
 
 
 def _places(root: str) -> Mapping[str, Place]:
-    """What the index of a side says, read again where it was written anew."""
+    """The index of a side; read again if it was rewritten."""
     try:
         status = os.stat(_index_path(root))
     except OSError:

@@ -1,6 +1,6 @@
-"""Earlier fixes: which commits say that they fix a security defect or make the code stricter.
+"""Earlier fixes: commits whose message says that they fix a security defect or add a restriction.
 
-A message is somebody's word: it decides which commits are looked at, never what is done.
+A message is an unverified claim: it only selects which commits are examined.
 """
 
 import re
@@ -9,16 +9,16 @@ from typing import Literal
 from msgspec import Struct
 
 Statement = Literal["security", "stricter"]
-"""``security``: it names an advisory or a security defect; ``stricter``: it keeps something out."""
+"""``security``: names an advisory or a security defect; ``stricter``: adds a restriction."""
 
 
 class PastFix(Struct, frozen=True):
-    """What a commit that says it fixes a security defect did to a file of base.
+    """The changes to a file of base by a commit that claims to fix a security defect.
 
     Attributes:
         path: in base.
-        date, subject: of the commit; the subject is somebody's text.
-        statement: what the commit says of itself.
+        date, subject: of the commit; the subject is untrusted text.
+        statement: the commit's claim.
         identifiers: the advisories that it names.
         added, removed: lines as text.
     """
@@ -44,7 +44,7 @@ CANDIDATES = (
     r"|(check|require).{0,30}(auth|permission|access|origin|host|owner|sign|login|post)"
     r"|(limit|max).{0,40}(size|length|number|depth|count|access)"
 )
-"""What git looks for in messages: every statement below has one of these, in any case."""
+"""Words for git to search for in messages: every statement below contains one of these."""
 
 _IDENTIFIERS = re.compile(
     r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b"
@@ -64,7 +64,7 @@ _MENDS = re.compile(
     r"|avoid|address|resolv|mitigat|harden|limit|forbid|prohibit|guard|ensur|check|require|verif|deny"
     r"|strip|remov|stop|secure|patch|close|closing|correct|handl|don'?t|do not|no longer|against)"
 )
-# The last is what GitHub calls the merge of an advisory's private fork.
+# The last is GitHub's message for the merge of an advisory's private fork.
 _LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]|^merge commit from fork\b")
 _STRICTER = re.compile(
     r"(?i)\b(?:saniti[sz]|escap(?:e|ing)|validat|verif(?:y|ies)\b|restrict|enforc|disallow"
@@ -92,7 +92,7 @@ def find_identifiers(message: str) -> list[str]:
 
 
 def classify_message(message: str) -> Statement | None:
-    """What a commit says of itself; None: nothing of the kind."""
+    """Classify a commit by its message; None: not a fix."""
     subject, _, body = message.strip()[:LONGEST_MESSAGE].partition("\n")
     subject, undoes = _without_reverts(subject)
     if undoes or _NO_FIX.search(subject):
@@ -102,7 +102,7 @@ def classify_message(message: str) -> Statement | None:
     if _DEFECT.search(subject) and (_MENDS.search(subject) or subject.startswith("Merge")):
         return "security"
     stricter = _STRICTER.search(subject) is not None
-    # A longer body lists what many commits did, of which one may be such a fix.
+    # A longer body lists the work of many commits, one of which may be such a fix.
     short = len(body) <= LONGEST_BODY
     if short and (stricter or _MENDS.search(subject)) and _DEFECT.search(body):
         return "security"
@@ -110,7 +110,7 @@ def classify_message(message: str) -> Statement | None:
 
 
 def _without_reverts(subject: str) -> tuple[str, bool]:
-    """The subject that a revert of a revert is about, and whether the commit takes it out."""
+    """The original subject of nested reverts, and whether the commit reverts it."""
     undoes = False
     while match := _REVERT.match(subject):
         undoes ^= match[1].lower() == "revert"

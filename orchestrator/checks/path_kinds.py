@@ -1,6 +1,7 @@
 """What a file is for, by its path alone: test, sample, document, vendored, generated, CI.
 
-Everything that treats such files apart asks here, so that analyzers, rules and planning agree.
+All code that treats such files differently uses this module, so that analyzers, rules and planning
+agree.
 """
 
 import re
@@ -143,7 +144,7 @@ _TOOLING_NAMES = frozenset(
         "versioneer.py",
     ]
 )
-# Deeper in a tree these are modules like others: tasks of Celery, middleware for ASGI.
+# Deeper in a tree these are ordinary modules: Celery tasks, ASGI middleware.
 _TOOLING_NAMES_BY_DEPTH = {"build.py": 0, "tasks.py": 0, "asgi.py": 1, "wsgi.py": 1}
 _NOT_SHIPPED: frozenset[Kind] = frozenset(
     {
@@ -179,14 +180,14 @@ def path_kinds(path: str) -> frozenset[Kind]:
         kinds.add("sphinx")
     if "ci" in kinds and _PROSE.fullmatch(name.lower()):
         kinds.discard("ci")
-    # A workflow that runs the tests is no test.
+    # A workflow that runs the tests is not a test.
     if _has_test_name(name, depth) and ("ci" not in kinds or "code" in kinds):
         kinds.add("tests")
     return frozenset(kinds)
 
 
 def is_code(path: str) -> bool:
-    """Whether a file holds source code, by the ending of its name."""
+    """Whether a file is source code, by its extension."""
     return _CODE.fullmatch(_suffix(path.lower())) is not None
 
 
@@ -196,18 +197,18 @@ def is_test(path: str) -> bool:
 
 
 def is_illustrative(path: str) -> bool:
-    """Whether the values in a file are likely made up: it is a test, a sample or a document."""
+    """Whether values in a file are likely made up, since it is a test, a sample or a document."""
     return not _ILLUSTRATIVE.isdisjoint(path_kinds(path))
 
 
 def is_product(path: str) -> bool:
-    """Whether a file belongs to what is shipped: no test, sample, script, CI or hidden file."""
+    """Whether a file is part of the product: not a test, sample, script, CI or hidden file."""
     hidden = any(part.startswith(".") for part in path.split("/"))
     return not hidden and _NOT_SHIPPED.isdisjoint(path_kinds(path))
 
 
 def is_public_module(path: str) -> bool:
-    """Whether a Python module is shipped and no part of its dotted name is private."""
+    """Whether a Python module is part of the product and no part of its dotted name is private."""
     *directories, name = path.split("/")
     private = any(directory.startswith("_") for directory in directories) or (
         name.startswith("_") and "init" not in path_kinds(path)
@@ -216,12 +217,12 @@ def is_public_module(path: str) -> bool:
 
 
 def is_helm_template(path: str) -> bool:
-    """Whether a file is where Helm keeps the templates of a chart."""
+    """Whether a file is in the template directory of a Helm chart."""
     return "templates" in path.split("/")[:-1] and path.endswith((".yaml", ".yml"))
 
 
 def vendored_directory(path: str) -> str | None:
-    """The outermost directory above a path that by its name holds other people's code."""
+    """The outermost directory above a path that is named like one for vendored code."""
     directories = path.split("/")[:-1]
     for depth, directory in enumerate(directories, 1):
         if directory.lower() in _VENDOR_DIRECTORIES:
@@ -272,6 +273,6 @@ def _kinds_by_directory(directories: list[str]) -> set[Kind]:
 
 
 def _has_test_name(name: str, depth: int) -> bool:
-    if name == "test.py":  # deeper it is a module like others, which pytest does not collect
+    if name == "test.py":  # deeper it is an ordinary module, which pytest does not collect
         return depth == 0
     return bool(_TEST_NAME.fullmatch(name.lower()) or _CAMEL_TEST_NAME.fullmatch(name))

@@ -1,7 +1,8 @@
-"""Public Python API that the change breaks for those who use it, by griffe's comparison.
+"""Public Python API that the change breaks for its users, compared with griffe.
 
-Only what is surely public and surely broken: announced removals, names still offered under their
-old path, members that may be inherited, and functions that decorators may alter stay quiet.
+Only what is certainly public and certainly broken is reported: announced removals, names still
+available under their old path, members that may be inherited, and functions that decorators may
+alter are not.
 """
 
 import builtins
@@ -26,9 +27,9 @@ from orchestrator.checks.python.source_definitions import (
     read_pairs,
 )
 
-DECLARED = 0.9  # confidence where the module says what is public, or its package offers some of it
-UNDECLARED = 0.6  # where only the names tell
-PLACES_TRIED = 20  # files looked at for a line to cite when a module is gone
+DECLARED = 0.9  # confidence if the module declares what is public, or a package re-exports it
+UNDECLARED = 0.6  # if only the names show it
+PLACES_TRIED = 20  # files searched for a line to cite when a module is gone
 
 
 def run(job: Job) -> CheckReply:
@@ -53,7 +54,7 @@ def run(job: Job) -> CheckReply:
 
 
 def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[RawFinding] | None:
-    """What one module breaks; None when it has no public surface in base."""
+    """The breaking changes of one module; None if it has no public surface in base."""
     old = pair.old_path
     if old is None or pair.status == "copied" or not is_product(old):
         return None
@@ -88,7 +89,7 @@ def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[R
 
 
 def _removed(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
-    """One finding for all that one module or class lost."""
+    """One finding for all names that one module or class lost."""
     owners: dict[str, list[str]] = {}
     for change in broken:
         if change.code == "object-removed":
@@ -130,7 +131,7 @@ def _others(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[
 def _module_removed(
     base: Source, dotted: str, base_tree: SourceTree, head_tree: SourceTree
 ) -> Iterator[RawFinding]:
-    """A public module that is gone: one finding for a package, at the nearest remaining file."""
+    """A finding for a removed public module or package, at the nearest remaining file."""
     package = f"{base.path.rpartition('/')[0]}/__init__.py"
     within = package != base.path and package in base_tree.index.files
     if within and head_tree.twin(base_tree, package) is None:
@@ -153,7 +154,7 @@ def _module_removed(
 
 NAMES_SHOWN = 5
 
-# The worst first: a function is reported once, under the first that fits.
+# The most severe first: a function is reported once, under the first that applies.
 _PARAMETER_CODES = {
     Kind.PARAMETER_REMOVED: ("parameter-removed", "no longer takes {}"),
     Kind.PARAMETER_ADDED_REQUIRED: ("parameter-required", "now requires {}"),
@@ -174,8 +175,8 @@ class Change(Struct, frozen=True):
     Attributes:
         code: the kind of breakage in kebab case.
         symbol: what broke, below its module.
-        says: the rest of a sentence that begins with the symbol's name.
-        parameters: whose they are, when the code is about parameters.
+        says: the rest of a message that begins with the symbol's name.
+        parameters: the affected parameters, if the code is about parameters.
     """
 
     code: str
@@ -185,13 +186,13 @@ class Change(Struct, frozen=True):
 
 
 def abbreviate(names: list[str]) -> str:
-    """A list for a sentence, cut where nobody would read on."""
+    """A list for a message, cut to a readable length."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[Change]:
-    """Everything that breaks; one entry for each symbol. ``tree`` is head's, for base classes."""
+    """All breaking changes, one for each symbol; ``tree`` of head resolves base classes."""
     found: dict[str, Change] = {}
     functions: dict[str, list[griffe.Breakage]] = {}
     for breakage in griffe.find_breaking_changes(was.module, now.module):
@@ -227,7 +228,7 @@ def _is_gone(
     if now.overloads(symbol):
         return False
     if not owner:
-        # What a private module loses shows where a public package took it from.
+        # A loss in a private module is reported where a public package re-exported the name.
         return (
             was.exposed is None
             and not now.serves_unknown_names
@@ -250,7 +251,7 @@ def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
 
 
 def _property_change(symbol: str, was: ModuleApi, now: ModuleApi) -> Change | None:
-    """A property that must now be called, or a method that cannot be any more."""
+    """A property that must now be called, or a method that can no longer be called."""
     old, new = was.member(symbol), now.member(symbol)
     if old is None or new is None:
         return None
@@ -262,7 +263,7 @@ def _property_change(symbol: str, was: ModuleApi, now: ModuleApi) -> Change | No
 
 
 def _lost_bases(breakage: griffe.Breakage) -> list[str]:
-    """Bases that are gone for sure: none of those left can bring them back."""
+    """Base classes that are certainly gone: none of the remaining ones can provide them."""
     old, new = (
         [str(base) for base in breakage.old_value],
         [str(base) for base in breakage.new_value],
@@ -284,7 +285,7 @@ def _signature_change(
     if old is None or new is None or not plain or was.deprecated(symbol):
         return None
     if str(getattr(new, "returns", "")).rpartition(".")[2] in {"NoReturn", "Never"}:
-        return None  # there is to refuse every call
+        return None  # exists to reject every call
     renamed = _renamed(list(old.parameters), list(new.parameters))
     named: dict[Kind, list[str]] = {}
     for breakage in several:
@@ -298,7 +299,7 @@ def _signature_change(
 
 
 def _rename(symbol: str, renamed: dict[str, str], new: Any) -> Change | None:
-    """A new name only matters to those who pass it by name, and can."""
+    """A new name matters only to callers that can pass the parameter by name."""
     if any(parameter.kind is griffe.ParameterKind.var_keyword for parameter in new.parameters):
         return None
     public = {previous: other for previous, other in renamed.items() if previous[0] != "_"}
@@ -311,7 +312,7 @@ def _rename(symbol: str, renamed: dict[str, str], new: Any) -> Change | None:
 
 
 def _named(breakage: griffe.Breakage) -> Iterator[str]:
-    """The parameter's name, unless it is the receiver, private, or taken up by ``*args``."""
+    """The parameter's name, unless it is the receiver, private, or absorbed by ``*args``."""
     parameter = breakage.old_value or breakage.new_value
     taken_up = breakage.new_value is not None and breakage.new_value.kind in _VARIADIC
     variadic = breakage.old_value is not None and breakage.old_value.kind in _VARIADIC
@@ -320,7 +321,7 @@ def _named(breakage: griffe.Breakage) -> Iterator[str]:
 
 
 def _renamed(old: list[griffe.Parameter], new: list[griffe.Parameter]) -> dict[str, str]:
-    """Parameters that only have another name at the same position."""
+    """Parameters at the same position whose name changed."""
     before, after = (
         {old_parameter.name for old_parameter in old},
         {old_parameter.name for old_parameter in new},

@@ -1,4 +1,4 @@
-"""What of a module is public, in griffe's model of it. Nothing of it is run."""
+"""The public members of a module, from griffe's static model; no code under review runs."""
 
 import ast
 import builtins
@@ -46,8 +46,8 @@ class ModuleApi:
 
     Args:
         dotted: the module's name.
-        exposed: for a private module, the names that public packages take from it, each with the
-            dotted name users know; None for a public module.
+        exposed: for a private module, the names that public packages re-export from it, each with
+            the dotted name that users know; None for a public module.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ModuleApi:
         return [name for name, member in self.module.members.items() if member.public]
 
     def line(self, inner: str) -> int:
-        """Where a name is defined; when it is not there, what would enclose it."""
+        """The line where a name is defined; if it is missing, the line of its enclosing scope."""
         while inner:
             if found := self._nodes.get(inner):
                 return found[0].node.lineno
@@ -95,12 +95,12 @@ class ModuleApi:
 
     @property
     def serves_unknown_names(self) -> bool:
-        """Names may come from a module's ``__getattr__`` or from a star import."""
+        """Whether names may come from a module's ``__getattr__`` or from a star import."""
         members = self.module.members
         return "__getattr__" in members or any(name.endswith("/*") for name in members)
 
     def inner(self, griffe_path: str) -> str:
-        """The dotted name below the module of something griffe names."""
+        """The dotted name relative to the module, from griffe's path."""
         return griffe_path[len(self._name) + 1 :]
 
     def known_as(self, inner: str) -> str:
@@ -110,7 +110,7 @@ class ModuleApi:
         return f"{known}.{rest}" if rest else known
 
     def node(self, inner: str) -> Definition | None:
-        """The one definition of a name; None when there are several, or it is conditional."""
+        """The only definition of a name; None if there are several, or it is conditional."""
         found = self._nodes.get(inner, [])
         return found[0] if len(found) == 1 and not found[0].conditional else None
 
@@ -120,7 +120,7 @@ class ModuleApi:
         return frozenset(parameter.name for parameter in getattr(found, "parameters", ()))
 
     def is_plain_method(self, inner: str) -> bool:
-        """A function with no decorator that might make it anything else."""
+        """Whether it is a function without a decorator that might turn it into something else."""
         definition = self.node(inner)
         return (
             definition is not None and set(read_decorator_names(definition.node)) <= _STAYS_METHOD
@@ -136,21 +136,21 @@ class ModuleApi:
         )
 
     def member(self, inner: str) -> Any:
-        """griffe's model of a name, None when there is none; aliases are followed."""
+        """griffe's model of a name with aliases resolved; None if there is none."""
         with suppress(KeyError, griffe.AliasResolutionError, griffe.CyclicAliasError):
             found = self.module.get_member(inner)
             return found.final_target if found.is_alias else found
         return None
 
     def overloads(self, inner: str) -> bool:
-        """Whether a name is declared by overloads, as a stub may do with nothing else."""
+        """Whether a name is declared only by overloads, as in a stub."""
         names = (
             name for each in self._nodes.get(inner, ()) for name in read_decorator_names(each.node)
         )
         return any(name.rpartition(".")[2] == "overload" for name in names)
 
     def deprecated(self, inner: str) -> bool:
-        """Whether a name, what encloses it or the module was announced to go."""
+        """Whether a name, its enclosing class or the module is announced as deprecated."""
         parts = inner.split(".")
         names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
         texts = (text for name in names for text in self._texts_about(name))
@@ -161,7 +161,7 @@ class ModuleApi:
         )
 
     def _texts_about(self, name: str) -> Iterator[str]:
-        """The text in which a function or class, or an assignment, can say it is deprecated."""
+        """The text in which a function, class or assignment can declare that it is deprecated."""
         for definition in self._nodes.get(name, ()):
             node = definition.node
             if isinstance(node, ast.ClassDef):
@@ -174,7 +174,7 @@ class ModuleApi:
         yield str(getattr(self.member(name), "value", ""))
 
     def _mark_public(self) -> None:
-        """Say of each member whether users may rely on it; griffe looks here first."""
+        """Mark each member as public or not; griffe checks this mark first."""
         listed = self.module.exports
         all_names = (
             None if listed is None else {entry for entry in listed if isinstance(entry, str)}
@@ -221,7 +221,7 @@ def _visit(name: str, source: Source) -> griffe.Module:
 
 
 def _says_nothing(member: griffe.Object | griffe.Alias) -> bool:
-    """Loggers and type variables of a module are nobody's business."""
+    """Whether it is a logger or a type variable, which are not API."""
     if member.is_alias or not member.is_attribute:
         return False
     value = getattr(member, "value", None)
@@ -319,7 +319,7 @@ class SourceTree:
             directory = directory.rpartition("/")[0]
 
     def exposed(self, path: str) -> dict[str, str]:
-        """Names of a private module that public packages above it offer, as users write them."""
+        """Names of a private module that public packages re-export, as users write them."""
         found: dict[str, str] = {}
         directory = path.rpartition("/")[0]
         while directory in self.index.packages:
@@ -332,7 +332,7 @@ class SourceTree:
         return found
 
     def _offered(self, init: str) -> dict[str, tuple[str, str]]:
-        """What a public package takes from other files and means for users."""
+        """The names that a public package imports from other files for its users."""
         source = self.source(init)
         listed = _all_names(source.tree) if source else None
         return {
@@ -365,7 +365,7 @@ class SourceTree:
                     yield statement, origin
 
     def _star(self, path: str) -> set[str]:
-        """What a star import takes."""
+        """The names that a star import imports."""
         source = self.source(path)
         if source is None:
             return set()
@@ -381,7 +381,7 @@ class SourceTree:
         return {name for name in own | taken if not name.startswith("_")}
 
     def may_have(self, source: Source, class_name: str, member: str, depth: int = DEPTH) -> bool:
-        """Whether a class may have a member it does not define; what is not known may well."""
+        """Whether a class may have a member that it does not define; True if unknown."""
         node = _class(source, class_name)
         if node is None or depth == 0 or node.keywords or "__getattr__" in _members(node):
             return True
@@ -399,7 +399,7 @@ class SourceTree:
     def _find_class(
         self, source: Source, name: str, depth: int
     ) -> tuple[Source, ast.ClassDef] | None:
-        """The class that a name means in a file, over imports."""
+        """The class that a name refers to in a file, following imports."""
         if node := _class(source, name):
             return source, node
         for statement, origin in self._imports_from(source) if depth else ():
@@ -419,7 +419,7 @@ def _class(source: Source, dotted: str) -> ast.ClassDef | None:
 
 
 def _lacks(base: str, member: str) -> bool:
-    """A base that is known and does not have the member."""
+    """Whether a base class is known and does not have the member."""
     known = getattr(builtins, base, None)
     if isinstance(known, type):
         return not hasattr(known, member)

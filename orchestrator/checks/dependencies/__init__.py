@@ -1,6 +1,6 @@
-"""Dependencies that the change adds, lets float, or takes from somewhere else than before.
+"""Dependencies that the change adds, unpins, or takes from another source than before.
 
-A name that another changed manifest had in base has only moved.
+A name that another changed manifest had in base was only moved.
 """
 
 import re
@@ -34,7 +34,7 @@ def run(job: Job) -> CheckReply:
     reply = CheckReply()
     locked: list[RawFinding] = []
     sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
-    at_commits: dict[str, set[str]] = {}  # by folder, what a lock file takes from repositories
+    at_commits: dict[str, set[str]] = {}  # by directory, what a lock file takes from repositories
     for file in job["files"]:
         path, old, added = file["path"], file["old_path"], set(file["added"])
         if file["status"] == "deleted" or not _is_read(path):
@@ -77,7 +77,7 @@ def _is_read(path: str) -> bool:
 
 
 def _bytes_of_base(job: Job, path: str | None) -> bytes:
-    """A file of base; empty where it cannot be read, so that all in head is new."""
+    """The bytes of a file of base; empty if it cannot be read, so that all in head is new."""
     with suppress(Gap):
         return read(job["base_root"], path) if path else b""
     return b""
@@ -86,7 +86,7 @@ def _bytes_of_base(job: Job, path: str | None) -> bytes:
 def _compare_lock_files(
     job: Job, old: str | None, head: Source, added: Collection[int], reply: CheckReply
 ) -> tuple[list[RawFinding], list[Entry]]:
-    """What is wrong with a lock file, and its entries; a gap where base's cannot be read."""
+    """Findings in a lock file, and its entries; a gap if base's version cannot be read."""
     if conflicts := list(find_conflicts(head)):
         reply.gaps[head.path] = "its packages could not be read: it has conflict markers"
         return [replace(conflicts[0], key="conflict")], []
@@ -104,7 +104,7 @@ def _compare_lock_files(
 def _compare_hashes(
     job: Job, old: str | None, head: Source, added: Collection[int]
 ) -> Iterator[RawFinding]:
-    """What is wrong with the hashes of a requirements file that had some in base."""
+    """Findings about the hashes of a requirements file that had hashes in base."""
     if not (old and head.name.endswith((".txt", ".in")) and is_manifest(old)):
         return
     with suppress(Gap):
@@ -114,7 +114,7 @@ def _compare_hashes(
 
 
 def _manifest_of_base(job: Job, path: str | None) -> Manifest:
-    """What base declared; a file that did not parse there declared nothing that is known."""
+    """The manifest in base; empty if it did not parse there."""
     if path and is_manifest(path):
         with suppress(Gap):
             return read_manifest(path, Source(path, read(job["base_root"], path)).text)
@@ -128,7 +128,7 @@ def _compare(
     now: Manifest,
     known: Collection[tuple[str, str]],
 ) -> Iterator[RawFinding]:
-    """What is new in a manifest; ``known`` are the dependencies of all manifests before it."""
+    """Findings for what is new in a manifest; ``known``: dependencies of all manifests in base."""
 
     def at(code: str, text: str, message: str, key: str) -> RawFinding:
         return RawFinding(code, head.path, _line(head, added, text), message, key=key)
@@ -150,7 +150,7 @@ def _compare(
 
 
 def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:
-    """A code and a message for a new dependency; the first manifest of a project is no news."""
+    """A code and a message for a new dependency; none in a project's first manifest."""
     written = dependency.written
     if look_alike := find_look_alike(ecosystem, dependency.name):
         known = f"a name that looks like the well-known {look_alike}"
@@ -161,7 +161,7 @@ def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[
 
 
 def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterator[tuple[str, str]]:
-    """A code and a message where other code may be installed than was reviewed."""
+    """A code and a message if unreviewed versions may be installed."""
     written, source = dependency.written, dependency.source
     if source and (before is None or before.source != source) and _floats(source):
         message = f"{written} comes from {source}, a source whose content can change at any time"
@@ -177,7 +177,7 @@ def _has_ceiling(dependency: Dependency) -> bool:
 
 
 def _floats(source: str) -> bool:
-    """Whether it changes as others work: no commit, digest or release, or no encryption."""
+    """Whether its content can change: no commit, digest or release, or no encryption."""
     return source.startswith("http:") or not (
         _COMMIT.search(source)
         or _RELEASE.search(source)
@@ -186,7 +186,7 @@ def _floats(source: str) -> bool:
 
 
 def _line(head: Source, added: Collection[int], text: str) -> int:
-    """The first added line that holds the text, else any line that does, else the first."""
+    """The first added line that contains the text, else any line that does, else the first line."""
     word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])", re.IGNORECASE)
     lines = [number for number, line in enumerate(head.lines, 1) if word.search(line)]
     return next((number for number in lines if number in added), lines[0] if lines else 1)

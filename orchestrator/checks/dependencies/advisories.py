@@ -1,6 +1,6 @@
-"""Known vulnerabilities of the packages that a change adds or moves, from advisories in OSV's form.
+"""Known vulnerabilities of packages that a change adds or updates, from advisories in OSV format.
 
-The form, and how a version is found in it, is that of https://ossf.github.io/osv-schema/.
+The format and the matching of versions follow https://ossf.github.io/osv-schema/.
 """
 
 import re
@@ -36,20 +36,20 @@ LEVELS = {
     "medium": "medium",
     "low": "low",
 }
-"""What databases write → severity of the finding."""
+"""Severity in an advisory database → severity of the finding."""
 UNKNOWN = "medium"
 MALICIOUS = "MAL-"
-"""What the ids of advisories of the OpenSSF's list of malicious packages begin with."""
+"""The prefix of ids in the OpenSSF's list of malicious packages."""
 
 
 class Match(Struct, frozen=True):
-    """An advisory that a package's version is affected by.
+    """An advisory that affects a package's version.
 
     Attributes:
         ids: its id and aliases.
-        severity: empty where the advisory says none that is understood.
-        fixed: the first version after the package's that is not affected; empty: none is known.
-        known: the version of base is affected too.
+        severity: empty if the advisory has none that is recognized.
+        fixed: the first later version that is not affected; empty: none is known.
+        known: base's version is affected too.
     """
 
     ids: tuple[str, ...]
@@ -60,7 +60,7 @@ class Match(Struct, frozen=True):
 
 
 def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
-    """The findings of a job with the path of a file of ``advisories``, and why some are missing.
+    """Find vulnerable packages; the job has the path of a file of ``advisories``.
 
     Args:
         gaps: path → reason; a package whose version has no known order is added.
@@ -103,7 +103,7 @@ def _by_package(
 
 
 def package_key(package: AffectedPackage) -> tuple[str, str]:
-    """The ecosystem without its suffix, and the name as that compares names."""
+    """The ecosystem without its suffix, and the name normalized for that ecosystem."""
     ecosystem = package.ecosystem.partition(":")[0]
     return ecosystem, normalize(ecosystem, package.name)
 
@@ -126,7 +126,7 @@ def _match(package: Package, advisory: Advisory, affected: Affected) -> Match | 
 
 
 def _ranges(affected: Affected) -> list[Range]:
-    """Those of versions; a range of commits says nothing of one."""
+    """The ranges of versions; ranges of commits are ignored."""
     return [ranged for ranged in affected.ranges or () if ranged.type in {"SEMVER", "ECOSYSTEM"}]
 
 
@@ -140,7 +140,7 @@ def _is_affected(ecosystem: str, version: str, affected: Affected) -> bool:
 
 
 def _is_spelled(ecosystem: str, version: Any, versions: Sequence[str]) -> bool:
-    """Whether a version is listed in another spelling, such as 1.0 for 1.0.0."""
+    """Whether a version is listed with another spelling, such as 1.0 for 1.0.0."""
     for other in versions:
         with suppress(ValueError):
             if version_key(ecosystem, other) == version:
@@ -162,14 +162,14 @@ def _is_inside(ecosystem: str, version: Any, ranged: Range) -> bool:
 
 
 def _fixes(ecosystem: str, version: Any, ranged: Range) -> list[tuple[Any, str]]:
-    """The fixed versions of a range after a version, with their keys."""
+    """The fixed versions of a range that come after a version, with their keys."""
     values = [event["fixed"] for event in ranged.events if event.get("fixed", "0") != "0"]
     keys = [(version_key(ecosystem, value), value) for value in values]
     return [(key, value) for key, value in keys if key > version]
 
 
 def _severity(advisory: Advisory, affected: Affected) -> str:
-    """The severity that a database gives, else that of its CVSS vector; empty without both."""
+    """The severity by the database, else by the CVSS vector; empty without either."""
     own = affected.database_specific or {}
     for part in (advisory.database_specific, own, affected.ecosystem_specific):
         said = (part or {}).get("severity")
@@ -188,7 +188,7 @@ def _one_line(advisory: Advisory) -> str:
 
 
 def _without_aliases(matches: Sequence[Match]) -> list[Match]:
-    """One match of those that databases list under each other's ids."""
+    """The matches without those that are aliases of another one."""
     groups: list[list[Match]] = []
     for match in matches:
         same = [group for group in groups if any({*m.ids} & {*match.ids} for m in group)]
@@ -217,17 +217,17 @@ def _rank(name: str) -> tuple[int, str]:
 def _code(match: Match) -> str:
     if match.ids[0].startswith(MALICIOUS):
         return "malicious-critical"
-    # An update that does not reach the fix makes nothing worse.
+    # An update to a version that is still affected makes nothing worse.
     return "advisory-low" if match.known else f"advisory-{match.severity or UNKNOWN}"
 
 
 def _is_told(match: Match) -> bool:
-    """Whether it is worse than in base, or something can be done."""
+    """Whether to report it: it is worse than in base, or a fix exists."""
     return bool(match.fixed) or not match.known or match.ids[0].startswith(MALICIOUS)
 
 
 def _finding(package: Package, group: Sequence[Match]) -> RawFinding:
-    """One finding for all matches of a package that have one code."""
+    """One finding for all matches of a package with the same code."""
     match, *others = group
     first, *aliases = match.ids
     named = f"{first} ({aliases[0]})" if aliases else first
@@ -248,7 +248,7 @@ def _finding(package: Package, group: Sequence[Match]) -> RawFinding:
 
 
 def _step(package: Package, group: Sequence[Match]) -> str:
-    """The update that fixes the most: the last of the versions that fix one each."""
+    """The update that fixes the most: the highest of the versions that fix each match."""
     fixes = [match.fixed for match in group if match.fixed]
     if not fixes:
         return "no fixed version is known"

@@ -1,4 +1,4 @@
-"""Advisories in the form of https://ossf.github.io/osv-schema/: the parts that are read here."""
+"""Advisories in OSV format (https://ossf.github.io/osv-schema/), with the fields used here."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ class Affected(Struct, frozen=True):
 
 
 class Advisory(Struct, frozen=True):
-    """One advisory; one that is withdrawn counts for nothing."""
+    """One advisory; a withdrawn one is ignored."""
 
     id: str
     aliases: tuple[str, ...] | None = None
@@ -50,13 +50,13 @@ class Advisory(Struct, frozen=True):
 
 
 class AffectedName(Struct, frozen=True):
-    """What is read of every advisory to tell whether it matters."""
+    """The part of every advisory that shows whether it is relevant."""
 
     package: AffectedPackage | None = None
 
 
 class Names(Struct, frozen=True):
-    """The packages of an advisory, read without the rest of it."""
+    """Only the packages of an advisory."""
 
     id: str
     withdrawn: str | None = None

@@ -20,7 +20,7 @@ def base_score(vector: str) -> float:
     """The base score, 0 to 10.
 
     Raises:
-        ValueError: it is no whole vector of version 3.
+        ValueError: it is not a complete vector of version 3.
     """
     if not vector.startswith(_PREFIX):
         raise ValueError
@@ -43,7 +43,7 @@ def base_score(vector: str) -> float:
 
 
 def severity_of_vector(vector: str) -> str:
-    """``critical``, ``high``, ``medium`` or ``low``; empty for what has no score here."""
+    """``critical``, ``high``, ``medium`` or ``low``; empty without a score."""
     try:
         score = base_score(vector)
     except ValueError:

@@ -8,7 +8,7 @@ from orchestrator.checks.check_io import Gap, RawFinding, Source
 from orchestrator.checks.python.source_definitions import MAX_BYTES
 from orchestrator.checks.python.syntax_tree_cache import parse, walk
 
-# Commands of setuptools that installing runs; those that compile extensions are replaced for that.
+# setuptools commands that an installation runs, without those that often compile extensions.
 _COMMANDS = frozenset(["install", "develop", "egg_info"])
 _NETWORK = re.compile(
     r"\b(?:reqwest|ureq|attohttpc|minreq|isahc|curl|hyper)::|\bstd::net\b|\b(?:Tcp|Udp)(?:Stream|Socket)\b"
@@ -22,7 +22,7 @@ def is_build_script(path: str) -> bool:
 
 
 def find_build_code(head: Source, added: Collection[int], base: bytes) -> Iterator[RawFinding]:
-    """What a build script of head begins to run.
+    """Find code that a build script of head runs and base's does not.
 
     Args:
         base: the bytes of it in base; empty without one.
@@ -51,7 +51,7 @@ def find_build_code(head: Source, added: Collection[int], base: bytes) -> Iterat
 
 
 def _commands(data: bytes) -> Iterator[tuple[str, tuple[int, str]]]:
-    """The commands of installation that ``setup()`` replaces: name → line and class."""
+    """The installation commands that ``setup()`` overrides: name → line and class."""
     try:
         tree = parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

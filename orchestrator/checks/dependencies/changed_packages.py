@@ -1,4 +1,4 @@
-"""Packages that a change adds or moves to another version: of its lock files, else exact pins."""
+"""Packages that a change adds or updates, from its lock files, else from exact pins."""
 
 import re
 from collections import defaultdict
@@ -29,9 +29,9 @@ _ECOSYSTEMS = {
     "composer.lock": "Packagist",
     "gradle.lockfile": "Maven",
 }
-"""Of lock files, and of the manifest that lists what is built; all others are of Python."""
+"""Ecosystem by file name; all other files are Python's."""
 
-# A go.sum also has the modules that were only considered; a wrapper names the build tool.
+# A go.sum also lists modules that were only considered; a wrapper names the build tool.
 _NO_PACKAGES = frozenset(["go.sum", "gradle-wrapper.properties", "maven-wrapper.properties"])
 
 _EXACT = {
@@ -45,12 +45,12 @@ _EXACT = {
 
 
 class Package(Struct, frozen=True):
-    """One version of a package, and where head asks for it.
+    """One version of a package, and where head requests it.
 
     Attributes:
-        name: as its ecosystem compares names.
-        line: finds the line in ``path``.
-        before: its versions in that file of base.
+        name: normalized for its ecosystem.
+        line: returns the line in ``path``.
+        before: its versions in the same file of base.
     """
 
     ecosystem: str
@@ -69,9 +69,9 @@ def run(job: Job) -> CheckReply:
 
 
 def list_changed(job: Job) -> list[Package]:
-    """Packages at a version that the same file of base did not have, each version once.
+    """Packages at versions that the same file of base did not have, each version once.
 
-    Files that cannot be read are left out: the check of dependencies names them.
+    Unreadable files are left out: the check ``dependencies`` reports them.
     """
     files = [file for file in job["files"] if file["status"] != "deleted"]
     locked: set[tuple[str, str, str]] = set()
@@ -89,7 +89,7 @@ def list_changed(job: Job) -> list[Package]:
 
 
 def _is_locked(package: Package, locked: Collection[tuple[str, str, str]]) -> bool:
-    """Whether a lock file beside a manifest, or in a folder above it, says the version."""
+    """Whether a lock file beside a manifest, or in a directory above it, pins the version."""
     folder = package.path
     while folder:
         folder = folder.rpartition("/")[0]
@@ -99,7 +99,7 @@ def _is_locked(package: Package, locked: Collection[tuple[str, str, str]]) -> bo
 
 
 def _of_lock_file(job: Job, file: Job, locked: set[tuple[str, str, str]]) -> Iterator[Package]:
-    """The changed packages of one lock file; all that it locks are added to ``locked``."""
+    """The changed packages of one lock file; adds all its packages to ``locked``."""
     path, old = file["path"], file["old_path"]
     kind = path.rpartition("/")[2]
     if not (is_lock_file(path) or kind == "go.mod") or kind in _NO_PACKAGES:

@@ -1,4 +1,4 @@
-"""What builds with Maven and Gradle declare: packages, versions, and repositories."""
+"""Manifests of Maven and Gradle: packages, versions and repositories."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +74,7 @@ def maven(text: str) -> Manifest:
     """Read a pom.xml.
 
     Raises:
-        ValueError: it is no XML, has a DTD, or is nested too deeply.
+        ValueError: it is not XML, has a DTD, or is nested too deeply.
     """
     project = _parse(text).all("project")
     top = project[0] if project else _Element()
@@ -119,7 +119,7 @@ def _of_pom(scope: _Element, defined: Mapping[str, str]) -> Iterator[Dependency]
 
 
 def _resolve(text: str, defined: Mapping[str, str]) -> str:
-    """A text with its properties filled in, as far as the file defines them."""
+    """A text with its properties substituted, as far as the file defines them."""
     return _PROPERTY.sub(lambda found: defined.get(found[1], found[0]), text)
 
 
@@ -138,7 +138,7 @@ def _repository(url: str) -> Iterator[Setting]:
 def _dependency(
     name: str, written: str, version: str, path: str = "", version_name: str = ""
 ) -> Dependency:
-    """A dependency; one at a version that each build looks up anew has no upper bound."""
+    """A dependency; a version that each build resolves again has no upper bound."""
     spec = "*" if _DYNAMIC.search(version) else version
     return Dependency(name, written, spec, path, version_name)
 
@@ -171,7 +171,7 @@ def _parse(text: str) -> _Element:
 
 
 def gradle(text: str) -> Manifest:
-    """Read a build or settings file of Gradle, in Groovy or Kotlin, as far as text tells."""
+    """Read a Gradle build or settings file in Groovy or Kotlin, by pattern."""
     code = _COMMENT.sub("", text)
     given = dict(_GIVEN.findall(code))
     packages = [*_COORDINATES.findall(code), *_PLUGIN.findall(code)]
@@ -188,7 +188,7 @@ def gradle(text: str) -> Manifest:
 
 
 def _of_build(name: str, written: str, version: str, given: Mapping[str, str]) -> Dependency | None:
-    """A dependency whose version may be a variable; None where its value is not known."""
+    """A dependency whose version may be a variable; None if its value is unknown."""
     used = _VARIABLE.fullmatch(version)
     called = (used[1] or used[2]) if used else ""
     version = given.get(called, version)
@@ -196,7 +196,7 @@ def _of_build(name: str, written: str, version: str, given: Mapping[str, str]) -
 
 
 def _without_publishing(code: str) -> str:
-    """A program without its blocks of where packages are published to."""
+    """A program without its blocks for publishing packages."""
     kept, depth, first = [], 0, 0
     for brace in _BRACE.finditer(code):
         at = brace.start()

@@ -1,7 +1,7 @@
 """Lock files that are read line by line: Yarn, pnpm, Go, Bundler, and requirements with hashes.
 
-Each reader raises ``MalformedError`` where a line does not belong, so that a file that was cut off
-or merged badly is not taken for one with fewer packages.
+Each reader raises ``MalformedError`` for an unexpected line, so that a truncated or badly merged
+file is not taken for one with fewer packages.
 """
 
 import re
@@ -32,7 +32,7 @@ _HASH = re.compile(r"--hash[=\s]+(\w+:\w+)")
 
 
 class MalformedError(Exception):
-    """A line that does not belong; ``str()`` says which and why."""
+    """An unexpected line; ``str()`` says which and why."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(f"line {number} {why}")
@@ -179,7 +179,7 @@ def gems(text: str) -> Iterator[Entry]:
 
 
 def requirements(text: str) -> Iterator[Entry]:
-    """Read the exact versions of a requirements file of which some have hashes; else nothing."""
+    """Read the exact versions of a requirements file if some have hashes; else nothing."""
     if "--hash" in text:
         yield from pinned(text)
 

@@ -1,4 +1,4 @@
-"""One package of a lock file, in a form that all kinds of lock files share."""
+"""One package of a lock file, in a common form for all kinds of lock files."""
 
 import re
 import tomllib
@@ -9,12 +9,12 @@ from msgspec import Struct
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
 
 
-# Reading a key takes the square of its parts.
+# Parsing a key takes quadratic time in its parts.
 _LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse TOML in a time that its size bounds.
+    """Parse TOML in bounded time.
 
     Raises:
         TOMLDecodeError: it is none.
@@ -30,14 +30,14 @@ class Entry(Struct, frozen=True):
 
     Attributes:
         name, version: as written.
-        source: URL of its registry, archive or repository; empty where the file names none.
-        digests: of its content, by which an installer notices a replaced file.
-        script: it runs a script of its own when it is installed.
-        exempt: it is a local folder or a repository at a commit, so that it has no digest.
+        source: URL of its registry, archive or repository; empty if the file has none.
+        digests: of its content, with which an installer detects a replaced file.
+        script: it runs an install script.
+        exempt: it needs no digest, since it is a local directory or a repository at a commit.
         git: the source is a repository.
-        path: the local folder or file that it is taken from; empty: none.
-        urls: where its files are downloaded from, one URL of each host.
-        files: the digest of each file by its name, where the lock file has several.
+        path: the local directory or file of its source; empty: none.
+        urls: download locations of its files, one URL for each host.
+        files: file name → digest, if the lock file has several.
     """
 
     name: str
@@ -53,5 +53,5 @@ class Entry(Struct, frozen=True):
 
 
 def digests(*found: Any) -> tuple[str, ...]:
-    """The digests that are there, sorted."""
+    """The nonempty digests, sorted."""
     return tuple(sorted({str(digest) for digest in found if digest}))

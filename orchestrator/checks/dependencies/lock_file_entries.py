@@ -1,4 +1,4 @@
-"""What lock files record of each package: its version, where it comes from, and its digests."""
+"""The entries of lock files: each package's version, source and digests."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def read_entries(path: str, text: str) -> list[Entry]:
     """Read a lock file by its name.
 
     Raises:
-        Gap: it does not have the form of its kind.
+        Gap: the file is malformed.
     """
     try:
         return list(_READERS[path.rpartition("/")[2]](text.removeprefix("\ufeff")))
@@ -62,7 +62,7 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> Entry:
         "" if path else source,
         digests(package.get("integrity")),
         script=bool(package.get("hasInstallScript")),
-        # Without a URL it is a workspace's folder, or part of another package.
+        # Without a URL it is a workspace's directory, or part of another package.
         exempt=not source or git or bool(path),
         git=git,
         path=path,
@@ -178,7 +178,7 @@ def _composer(text: str) -> Iterator[Entry]:
         dist, source = package.get("dist") or {}, package.get("source") or {}
         url, local = str(dist.get("url") or source.get("url") or ""), dist.get("type") == "path"
         version = str(package["version"])
-        # A branch is locked to a commit, which each update changes.
+        # A branch is locked to a commit that changes with each update.
         branch = version.startswith("dev-") or version.endswith("-dev")
         # Packages from a code host have a commit, and no checksum of their archive.
         found = () if branch else digests(dist.get("shasum"), dist.get("reference"))

@@ -1,4 +1,4 @@
-"""Packages that a change of a lock file takes from elsewhere, unverified, or with a script."""
+"""Lock file entries with a new source, without verification, or with an install script."""
 
 import re
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from msgspec import Struct
 from orchestrator.checks.check_io import RawFinding, Source
 from orchestrator.checks.dependencies.lock_entry import Entry
 
-# Hosts that the package managers download from as they are installed, and which are one registry.
+# Default hosts of the package managers, grouped by registry.
 PUBLIC = (
     ("registry.npmjs.org", "registry.yarnpkg.com"),
     ("pypi.org", "files.pythonhosted.org"),
@@ -34,18 +34,18 @@ CODE_HOSTS = frozenset(
 )
 
 ENTRY_LINES = 12
-"""An entry's version is at most so many lines below its name."""
+"""The maximum number of lines between an entry's name and its version."""
 
 MOST_FINDINGS = 10
-"""Of one code in one lock file; the last of them counts the others."""
+"""The maximum number of findings per code in one lock file; the last one counts the rest."""
 
 LINE_START = 400
-"""Characters of a line among which a name is that it begins with."""
+"""How many characters at the start of a line are searched for a name."""
 
 MOST_PLACES = 10_000
-"""Of one name, that are looked at to find an entry's line."""
+"""The maximum number of occurrences of one name that are checked for an entry's line."""
 
-# The name that a line of a lock file or manifest begins with: TOML, JSON, Yarn, Bundler, Go.
+# The name at the start of a line of a lock file or manifest: TOML, JSON, Yarn, Bundler, Go.
 _HEAD = re.compile(
     r"""[ \t"'/]*(?:name"?[ =:]+"|gem ["']|require )?(?:[^\s"]*node_modules/)?"""
     r"""(@?[\w.][^\s"'@:=<>~!(,;\[\]{}]*)"""
@@ -54,15 +54,15 @@ _PART_OF_NAME = re.compile(r"[\w.-]")
 _UNENCRYPTED = re.compile(r"(?:\w+\+)?(?:http|git|ftp)://")
 _STRENGTH = {"md5": 1, "sha1": 2, "hex40": 2, "sha256": 3, "hex64": 3, "sha384": 4, "sha512": 5}
 _Found = tuple[str, str, str]
-"""A code, the text whose line it is on, and a message."""
+"""A code, the text that identifies the line, and a message."""
 
 
 class Known(Struct, frozen=True):
-    """What the lock file of base says.
+    """What is known from base's lock file.
 
     Attributes:
-        hosts: registries that it uses, with their other names; of a new file, those of most of it.
-        plain: hosts that it downloads from without encryption.
+        hosts: registries that it uses, with their aliases; for a new file, those of most entries.
+        plain: hosts from which it downloads without encryption.
         by_name: its entries by the package's name.
         verified: each of its packages has a digest; False for a new file.
     """
@@ -76,7 +76,7 @@ class Known(Struct, frozen=True):
 def compare(
     head: Source, added: Collection[int], was: Sequence[Entry], now: Sequence[Entry]
 ) -> Iterator[RawFinding]:
-    """Report what the entries of head have, or lack, that those of base do not."""
+    """Report differences between the entries of head and those of base."""
     composer = head.name == "composer.lock"
     known, depth = _known(was, now, composer), head.path.count("/")
     groups: dict[tuple[str, str], list[tuple[Entry, str, str]]] = defaultdict(list)
@@ -87,7 +87,7 @@ def compare(
             *_judge_place(entry, older, depth),
             *_judge_content(entry, older, known),
         ):
-            # A host or a whole file without digests is one defect, however many packages it has.
+            # A host, or a whole file without digests, is one defect for any number of packages.
             group = {"lock-unverified": ""}.get(code, entry.name)
             group = _host(quoted) if code in {"lock-http", "lock-source"} else group
             group = "" if code == "lock-script" and not was else group
@@ -104,7 +104,7 @@ def compare(
 def _at_most(
     groups: Mapping[tuple[str, str], list[tuple[Entry, str, str]]],
 ) -> Iterator[tuple[str, list[tuple[Entry, str, str]]]]:
-    """The groups of each code; from the last that is listed on, they are one."""
+    """The groups of each code, limited in number; the last one contains all the rest."""
     by_code: dict[str, list[list[tuple[Entry, str, str]]]] = defaultdict(list)
     for (code, _), members in groups.items():
         by_code[code].append(members)
@@ -143,7 +143,7 @@ def _same_registry(host: str) -> Sequence[str]:
 def _judge_hosts(
     entry: Entry, older: Sequence[Entry], known: Known, composer: bool
 ) -> Iterator[_Found]:
-    """What is wrong with the hosts that an entry is downloaded from."""
+    """Findings about the hosts from which an entry is downloaded."""
     name, before = entry.name, {url for one in older for url in _urls(one)}
     for url in _urls(entry):
         host = _host(url)
@@ -161,7 +161,7 @@ def _judge_hosts(
 
 
 def _judge_place(entry: Entry, older: Sequence[Entry], depth: int) -> Iterator[_Found]:
-    """What is wrong with the repository or folder that an entry is taken from, if it is."""
+    """Findings about an entry whose source is a repository or a directory."""
     name = entry.name
     if entry.git and not any(one.git and _place(one) == _place(entry) for one in older):
         registry = any(not one.git and not one.path for one in older)
@@ -178,18 +178,18 @@ def _judge_place(entry: Entry, older: Sequence[Entry], depth: int) -> Iterator[_
 
 
 def _moved(host: str, older: Sequence[Entry]) -> str:
-    """Where base took the package from, if that is another registry."""
+    """The source of the package in base, if that is another registry."""
     hosts = {_host(one.source) for one in older if not one.git} - {""}
     return "" if hosts & {*_same_registry(host)} else next(iter(sorted(hosts)), "")
 
 
 def _place(entry: Entry) -> str:
-    """A repository without what follows its path, such as a commit."""
+    """The URL of a repository without a suffix such as a commit."""
     return re.split(r"[#?]", entry.source)[0].removesuffix(".git")
 
 
 def _judge_content(entry: Entry, older: Sequence[Entry], known: Known) -> Iterator[_Found]:
-    """What is wrong with the digests and scripts of an entry."""
+    """Findings about the digests and scripts of an entry."""
     name, version = entry.name, entry.version
     same = [one for one in older if one.version == version]
     before = {digest for one in same for digest in one.digests}
@@ -207,7 +207,7 @@ def _judge_content(entry: Entry, older: Sequence[Entry], known: Known) -> Iterat
 
 
 def _replaced(entry: Entry, same: Sequence[Entry], before: Collection[str]) -> str:
-    """How the digests of one version differ; empty where they are of the same content."""
+    """How the digests of one version differ; empty if they are of the same content."""
     if any(
         one.digests and {*one.digests, *one.files} <= {*entry.digests, *entry.files} for one in same
     ):
@@ -227,7 +227,7 @@ def _replaced(entry: Entry, same: Sequence[Entry], before: Collection[str]) -> s
 
 
 def _by_kind(found: Collection[str]) -> Mapping[str, set[str]]:
-    """Digests by their algorithm; Yarn writes the version of its archive format in its place."""
+    """Digests by algorithm; Yarn writes its archive format's version instead of the algorithm."""
     kinds: Mapping[str, set[str]] = defaultdict(set)
     for digest in found:
         kind = re.match(r"(\w+)[-:/](?=.)", digest)
@@ -236,7 +236,7 @@ def _by_kind(found: Collection[str]) -> Mapping[str, set[str]]:
 
 
 def _host(source: str) -> str:
-    """The host of a URL in lower case; empty where it names none."""
+    """The host of a URL in lower case; empty without a host."""
     source = re.sub(r"^(?:git\+)?(?:ssh://)?git@([^:/]+)[:/]", r"ssh://\1/", source)
     try:
         return (urlsplit(source).hostname or "").lower()
@@ -245,7 +245,7 @@ def _host(source: str) -> str:
 
 
 class Places:
-    """Where entries stand in a lock file; each is looked for in the whole text at once."""
+    """The lines of entries in a lock file."""
 
     def __init__(self, head: Source, added: Collection[int]) -> None:
         self._text, self._lines = head.text, head.lines
@@ -262,7 +262,8 @@ class Places:
                     return number
         version = re.compile(rf"(?<![\w.]){re.escape(entry.version)}(?!\w|\.\w)")
         first, near = 0, 0
-        # Lines that begin with it, then all that have it: others have it among what they need.
+        # Lines that begin with the name, then all that contain it, such as in lists of
+        # dependencies.
         for at in chain(self._heads.get(entry.name, ()), self._find(entry.name)):
             first = first or at
             for number in range(at, min(at + ENTRY_LINES, len(self._lines) + 1)):
@@ -274,7 +275,7 @@ class Places:
 
     @cached_property
     def _heads(self) -> Mapping[str, Sequence[int]]:
-        """The lines that begin with each name; a lock file has a hundred thousand."""
+        """Name → the lines that begin with it; computed once, since lock files are large."""
         heads: Mapping[str, list[int]] = defaultdict(list)
         for number, line in enumerate(self._lines, 1):
             if found := _HEAD.match(line[:LINE_START]):
@@ -282,7 +283,7 @@ class Places:
         return heads
 
     def _find(self, word: str) -> Iterator[int]:
-        """The lines with a word, once for each place where no part of a name is beside it."""
+        """The lines that contain a word that is not part of a longer name."""
         at = self._text.find(word)
         for _ in range(MOST_PLACES):
             if at < 0:

@@ -1,4 +1,4 @@
-"""Names that differ from a well-known package's by what a hurried reader does not see."""
+"""Package names that differ from a well-known package's name in a way that is easy to overlook."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,9 +12,9 @@ FILES: Mapping[str, str] = {
     "RubyGems": "rubygems.txt",
     "Packagist": "packagist.txt",
 }
-"""Ecosystem → file of its well-known packages. A Go module is named by where its code is."""
+"""Ecosystem → file of its well-known packages. A Go module's name is its location."""
 
-# Shorter names have neighbors that are ordinary words.
+# Shorter names are similar to ordinary words.
 SHORTEST, SHORTEST_TO_SUBSTITUTE = 5, 6
 
 
@@ -23,18 +23,18 @@ def _read(name: str) -> frozenset[str]:
     return frozenset(word for line in lines if line[:1] != "#" for word in line.split())
 
 
-# Read when the module is imported: a confined worker may open nothing.
+# Read at import time, since a sandboxed worker cannot open files.
 POPULAR = {ecosystem: _read(name) for ecosystem, name in FILES.items()}
 
 
 def find_look_alike(ecosystem: str, name: str) -> str:
-    """The well-known package that a name looks like.
+    """The well-known package whose name a name resembles.
 
     Args:
-        name: in lower case; of PyPI, with hyphens as separators.
+        name: in lower case; for PyPI, with hyphens as separators.
 
     Returns:
-        Its name; empty where there is none, or the name is itself well-known.
+        Its name; empty if there is none, or if the name itself is well known.
     """
     popular = POPULAR.get(ecosystem, frozenset())
     if name in popular or len(name) < SHORTEST - 1 or _is_scoped(name):
@@ -45,12 +45,12 @@ def find_look_alike(ecosystem: str, name: str) -> str:
 
 
 def _is_scoped(name: str) -> bool:
-    """Whether somebody owns the part before the slash, as on npm."""
+    """Whether the part before the slash is a scope with an owner, as on npm."""
     return name.startswith("@")
 
 
 def _is_own(name: str, popular: str) -> bool:
-    """Whether it is of the same vendor, or the other with a number, as a next version is."""
+    """Whether it is from the same vendor, or the other name with a version number."""
     vendor, slash, _ = name.partition("/")
     if slash and popular.startswith(f"{vendor}/"):
         return True
@@ -67,10 +67,10 @@ def _by_letters(ecosystem: str) -> Mapping[str, str]:
 
 
 def _one_edit_away(name: str, popular: Collection[str]) -> str:
-    """The well-known name of which one letter is missing, added, swapped or another one."""
+    """The well-known name that differs by one missing, added, swapped or changed letter."""
     for at in range(len(name)):
         before, after = name[:at], name[at + 1 :]
-        # A letter too many, also one that is doubled. The first one is what people read.
+        # An extra or doubled letter, but not at the start, where people notice it.
         if at and len(name) > SHORTEST and before + after in popular:
             return before + after
         swapped = before + after[:1] + name[at] + after[1:]
@@ -89,7 +89,7 @@ def _one_edit_away(name: str, popular: Collection[str]) -> str:
 
 
 def _grown(name: str, at: int, letter: str) -> list[str]:
-    """The name with a letter added, and with one replaced, where it is long enough for that."""
+    """The name with a letter added, and with one replaced, if it is long enough."""
     shortest = SHORTEST if at else SHORTEST_TO_SUBSTITUTE
     added = [name[:at] + letter + name[at:]] if len(name) >= shortest else []
     if 0 < at < len(name) and len(name) >= SHORTEST_TO_SUBSTITUTE:

@@ -1,4 +1,4 @@
-"""What a manifest declares, in a form that all kinds of manifests share."""
+"""The entries of a manifest, in a common form for all kinds of manifests."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +14,9 @@ class Dependency(Struct, frozen=True):
     Attributes:
         name: as its ecosystem compares names.
         written: as written in the file, to find its line.
-        spec: the versions that it allows; empty for any.
-        source: where it comes from when not from the registry; empty else.
-        version_name: what its version is called where it stands in another line; empty else.
+        spec: the allowed versions; empty: any.
+        source: where it comes from if not from the registry; else empty.
+        version_name: the name of its version if another line defines that; else empty.
     """
 
     name: str
@@ -27,12 +27,12 @@ class Dependency(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """Something that a file says about where packages come from, and that is a finding when new.
+    """A setting about package sources that is a finding if it is new.
 
     Attributes:
         code: of the finding.
         written: as written in the file, to find its line.
-        message: of the finding; one sentence.
+        message: of the finding, one sentence.
     """
 
     code: str
@@ -41,13 +41,13 @@ class Setting(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """What a manifest, or the configuration of a package manager, declares.
+    """The content of a manifest, or of a package manager's configuration.
 
     Attributes:
         ecosystem: as advisories call it, such as ``PyPI``.
         dependencies: by name; of several with one name, the last.
-        hooks: scripts that run at every installation: name → command.
-        settings: where packages are taken from, as far as that is a risk.
+        hooks: scripts that run on every installation: name → command.
+        settings: risky package sources.
     """
 
     ecosystem: str
@@ -65,17 +65,17 @@ def manifest(
     hooks: Mapping[str, str] | None = None,
     settings: Iterable[Setting] = (),
 ) -> Manifest:
-    """A manifest of its parts."""
+    """Build a manifest from its parts."""
     by_name = {dependency.name: dependency for dependency in found}
     return Manifest(ecosystem, by_name, hooks or {}, tuple(settings))
 
 
 def registry(option: str, url: str, code: str = "") -> Iterator[Setting]:
-    """A registry that packages are taken from.
+    """A registry from which packages are installed.
 
     Args:
-        option: what names it.
-        code: of the finding where it is encrypted; empty: none.
+        option: the option that names it.
+        code: of the finding if it is encrypted; empty: none.
     """
     if _UNENCRYPTED.match(url):
         yield insecure(url, f"{option} {url}: packages are downloaded without encryption")
@@ -85,5 +85,5 @@ def registry(option: str, url: str, code: str = "") -> Iterator[Setting]:
 
 
 def insecure(written: str, message: str) -> Setting:
-    """A registry that is not protected by TLS."""
+    """A registry without TLS."""
     return Setting("insecure-registry", written, message)

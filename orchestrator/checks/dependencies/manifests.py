@@ -1,6 +1,6 @@
-"""What manifests declare: direct dependencies, scripts that installations run, and indexes.
+"""Manifests: direct dependencies, install scripts, and indexes.
 
-Source for what counts as pinned: PEP 440, the ranges of npm and Cargo.
+What counts as pinned follows PEP 440 and the ranges of npm and Cargo.
 """
 
 import json
@@ -53,7 +53,7 @@ def read_manifest(path: str, text: str) -> Manifest:
     """Parse a manifest of any supported ecosystem.
 
     Raises:
-        Gap: it does not have the form of its kind.
+        Gap: the file is malformed.
     """
     others = {_GEMSPEC: _gemfile, **dict.fromkeys(_GRADLE, jvm_manifests.gradle)}
     other = next((others[end] for end in others if path.endswith(end)), _requirements)
@@ -116,7 +116,7 @@ def _pyproject(text: str) -> Manifest:
 
 
 def _is_remote(value: Any) -> bool:
-    """Whether a table says where a package is downloaded from."""
+    """Whether a table names the download location of a package."""
     return isinstance(value, dict) and not value.keys().isdisjoint(("git", "url"))
 
 
@@ -160,7 +160,7 @@ def _npm(text: str) -> Manifest:
             )
     scripts = document.get("scripts", {})
     hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
-    # It also runs in a checkout, where it commonly builds the package or sets up git hooks.
+    # It also runs in a checkout, usually to build the package or to set up git hooks.
     if _PROGRAM.search(scripts.get("prepare", "")):
         hooks["prepare"] = scripts["prepare"]
     return manifest("npm", found, hooks)
@@ -180,7 +180,7 @@ def _go(text: str) -> Manifest:
 
 
 def go_modules(text: str) -> Iterator[Entry]:
-    """Every module that a go.mod requires, also those that others need."""
+    """Every module that a go.mod requires, including indirect ones."""
     for line in text.split("\n"):
         if match := _GO_REQUIRE.match(line):
             yield Entry(match[1], match[2])
@@ -197,7 +197,7 @@ def _composer(text: str) -> Manifest:
 
 
 def _script(document: Mapping[str, Any], name: str) -> str:
-    """The commands of a script of Composer, which may be one or several."""
+    """The commands of a Composer script: one or several."""
     commands = document.get("scripts", {}).get(name, "")
     return commands if isinstance(commands, str) else " && ".join(map(str, commands))
 

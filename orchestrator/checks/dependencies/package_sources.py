@@ -1,4 +1,4 @@
-"""Where package managers are told to take packages from, and whether that is encrypted."""
+"""The configured package sources, and whether they are encrypted."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def python_indexes(tool: Mapping[str, Any]) -> Iterator[Setting]:
     uv = tool.get("uv", {})
     listed = [*uv.get("index", ()), *tool.get("pdm", {}).get("source", ())]
     for index in [*tool.get("poetry", {}).get("source", ()), *listed]:
-        # One that is named for each package, or stands in for the default one, adds no names.
+        # An index that is named for each package, or replaces the default one, adds no names.
         chosen = index.get("explicit") or index.get("default") or index.get("name") == "pypi"
         chosen = chosen or index.get("priority") in {"explicit", "default"}
         url = str(index.get("url", ""))
@@ -69,7 +69,7 @@ def python_indexes(tool: Mapping[str, Any]) -> Iterator[Setting]:
 
 
 def pipenv(document: Mapping[str, Any]) -> Iterator[Setting]:
-    """Sources of a Pipfile; each package takes the first, unless it names another."""
+    """Sources of a Pipfile; each package uses the first one unless it names another."""
     for source in document.get("source", ()):
         url = str(source.get("url", ""))
         yield from registry("source", url)
@@ -113,7 +113,7 @@ def composer(document: Mapping[str, Any]) -> Iterator[Setting]:
 
 
 def bundler(text: str) -> Iterator[Setting]:
-    """Sources of a Gemfile; of two that hold for all gems, either may answer."""
+    """Sources of a Gemfile; with two global sources, either may provide a gem."""
     count = 0
     for url, block in _GEM_SOURCE.findall(text):
         count += not block
@@ -123,7 +123,7 @@ def bundler(text: str) -> Iterator[Setting]:
 
 
 def go_replacements(text: str) -> Iterator[Setting]:
-    """Modules that a go.mod takes from another module; not from a folder."""
+    """Modules that a go.mod replaces with another module, not with a directory."""
     for module, other in _GO_REPLACEMENT.findall(text):
-        if other != module:  # else it only pins a version
+        if other != module:  # otherwise it only pins a version
             yield Setting("replaced", other, f"{module} is replaced by {other}")

@@ -1,4 +1,4 @@
-"""The order of versions in each ecosystem, for the ranges of advisories."""
+"""The order of versions in each ecosystem, for matching ranges of advisories."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ _MOST_PARTS = 16
 
 
 def version_key(ecosystem: str, version: str) -> Any:
-    """What a version is ordered by among those of its ecosystem.
+    """The sort key of a version in its ecosystem.
 
     Raises:
-        ValueError: it is no version there, such as a branch.
+        ValueError: it is not a version there, for example a branch.
     """
     if len(version) > 200:
         raise ValueError
@@ -58,7 +58,7 @@ def _ruby(version: str) -> Any:
     parts = re.findall(r"\d+|[a-z]+", version.replace("-", ".pre.").lower())
     if not re.match(r"\d", version) or len(parts) > _MOST_PARTS:
         raise ValueError
-    # A part that is missing is zero, and a word is less than any number.
+    # A missing part is zero, and a word sorts before any number.
     found = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
     return (*found, *[(1, 0, "")] * (_MOST_PARTS - len(found)))
 
@@ -79,11 +79,11 @@ def _maven(version: str) -> Any:
         raise ValueError
     kept: list[str] = []
     for part in [*parts, "final"]:
-        # Zeros and words for a release say nothing at the end of the numbers.
+        # Trailing zeros and words for a release do not matter.
         while not part.isdecimal() and len(kept) > 1 and kept[-1] in _MAVEN_RELEASE:
             kept.pop()
         kept.append(part)
-    # A number is more than nothing, nothing more than a qualifier of what comes before a release.
+    # A number sorts after nothing, and nothing sorts after a prerelease qualifier.
     found = [
         (2, int(part), "")
         if part.isdecimal()

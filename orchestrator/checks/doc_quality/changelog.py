@@ -1,4 +1,4 @@
-"""A project that keeps a changelog, and a change to its source that says nothing there."""
+"""Source changes without an entry in the project's changelog."""
 
 import re
 
@@ -13,7 +13,7 @@ from orchestrator.checks.check_io import (
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source_definitions import Job
 
-CHANGED_LINES = 10  # of product source: less is seldom worth telling
+CHANGED_LINES = 10  # of product source; fewer are rarely worth an entry
 
 _LOG = re.compile(r"(?:CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.(?:md|rst|txt))?", re.IGNORECASE)
 _UNRELEASED = re.compile(
@@ -23,7 +23,7 @@ _FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|ne
 
 
 def run(job: Job) -> CheckReply:
-    """Report the heading under which an entry is missed."""
+    """Report the heading under which an entry is missing."""
     files = job["files"]
     both = set(job["base_tree"]) & set(job["head_tree"])
     new = set(job["head_tree"]) - set(job["base_tree"])
@@ -57,6 +57,6 @@ def _name(path: str) -> str:
 
 
 def _heading(root: str, path: str) -> int:
-    """The line of the heading for what is not released yet; 0 when there is none."""
+    """The line of the heading for unreleased changes; 0 if there is none."""
     lines = enumerate(Source(path, read(root, path)).lines, 1)
     return next((number for number, line in lines if _UNRELEASED.match(line)), 0)

@@ -1,9 +1,10 @@
-"""Docstrings that the change leaves out or leaves behind.
+"""Docstrings that the change omits or leaves outdated.
 
-``missing``: a new public function, class or module without a docstring where its surroundings have
-theirs, or one that lost it. ``stale-parameter``: a docstring names a parameter that is not there.
-Both sides are compared: what was missing or stale before stays quiet, and the habit that a missing
-docstring breaks is the one base had.
+``missing``: a new public function, class or module without a docstring although its neighbors have
+one, or one that lost its docstring. ``stale-parameter``: a docstring names a parameter that does
+not exist.
+Both sides are compared: what was missing or stale before is not reported, and the convention that a
+missing docstring breaks is that of base.
 """
 
 import ast
@@ -34,9 +35,9 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 TRIVIAL_STATEMENTS = 3
-OWN_SHARE = 0.8  # documented in the class or file: from here on a missing one is unusual
+OWN_SHARE = 0.8  # share documented in the class or file from which a missing docstring is unusual
 WHOLE_SHARE = 0.9  # the same, judged by other files of the change
-SURROUNDINGS = 4  # least number of definitions that say anything about a habit
+SURROUNDINGS = 4  # minimum number of definitions that establish a convention
 
 _MODULE = "<module>"
 _EXEMPT_DECORATORS = frozenset({"overload", "override", "setter", "deleter", "getter"})
@@ -62,13 +63,13 @@ class _Convention(Struct):
 
 
 class _Conventions(defaultdict[str, _Convention]):
-    """Habits by kind: modules, classes, functions, and the methods of one class."""
+    """Conventions by kind: modules, classes, functions, and the methods of one class."""
 
     def __init__(self) -> None:
         super().__init__(_Convention)
 
     def learn(self, source: Source, worth: list[Definition]) -> None:
-        """Count a source and those of its definitions that are worth a docstring."""
+        """Count a file and those of its definitions that deserve a docstring."""
         if is_public_module(source.path):
             self[_MODULE].count(find_docstring(source.tree) is not None)
         for definition in worth:
@@ -77,13 +78,13 @@ class _Conventions(defaultdict[str, _Convention]):
 
 
 class _Whole:
-    """What is kept of all files of the change.
+    """Data about all files of the change.
 
     Attributes:
-        names: last two parts of the dotted names base had: a moved definition is not new.
-        documented: the same of what has a docstring in head.
-        stale: the same with a parameter, for what was stale before.
-        base, head: the habits of all files.
+        names: the last two parts of dotted names in base: a moved definition is not new.
+        documented: the same for what has a docstring in head.
+        stale: the same with a parameter, for stale parameters in base.
+        base, head: the conventions of all files.
     """
 
     def __init__(self) -> None:
@@ -94,7 +95,7 @@ class _Whole:
 
 
 class _Candidate(Struct):
-    """A docstring that may be missed, until all files are known."""
+    """A possibly missing docstring, to be decided once all files are known."""
 
     found: RawFinding
     name: str
@@ -135,9 +136,9 @@ def _remember(base: Source, worth: list[Definition], whole: _Whole) -> None:
 
 
 def _stands_out(candidate: _Candidate, whole: _Whole) -> bool:
-    """Whether it is new, or nowhere documented any more, and breaks a habit.
+    """Whether it is new, or no longer documented anywhere, and breaks a convention.
 
-    The habit is that of the class, else the file, else all files: the first that is known.
+    The convention is that of the class, else of the file, else of all files: the first known.
     """
     if candidate.name in (whole.documented if candidate.lost else whole.names):
         return False
@@ -156,10 +157,10 @@ def _stands_out(candidate: _Candidate, whole: _Whole) -> bool:
 def _missing(
     pair: Pair, head: Source, before: tuple[Source | None, list[Definition]], whole: _Whole
 ) -> list[_Candidate]:
-    """What has no docstring in head and is new by name in this file, or had one.
+    """Definitions without a docstring in head that are new in this file, or had a docstring.
 
     Args:
-        before: the file in base, and what in it was worth a docstring.
+        before: the file in base, and its definitions that deserved a docstring.
     """
     own = _Conventions()
     base, worth = before
@@ -217,7 +218,7 @@ def _kinds(definition: Definition) -> tuple[str, ...]:
 
 
 def _worth_a_docstring(source: Source) -> list[Definition]:
-    """Public definitions, at the top or methods, that say more than their own lines do."""
+    """Public top-level definitions and methods that are not trivial."""
     if not is_public_module(source.path):
         return []
     return [
@@ -239,7 +240,7 @@ def _exempt(definition: Definition) -> bool:
 
 
 def _inherits_docstring(definition: Definition) -> bool:
-    """A method of a derived class may have its base's docstring."""
+    """Whether a method of a derived class may inherit its docstring."""
     owner = definition.parent.node if definition.parent else None
     return isinstance(owner, ast.ClassDef) and any(
         dotted_name(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2]
@@ -259,7 +260,7 @@ def _tail(dotted: str) -> str:
 
 
 def _stale(head: Source) -> list[tuple[tuple[str, str], RawFinding]]:
-    """What is stale in head, each with an identity that survives a move."""
+    """The stale parameters of head, each with an identity that survives a move."""
     return [
         (
             (_tail(outdated.dotted), outdated.parameter),
@@ -291,7 +292,7 @@ _PLACES = {
 
 
 class StaleParameter(Struct, frozen=True):
-    """One parameter that is only in the docstring; ``line`` is where that names it."""
+    """A parameter that only the docstring has; ``line`` is the docstring's line."""
 
     dotted: str
     parameter: str
@@ -299,7 +300,7 @@ class StaleParameter(Struct, frozen=True):
 
 
 def find_stale_parameters(source: Source) -> Iterator[StaleParameter]:
-    """Parameters named by docstrings in Google, NumPy or Sphinx style that surely do not exist."""
+    """Parameters in docstrings of Google, NumPy or Sphinx style that certainly do not exist."""
     for definition in find_definitions(source.tree):
         text = find_docstring(definition.node)
         style = _style(str(text.value)) if text else None
@@ -317,20 +318,20 @@ def _style(text: str) -> str | None:
 
 def _named(text: str, style: str) -> Iterator[str]:
     """The names in the docstring's parameter sections that can only be parameters."""
-    # griffe takes a fifth of a second to import, and most files need none of it.
+    # Importing griffe takes 0.2 s, and most files do not need it.
     from griffe import Docstring, DocstringSectionKind, Parser  # noqa: PLC0415
 
     kinds = {DocstringSectionKind.parameters, DocstringSectionKind.other_parameters}
     docstring = Docstring(text)
     for section in docstring.parse(Parser(style), warnings=False):
         for parameter in section.value if section.kind in kinds else ():
-            # "Default: 3" in a Google section looks like an entry; names are rarely capitalized.
+            # "Default: 3" in a Google section looks like a parameter; names are rarely capitalized.
             if parameter.name.isidentifier() and parameter.name == parameter.name.lower():
                 yield parameter.name
 
 
 def _parameters(definition: Definition) -> set[str] | None:
-    """All names that may rightly be called parameters here; None when they cannot be known."""
+    """All names that are valid parameters here; None if they cannot be known."""
     if not isinstance(definition.node, ast.ClassDef):
         return _accepted(definition.node)
     constructors = [
@@ -351,7 +352,7 @@ def _accepted(function: FunctionNode) -> set[str] | None:
 
 
 def _attributes(node: DefinitionNode) -> set[str]:
-    """Names that are set on the class or its instances."""
+    """Attributes that are set on the class or its instances."""
     stored = [child for child in walk(node) if isinstance(child, ast.Name | ast.Attribute)]
     return {
         (child.id if isinstance(child, ast.Name) else child.attr).strip("_")

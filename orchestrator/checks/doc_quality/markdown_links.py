@@ -1,4 +1,4 @@
-"""Relative links in Markdown that lead nowhere: a file that is not there, or an anchor."""
+"""Broken relative links in Markdown: the file or the anchor does not exist."""
 
 import posixpath
 import re
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, check_files, read
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
-# The makers of sites leave a page's own out.
+# Site generators omit the page's own extension.
 _ENDINGS = ("", ".md", ".markdown", ".mdx")
 _TITLE = re.compile(r"[^\w\- ]")
 _ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
@@ -23,7 +23,7 @@ def _parser() -> Any:
 
 
 def _links(source: Source) -> Iterator[tuple[str, int]]:
-    """Each link's or image's target, with its 1-based line."""
+    """The target of each link or image, with its 1-based line."""
     for block in _parser().parse(source.text):
         if block.type != "inline" or block.map is None:
             continue
@@ -43,7 +43,7 @@ def _line(source: Source, target: str, first: int, last: int) -> int:
 
 
 def make_slug(title: str) -> str:
-    """The anchor that a heading gets, by the rules that code hosts share."""
+    """The anchor of a heading, by the rules that code hosts share."""
     return _TITLE.sub("", title.strip().lower()).replace(" ", "-")
 
 
@@ -79,7 +79,7 @@ def _judge(
         path = unquote(parts.path)
         place = posixpath.normpath(posixpath.join(posixpath.dirname(source.path), path))
         if place.startswith("../") or place == "..":
-            continue  # leads out of the repository: a code host's own pages
+            continue  # outside of the repository: a code host's own pages
         if not path:
             place = source.path
         elif _is_label(source.path, path, files):
@@ -94,7 +94,7 @@ def _judge(
 
 
 def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
-    """Whether a target may be a label that Sphinx resolves, as its Markdown allows."""
+    """Whether a target may be a label that Sphinx resolves."""
     if "." in path or "/" in path:
         return False
     return any(f"{directory}/conf.py" in files for directory in _above(page)) or "conf.py" in files

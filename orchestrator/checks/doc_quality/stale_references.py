@@ -1,7 +1,7 @@
-"""Documentation that still speaks of a public name which the change took away.
+"""Documentation that still mentions a public name that the change removed.
 
-A name counts as gone when base defined it in product source and no Python, stub or Cython file of
-head holds it any more, whether it can be parsed or not. Plain words are left out: they may mean
+A name counts as removed if base defined it in product source and no Python, stub or Cython file of
+head contains it, whether the file parses or not. Plain words are ignored, since they may mean
 something else.
 """
 
@@ -20,7 +20,7 @@ _HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b
 
 
 def run(job: Job) -> CheckReply:
-    """Report the first mention of each name that is gone in each page."""
+    """Report the first mention of each removed name in each page."""
     gaps: dict[str, str] = {}
     examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
     gone = _without_used(_removed(job, gaps), job, gaps)
@@ -37,7 +37,7 @@ def run(job: Job) -> CheckReply:
 
 
 def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
-    """Telling public names that a changed file of base defined and its head does not."""
+    """Distinctive public names that a changed file defined in base and not in head."""
     gone: set[str] = set()
     for file in job["files"]:
         path, old = file["path"], file["old_path"]
@@ -54,17 +54,17 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
 
 
 def _without_used(names: set[str], job: Job, gaps: dict[str, str]) -> set[str]:
-    """The names that no Python of head holds: one that is used in any way is not gone.
+    """The names that no Python file of head contains: a name that is still used is not removed.
 
-    Most stand where they did: the changed files are looked at first, and others for the rest.
+    Most are still where they were, so the changed files are searched first.
     """
     left = set(names)
-    links = frozenset(job["head_links"])  # what they lead to is read where it is
+    links = frozenset(job["head_links"])  # the target of a symbolic link is read at its own path
     changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
     for path in dict.fromkeys((*changed, *job["head_tree"])) if left else ():
         if path not in links and path.endswith((".py", ".pyi", ".pyx", ".pxd")):
             try:
-                # Any encoding will do: names are looked for, and most are ASCII.
+                # Any encoding works for finding names, which are mostly ASCII.
                 left.difference_update(
                     _WORD.findall(read_bytes(job["head_root"], path).decode("latin-1"))
                 )

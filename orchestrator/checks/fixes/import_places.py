@@ -1,4 +1,4 @@
-"""Where a missing import goes: behind the imports at the top of a file."""
+"""Where to insert a missing import: after the imports at the top of a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IMPORT, _FROM, _IMPORT_OF = (
 
 
 class ImportPlace(Struct, frozen=True):
-    """The 0-based line that missing imports stand before, and these."""
+    """The 0-based line before which to insert missing imports, and these."""
 
     line: int
     missing: tuple[str, ...]
@@ -32,12 +32,12 @@ class ImportPlace(Struct, frozen=True):
 def find_import_place(
     top: Sequence[SgNode], file: Templates, lines: Iterable[str]
 ) -> ImportPlace | None:
-    """Where imports go that a file lacks; None where there is no line for them.
+    """Find where to insert missing imports; None if there is no suitable line.
 
     Args:
-        top: the nodes that the file consists of.
-        file: says what imports something.
-        lines: of imports, as they are written in the language.
+        top: the top-level nodes of the file.
+        file: defines which nodes are imports.
+        lines: import statements in the language.
     """
     imports = [node for node in top if node.kind() in file.imports]
     present = [node.text() for node in imports]
@@ -47,7 +47,7 @@ def find_import_place(
         return ImportPlace(0, missing)
     after = before.next()
     place = before.range().end
-    # Some grammars count the end of the line as part of the node.
+    # Some grammars include the line end in the node.
     line = place.line if place.column == 0 else place.line + 1
     if missing and after is not None and after.range().start.line < line and after.text().strip():
         return None
@@ -55,14 +55,14 @@ def find_import_place(
 
 
 def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | None:
-    """What is left of Python's import of a module that nothing else names.
+    """Remove an unused module from a Python import.
 
     Args:
         text: of the file.
-        rest: of the file, without what named the module.
+        rest: the text of the file without the code that used the module.
 
     Returns:
-        Where the import stands and what stands there without the module; None: it has to stay.
+        The place of the import and its new text; None: it has to stay.
     """
     name = re.escape(module)
     if len(re.findall(rf"\b{name}\b", rest)) != 1:
@@ -76,7 +76,7 @@ def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | Non
 
 
 def is_taken(text: str, line: str) -> bool:
-    """Whether a file gives the name that an import would bring to something else.
+    """Whether a file uses the name that an import would bind for something else.
 
     Args:
         line: of the import, such as ``import html`` or ``from a import b``.
@@ -98,7 +98,7 @@ def is_taken(text: str, line: str) -> bool:
 
 
 def _imports(row: str, listed: re.Pattern[str], word: re.Pattern[str]) -> bool:
-    """Whether a line imports a name in a list, or from something.
+    """Whether a line imports a name, alone, in a list, or from a module.
 
     Only the first of each keyword is looked for: one pattern for the whole would be tried at each,
     to the end of the line, and a line can hold thousands.
@@ -112,7 +112,7 @@ def _imports(row: str, listed: re.Pattern[str], word: re.Pattern[str]) -> bool:
 
 
 def _brings(text: str, line: str) -> bool:
-    """Whether an import of the file brings what a line would."""
+    """Whether an import of the file already binds what a line would."""
     keyword, _, name = line.rstrip(";").partition(" ")
     if not text.startswith(keyword):
         return False
@@ -120,7 +120,7 @@ def _brings(text: str, line: str) -> bool:
 
 
 def _last_of_header(top: Sequence[SgNode], file: Templates) -> SgNode | None:
-    """The last of the comments, the docstring or the like that a file begins with."""
+    """The last node of the file header: comments, docstring and the like."""
     last = None
     for node in top:
         is_text = node.kind() == "expression_statement" and _TEXT.match(node.text())

@@ -1,4 +1,4 @@
-"""A program's syntax tree, of which only the parts near some lines are searched."""
+"""A program's syntax tree, of which only the parts near given lines are searched."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 _MOST_LINES, _MOST_CHARACTERS = 60, 20_000
-"""Of a part that is searched as a whole."""
+"""The maximum size of a part that is searched as a whole."""
 _MOST_NODES = 3000
-"""That are looked at on the way to the parts near some lines."""
+"""The maximum number of nodes visited to find the parts near given lines."""
 
 
 class _Part(Struct, frozen=True):
-    """A node, and where it is: lines 0-based and inclusive, characters from the program's start."""
+    """A node and its place: 0-based inclusive lines, and character offsets in the program."""
 
     node: SgNode
     first: int
@@ -29,9 +29,9 @@ class _Part(Struct, frozen=True):
 
 
 class ProgramTree:
-    """The tree of a program by the first of some grammars that reads all of it, or else the first.
+    """The tree of a program by the first grammar that parses all of it, else by the first.
 
-    Nodes are asked for their children once: a hostile file has many, and many findings.
+    Children of nodes are cached, since a hostile file has many nodes and many findings.
     """
 
     def __init__(self, text: str, grammars: Sequence[str]) -> None:
@@ -41,11 +41,11 @@ class ProgramTree:
 
     @cached_property
     def top(self) -> Sequence[SgNode]:
-        """The nodes that the program consists of."""
+        """The top-level nodes of the program."""
         return self.root.children()
 
     def parts(self, first: int, last: int) -> Sequence[SgNode]:
-        """The largest parts that touch some lines and are no larger than what is searched.
+        """The largest parts that touch given lines and do not exceed the searchable size.
 
         Args:
             first, last: 0-based and inclusive.
@@ -70,7 +70,7 @@ class ProgramTree:
                 at += 1
 
     def _children_of(self, part: _Part) -> tuple[list[_Part], list[int]]:
-        """The children of a node, and the line that each ends in."""
+        """The children of a node, with the last line of each."""
         key = (part.start, part.end, part.node.kind())
         if key not in self._children:
             children = [_part(node) for node in part.node.children()]
@@ -86,7 +86,7 @@ def _part(node: SgNode) -> _Part:
 def _parse(text: str, grammars: Sequence[str]) -> SgNode:
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
-    # It takes no lone surrogates, and Go's grammar wants an end of the last line.
+    # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
     whole = text.encode("utf-8", "replace").decode()
     whole += "" if whole.endswith("\n") else "\n"
     first = SgRoot(whole, grammars[0]).root()

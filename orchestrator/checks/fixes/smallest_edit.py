@@ -1,4 +1,4 @@
-"""The edit that replaces one text by another and holds no more than what differs."""
+"""The smallest edit that replaces one text with another."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -10,7 +10,7 @@ Position = tuple[int, int]
 
 
 def smallest_edit(start: Position, old: str, new: str) -> Edit:
-    """The edit that replaces ``old``, which begins at ``start``, without what stays the same.
+    """The smallest edit that turns ``old``, which begins at ``start``, into ``new``.
 
     Args:
         old, new: lines end with a line feed.
@@ -23,13 +23,13 @@ def smallest_edit(start: Position, old: str, new: str) -> Edit:
 
 
 def are_apart(edits: Iterable[Edit]) -> bool:
-    """Whether no two edits overlap or insert at the same place; they are in the file's order."""
+    """Whether no two edits, in the file's order, overlap or insert at the same place."""
     places = [((e.start_line, e.start_column), (e.end_line, e.end_column)) for e in edits]
     return all(one[1] <= two[0] and one != two for one, two in pairwise(places))
 
 
 def _same(one: str, two: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))
 

@@ -43,7 +43,7 @@ Values = Callable[[str], str | None]
 
 
 class TargetFinding(Struct, frozen=True):
-    """A finding that asks for a fix; lines and columns as in ``RawFinding``."""
+    """A finding to fix; lines and columns as in ``RawFinding``."""
 
     fingerprint: str
     path: str
@@ -58,9 +58,9 @@ class _Match(Struct, frozen=True):
 
     Attributes:
         start, end: offsets in the file.
-        text: what ``regex`` puts there; None: variables are to be filled in.
-        tree: where it is that of the whole file.
-        node: that ``match`` matched.
+        text: the replacement by ``regex``; None: variables have yet to be filled in.
+        tree: the syntax tree, if it is that of the whole file.
+        node: matched by ``match``.
     """
 
     start: int
@@ -123,7 +123,7 @@ def _propose(
 
 
 class _Target:
-    """A file with findings, its programs parsed once."""
+    """A file with findings; its programs are parsed once."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.text = source, source.text
@@ -134,7 +134,7 @@ class _Target:
 
     @cached_property
     def starts(self) -> list[int]:
-        """The offset of each line, and of the end."""
+        """The offset of each line, and of the end of the file."""
         starts = [0]
         for line in self.text.split("\n"):
             starts.append(starts[-1] + len(line) + 1)
@@ -142,11 +142,11 @@ class _Target:
 
     @cached_property
     def line_end(self) -> str:
-        """What ends its lines."""
+        """The line end of the file."""
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def edits(self, file: Templates, fix: Template, finding: TargetFinding) -> Iterator[list[Edit]]:
-        """The edits that a template makes at each of its places in a finding's lines."""
+        """The edits of a template at each place in a finding's lines that it matches."""
         if not 1 <= finding.line <= finding.end_line < len(self.starts):
             return
         if not self._fits(fix):
@@ -164,7 +164,7 @@ class _Target:
             yield self._apply(file, fix, match)
 
     def _fits(self, fix: Template) -> bool:
-        """Whether the file says what a template asks of it."""
+        """Whether the file satisfies a template's ``when`` and ``unless``."""
         if id(fix) not in self._fitting:
             asked = fix.when is None or fix.when.search(self.text) is not None
             self._fitting[id(fix)] = asked and not (fix.unless and fix.unless.search(self.text))
@@ -212,14 +212,14 @@ class _Target:
                 )
 
     def _place(self, node: SgNode) -> int | None:
-        """Where a node of a program stands in the file, which may hold more than the program."""
+        """The place of a program's node in the file, which may contain more than the program."""
         text, at = node.text(), node.range().start
         if at.line + 1 >= len(self.starts):
             return None
         first, last = self.starts[at.line], self.starts[at.line + 1]
         if self.text.startswith(text, first + at.column):
             return first + at.column
-        # Of a line with markup, or an instruction before it, the program holds the rest.
+        # The program has only part of a line that also contains markup or an instruction.
         line = self.text[first:last]
         return first + line.index(text) if text and line.count(text) == 1 else None
 
@@ -248,7 +248,7 @@ class _Target:
     def _rewritten(
         self, fix: Template, match: _Match, values: Values
     ) -> Iterator[tuple[int, int, str]]:
-        """What changes beside the place itself."""
+        """The additional edits outside of the place itself."""
         for name, text in fix.rewrites.items():
             node = match.node.get_match(name) if match.node else None
             start = self._place(node) if node else None
@@ -258,7 +258,7 @@ class _Target:
     def _imports(
         self, file: Templates, fix: Template, match: _Match
     ) -> list[tuple[int, int, str]] | None:
-        """Where the imports go that are missing; None where they have no place."""
+        """Edits that insert missing imports; None if there is no place for them."""
         if not fix.imports:
             return []
         if match.tree is None:
@@ -284,7 +284,7 @@ class _Target:
         return bisect_right(self.starts, offset, hi=len(self.starts) - 1) - 1
 
     def _whole_line(self, match: _Match, line: int) -> tuple[int, int]:
-        """A place with its lines, where there is nothing else in them."""
+        """The place extended to whole lines, if they contain nothing else."""
         start, end = (
             self.starts[line],
             self.starts[self._line_of(max(match.start, match.end - 1)) + 1],
@@ -313,7 +313,7 @@ class _Target:
 
 
 def _derived(fix: Template, match: _Match) -> Values | None:
-    """What the variables hold after all steps; None where one does not fit."""
+    """The variables after all steps; None if a step does not apply."""
     values = match.values
     for step in fix.derive:
         derived = _derive(step, values)
@@ -322,7 +322,7 @@ def _derived(fix: Template, match: _Match) -> Values | None:
         values = _layered(derived, values)
     known = f"{fix.config} {' '.join(step.collect for step in fix.derive)}"
     for _, _, _, name in _VARIABLE.findall(fix.replace):
-        # A dollar sign may also belong to the language.
+        # A dollar sign may also be part of the language.
         if name and values(name) is None and re.search(rf"\b{name}\b", known):
             return None
     return values
@@ -348,7 +348,7 @@ def _layered(over: Mapping[str, str], under: Values) -> Values:
 
 
 def _derive(step: Derivation, values: Values) -> dict[str, str] | None:
-    """The variables that a step writes; None where it does not fit."""
+    """The variables that a step writes; None if it does not apply."""
     text = values(step.of)
     if text is None:
         return None

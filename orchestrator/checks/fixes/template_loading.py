@@ -22,16 +22,16 @@ from orchestrator.checks.patterns.pattern_loading import read_definitions, read_
 
 
 class Derivation(Struct, frozen=True, forbid_unknown_fields=True):
-    """A step that makes the text of a variable from that of another.
+    """A step that derives the text of a variable from that of another.
 
     Attributes:
-        of: the variable that is read.
-        name: the variable that is written; ``of`` where it is left out.
-        find: every place that is replaced. Without any the template does not apply.
+        of: the variable to read.
+        name: the variable to write; default: ``of``.
+        find: an expression; every match is replaced. Without a match the template does not apply.
         put: what stands there instead, with ``\\1``; ``<n>`` is the number of the place, from 1.
         collect: a variable that gets the first group of every place, with commas between them.
-        fits: must match the whole result.
-        optional: the template applies without a place too.
+        fits: an expression that must match the whole result.
+        optional: the template applies without a match of ``find`` too.
     """
 
     of: str
@@ -44,31 +44,31 @@ class Derivation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):
-    """A second place of the file that changes too: the first that ``regex`` finds, if any."""
+    """A second place in the file to change: the first match of ``regex``, if any."""
 
     regex: re.Pattern[str]
     replace: str
 
 
 class Template(Struct, frozen=True, forbid_unknown_fields=True):
-    """How findings of one rule are mended.
+    """How to fix findings of one rule.
 
     Attributes:
         rule: its id.
-        match: an ast-grep pattern, or a rule of ast-grep. What it matches is replaced where it
-            overlaps the finding's lines.
+        match: an ast-grep pattern, or a rule of ast-grep. A match that overlaps the finding's lines
+            is replaced.
         constraints: those of ast-grep, for variables of ``match``.
-        regex: in place of ``match``, searched for in the finding's lines.
+        regex: instead of ``match``, searched for in the finding's lines.
         replace: the new text, with the variables of ``match``, or the groups of ``regex`` as
-            ``\\1``. A line of which nothing would be left is removed.
+            ``\\1``. A line that would become empty is removed.
         derive: steps that run before.
         rewrites: variables that stand outside of what ``match`` matches, in a rule of ast-grep such
             as ``follows``, and what each of them is replaced by.
-        imports: lines that are added behind the file's imports where they are missing.
-        drops: a module whose import makes room for them where nothing else in the file names it.
-        also: further places that change.
-        when: must be found in the file.
-        unless: must not be found in the file.
+        imports: import lines to add after the file's imports if they are missing.
+        drops: a module whose import they replace if nothing else in the file uses it.
+        also: further places to change.
+        when: an expression that must match in the file.
+        unless: an expression that must not match in the file.
     """
 
     rule: str
@@ -92,13 +92,13 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """What ast-grep searches for."""
+        """The search configuration for ast-grep."""
         rule = {"pattern": self.match} if isinstance(self.match, str) else self.match
         return {"rule": rule, **({"constraints": self.constraints} if self.constraints else {})}
 
 
 class Templates(Struct, frozen=True, forbid_unknown_fields=True):
-    """One file; its docstring above says what the fields hold."""
+    """One file; the module's docstring describes the fields."""
 
     fixes: tuple[Template, ...]
     grammars: dict[str, tuple[str, ...]] = {}
@@ -116,16 +116,16 @@ def build_templates(data: Mapping[str, Any]) -> Templates:
     """A file's content as templates.
 
     Raises:
-        ValueError, re.error: it is of another shape.
+        ValueError, re.error: its structure is invalid.
     """
     return convert(data, Templates, dec_hook=_compile)
 
 
 @cache
 def load_templates(file: str, rules: frozenset[str]) -> Templates | None:
-    """Read a file's templates of some rules; None where it has none of them.
+    """Read a file's templates for some rules; None if it has none of them.
 
-    Most files have none, and compiling all expressions takes longer than using a few.
+    Most files have none, and compiling all expressions takes longer than using a few of them.
     """
     if not any(rule in read_text(file) for rule in rules):
         return None

@@ -1,1 +1,1 @@
-"""Reports of other analyzers: reading them, and which of their results are the change's."""
+"""Reports of other analyzers: reads them and selects the results that concern the change."""

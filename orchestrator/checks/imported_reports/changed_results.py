@@ -1,7 +1,7 @@
-"""What imported reports say of the lines that a change adds.
+"""Results of imported reports on the lines that a change adds.
 
-A report may come from anywhere, so it is as little trusted as the change. A result that cannot be
-placed in head is counted in a gap under the report's name; one of other lines is not the change's.
+A report may come from anywhere, so it is not trusted, like the change itself. A result that cannot
+be placed in head is counted in a gap under the report's name; results on other lines are ignored.
 """
 
 import re
@@ -36,7 +36,7 @@ from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 from orchestrator.checks.test_quality.coverage_reports import find_meant
 
 MOST = 2000  # findings of one review
-NEAR = 3  # lines around an added one that are its context
+NEAR = 3  # lines around an added line that also count
 FIX_CHARACTERS = 300
 EXAMPLES = 3
 _NAME = re.compile(r"[^a-z0-9]+")
@@ -47,10 +47,10 @@ class _Head(Struct):
     """The tree under review, and the lines of it that count.
 
     Attributes:
-        names: last part of a path → the paths of the tree that end in it.
+        names: last part of a path → the tree's paths with that last part.
         counted: path of a changed file → its lines that count; None: all.
         changed_names: the last parts of the paths of the changed files.
-        placed: places of a result → the path that they mean; a report names few files often.
+        placed: places of a result → the path that they refer to, as a cache.
     """
 
     root: str
@@ -61,14 +61,14 @@ class _Head(Struct):
     placed: dict[tuple[str, ...], str | None] = field(default_factory=dict)
 
     def meant(self, places: tuple[str, ...]) -> str | None:
-        """The path of the tree that the places of a result mean; None: none, or more than one."""
+        """The tree's path to which the places of a result refer; None: none, or ambiguous."""
         if places not in self.placed:
             same_name = self.names.get(basename(places[0]), [])
             self.placed[places] = find_meant(list(places), same_name)
         return self.placed[places]
 
     def text(self, path: str) -> list[str] | None:
-        """The lines of a changed file; None where it cannot be read."""
+        """The lines of a changed file; None if it cannot be read."""
         if path not in self.lines:
             try:
                 self.lines[path] = Source(path, read(self.root, path)).lines
@@ -111,7 +111,7 @@ def run(job: dict[str, Any]) -> CheckReply:
 
 
 def _read(given: Mapping[str, str], head: str) -> Report:
-    """A report of the job; ``NotAReportError`` where it cannot be read."""
+    """Read a report of the job; raises ``NotAReportError`` if it cannot be read."""
     if given["error"]:
         raise NotAReportError(given["error"])
     try:
@@ -122,7 +122,7 @@ def _read(given: Mapping[str, str], head: str) -> Report:
 
 
 def _named(report: Report, given: Mapping[str, str]) -> Report:
-    """A report with its tool's name, and with paths of the tree, where these are known."""
+    """The report with its tool's name and with paths of the tree, if these are known."""
     tool, start = given.get("tool", ""), given.get("made_in", "") + "/"
     if not tool:
         return report
@@ -140,7 +140,7 @@ def _named(report: Report, given: Mapping[str, str]) -> Report:
 def _collect(
     report: Report, head: _Head, severities: Mapping[str, str], found: dict[RawFinding, None]
 ) -> list[str]:
-    """Add a report's findings; returns why parts of it are left out."""
+    """Add a report's findings; returns the reasons why parts of it are left out."""
     left: dict[str, list[str]] = defaultdict(list)
     for result in report.results:
         place = _place(result, head, left)
@@ -159,14 +159,14 @@ def _counted(added: Iterable[int], filtered: str) -> frozenset[int] | None:
 
 
 def _counts(entry: tuple[str, list[str]]) -> str:
-    """How many results a reason holds for, with examples."""
+    """The number of results left out for a reason, with examples."""
     why, names = entry
     shown = ", ".join(dict.fromkeys(one_line(name, 80) for name in names[:EXAMPLES]))
     return f"left out {why}: {len(names)}, such as {shown}"
 
 
 def _place(result: Result, head: _Head, left: dict[str, list[str]]) -> tuple[str, int] | None:
-    """A result's path and last line; None: not of the change, or in ``left`` with the reason."""
+    """A result's path and last line; None: outside of the change, or added to ``left``."""
     if not result.places:
         left["results without a file"].append(f"{result.tool} {result.rule}")
         return None
@@ -198,7 +198,7 @@ def _place(result: Result, head: _Head, left: dict[str, list[str]]) -> tuple[str
 
 
 def _is_other(snippet: str, lines: list[str], line: int) -> bool:
-    """Whether a report quotes other text than what stands at the line."""
+    """Whether the text that a report quotes differs from the text at the line."""
     first = snippet.strip().partition("\n")[0].strip()
     return bool(first) and first not in lines[line - 1]
 
@@ -234,7 +234,7 @@ def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]
 
 
 def _title(given: str, message: str) -> str:
-    """The tool's title where it is a text; else the message, of which it says nothing."""
+    """The tool's title if it is prose, else the message."""
     text = one_line(given)
     if " " not in text or "{" in text or text.startswith("Semgrep Finding"):
         text = message.partition(". ")[0]
@@ -246,7 +246,7 @@ def _identifier(name: str) -> str:
 
 
 def _severity(name: str, level: str, severities: Mapping[str, str]) -> str:
-    """Ours, by the first pattern of the table that matches ``tool:rule``, else by level."""
+    """Our severity: by the first pattern in the table that matches ``tool:rule``, else by level."""
     matching = (
         severity
         for pattern, severity in severities.items()
@@ -256,7 +256,7 @@ def _severity(name: str, level: str, severities: Mapping[str, str]) -> str:
 
 
 def _own_codes(tool: str, rule: str) -> tuple[tuple[str, str], ...]:
-    """Codes of our rule table for the same rule; ruff's ``S`` rules are those of bandit."""
+    """Codes in our rule table for the same rule; ruff's ``S`` rules are bandit's."""
     name = tool.lower()
     if name == "bandit" and (number := _BANDIT.fullmatch(rule)):
         return (("ruff", f"S{number.group(1)}"),)

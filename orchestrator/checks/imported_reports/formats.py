@@ -1,4 +1,4 @@
-"""Which format a report has, told from its content, and reading it."""
+"""Detects a report's format from its content, and reads it."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,12 +28,12 @@ READERS: Mapping[str, Callable[[bytes, str], Report]] = {
 }
 FORMATS = tuple(READERS)
 NO_TOOLS = frozenset({"checkstyle", "codequality", "gcc", "junit", "rdjson", "sarif"})
-"""What stands for the name of a tool where a report does not tell it."""
+"""The placeholder for the name of a tool that a report does not name."""
 _UNKNOWN = f"is in no known format: {', '.join(FORMATS)}"
 
 
 class _Keys(Struct, frozen=True, rename="camel"):
-    """Keys that tell formats apart; their values are not read here."""
+    """Keys that distinguish the formats; their values are not read here."""
 
     runs: Raw = Raw()
     diagnostics: Raw = Raw()
@@ -45,11 +45,11 @@ def read_report(data: bytes, name: str = "", head: str = "") -> Report:
     """Read a report.
 
     Args:
-        name: its format; empty: it is told from the content.
+        name: its format; empty: detect it from the content.
         head: the commit under review; empty where head is no commit.
 
     Raises:
-        NotAReportError: it is not a report of that format, or of none.
+        NotAReportError: it is not a report of that format, or of any format.
     """
     data = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     found = name or _detect(data)

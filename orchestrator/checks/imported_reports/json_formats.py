@@ -91,7 +91,7 @@ class _LintFile(Struct, frozen=True, rename="camel"):
 
 
 def read_eslint(data: bytes, _head: str = "") -> Report:
-    """Read what ``eslint --format json`` prints, as several other linters do."""
+    """Read the output of ``eslint --format json``, which several other linters also write."""
     results = [
         Result(
             tool="eslint",
@@ -135,7 +135,7 @@ class _Quality(Struct, frozen=True):
 
 
 def read_gitlab(data: bytes, _head: str = "") -> Report:
-    """Read a GitLab Code Quality report, which is that of Code Climate with fewer fields."""
+    """Read a GitLab Code Quality report, which is a subset of Code Climate's format."""
     return Report([_quality(one) for one in decode(data, type=tuple[_Quality, ...])], [])
 
 

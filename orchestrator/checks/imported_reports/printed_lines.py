@@ -1,4 +1,4 @@
-"""Results that a tool prints as lines of text, as compilers do: ``PATH:LINE:COLUMN: MESSAGE``."""
+"""Results in lines of text, as compilers print them: ``PATH:LINE:COLUMN: MESSAGE``."""
 
 import re
 
@@ -25,7 +25,7 @@ MOST_CHARACTERS = 4000  # of a line
 
 
 class SplitMessage(Struct, frozen=True):
-    """What a message says: its level, its rule (empty: it tells none), and the text between."""
+    """The parts of a message: its level, its rule (empty: none), and the text."""
 
     level: str
     rule: str
@@ -33,10 +33,10 @@ class SplitMessage(Struct, frozen=True):
 
 
 def split_message(message: str, severity: str = "error") -> SplitMessage:
-    """Take a message apart that may begin with its severity and end in its rule.
+    """Split a message that may begin with its severity and end with its rule.
 
     Args:
-        severity: of a message that tells none.
+        severity: the default severity.
     """
     message = message.rstrip()
     word = _SEVERITY.match(message)
@@ -47,7 +47,7 @@ def split_message(message: str, severity: str = "error") -> SplitMessage:
 
 
 def read_gcc(data: bytes, _head: str = "") -> Report:
-    """Read lines as gcc prints them, and many linters do; other lines are no results."""
+    """Read lines in the format of gcc and many linters; other lines are ignored."""
     results = []
     for line in data.decode("utf-8", "replace").splitlines():
         placed = PLACED.match(line[:MOST_CHARACTERS])

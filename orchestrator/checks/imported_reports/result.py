@@ -1,4 +1,4 @@
-"""One result of an imported report, whatever its format, and the errors of reading one."""
+"""The common form of a result of any report format, and the error for unreadable reports."""
 
 import re
 
@@ -11,20 +11,20 @@ _CWE = re.compile(r"\bCWE[-_ ]?(\d{1,5})\b", re.IGNORECASE)
 
 
 class NotAReportError(Exception):
-    """A file that is no report we know; ``str()`` says why, to follow its name."""
+    """The file is not a known report; ``str()`` is the reason, to be shown after its name."""
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a tool reports.
+    """One result of a tool.
 
     Attributes:
-        tool, rule: names as the report has them.
+        tool, rule: names as in the report.
         level: blocker, critical, major, minor or info.
-        places: where the file may lie, as written; the first is the most complete.
+        places: possible paths of the file, as written; the first is the most complete.
         line, end_line, column: 1-based; 0: not known.
-        title: the tool's own name of the rule; empty: it has none.
-        help: what the tool says on how to fix it.
-        snippet: the text that stands at ``line``, as the report has it; empty: not known.
+        title: the tool's title of the rule; empty: none.
+        help: the tool's advice on how to fix it.
+        snippet: the text at ``line`` as quoted by the report; empty: not known.
     """
 
     tool: str
@@ -50,19 +50,19 @@ class Report(Struct):
 
 
 def one_line(text: str, most: int = TEXT_CHARACTERS) -> str:
-    """Text of a report in one line, without control characters, bounded."""
+    """A report's text as one bounded line without control characters."""
     plain = _BLANK.sub(" ", text[: 4 * most]).strip()
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
 def weakness_numbers(*texts: str) -> tuple[int, ...]:
-    """The CWE numbers that texts name, in order."""
+    """The CWE numbers in texts, in order."""
     found = (int(number) for text in texts for number in _CWE.findall(text[:TEXT_CHARACTERS]))
     return tuple(dict.fromkeys(found))
 
 
 def level_of(name: str, *, security: bool = False) -> str:
-    """The level of a tool's own word for a severity; one higher for a security rule's."""
+    """The level for a tool's severity; one level higher for a security rule."""
     levels = ("info", "minor", "major", "critical", "blocker")
     known = {
         "error": 2, "fatal": 2, "failure": 2, "warning": 1, "warn": 1, "note": 0, "none": 0,

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0; only the parts that are used are read, so a large report needs little memory."""
+"""SARIF 2.1.0; only the used parts are read, so a large report needs little memory."""
 
 import posixpath
 from collections.abc import Iterator
@@ -141,8 +141,8 @@ def read_sarif(data: bytes, head: str) -> Report:
     """Read a SARIF report.
 
     Args:
-        head: the commit under review; empty where head is no commit. A run that was made of
-            another commit is left out.
+        head: the commit under review; empty where head is no commit. Runs on another commit are
+            left out.
     """
     report, log = Report([], []), decode(data, type=_Log)
     if log.version != _VERSION:
@@ -182,7 +182,7 @@ def _results(run: _Run, tool: str) -> Iterator[Result]:
 
 
 def _rule(run: _Run, found: _Found, rules: dict[str, _Rule]) -> _Rule:
-    """The rule of a result: by its id, or by its place in the tool or one of its extensions."""
+    """The rule of a result: by id, or by index in the tool or one of its extensions."""
     name = found.rule_id or found.rule.id
     if name:
         return rules.get(name) or rules.get(name.rpartition("/")[0]) or _Rule(id=name)
@@ -221,7 +221,7 @@ def _result(run: _Run, tool: str, found: _Found, rule: _Rule, place: _Physical) 
 
 
 def _scored(score: object) -> str:
-    """The level of a ``security-severity``, as in CVSS; empty where it is no number."""
+    """The level for a ``security-severity`` (a CVSS score); empty if it is not a number."""
     try:
         number = float(str(score))
     except ValueError:
@@ -250,7 +250,7 @@ def _places(run: _Run, artifact: _Artifact) -> tuple[str, ...]:
 
 
 def _path(uri: str) -> str:
-    """The path that a URI names; ``file://host/path`` and plain paths alike."""
+    """The path in a URI, including ``file://host/path`` and plain paths."""
     if uri.lower().startswith("file:"):
         uri = uri[5:]
         if uri.startswith("//"):

@@ -1,6 +1,6 @@
-"""Reports in XML: Checkstyle, and what linters write in the form of JUnit.
+"""Reports in XML: Checkstyle, and linters' results in JUnit format.
 
-No entity is expanded and nothing is loaded: a DTD is refused.
+A DTD is refused, so no entity is expanded and nothing is loaded.
 """
 
 import re
@@ -21,24 +21,24 @@ from orchestrator.checks.imported_reports.result import (
 
 _LINE = re.compile(r"\bline (\d{1,8})(?:, col(?:umn)? (\d{1,6}))?[,:]?\s*(.*)", re.IGNORECASE)
 _BLOCK = re.compile(r"File: \S[^\n]{0,400}: (\d{1,8})-(\d{1,8})")
-"""The first and last line of the block that checkov reports."""
+"""Matches the first and last line of the block in checkov's reports."""
 _NUMBERED = re.compile(r"\[[A-Z]+\]\[([A-Za-z][\w.-]{1,80})\] ")
-"""The name of checkov's test cases: a severity, a rule, and its title."""
+"""Matches the name of checkov's test cases: a severity, a rule, and its title."""
 _PACKAGE = re.compile(r"org\.[a-z0-9]+\.(\S+)")
 _WORD = re.compile(r"[A-Za-z][\w-]{1,40}")
 
 
 class _Parser:
-    """Feeds a document to ``begin`` and ``end``, with the text between; no DTD."""
+    """Feeds a document without a DTD to ``begin`` and ``end``, with the text between."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
 
     def begin(self, tag: str, given: Mapping[str, str]) -> None:
-        """An element opens."""
+        """Handle the start of an element."""
 
     def end(self, tag: str) -> None:
-        """An element closes."""
+        """Handle the end of an element."""
 
     def parse(self, data: bytes) -> None:
         """Read a document.
@@ -68,7 +68,7 @@ class _Root(_Parser):
 
 
 def root_of(data: bytes) -> str:
-    """The name of a document's outermost element; empty where there is none near its start."""
+    """The name of a document's root element; empty if there is none near its start."""
     root = _Root()
     parser = expat.ParserCreate()
     parser.StartElementHandler = root.begin
@@ -86,7 +86,7 @@ def _number(text: str | None) -> int:
 
 
 _LINTERS = frozenset({"detekt", "eslint", "jshint", "oxlint", "stylelint", "tslint"})
-"""Tools whose names begin the sources of their Checkstyle reports."""
+"""Tools whose name is the prefix of ``source`` in their Checkstyle reports."""
 
 
 class _Checkstyle(_Parser):
@@ -117,7 +117,7 @@ class _Checkstyle(_Parser):
 
 
 def _tool_and_rule(source: str) -> tuple[str, str]:
-    """What a ``source`` names: a linter's rule, a Java class, or a rule alone, dots and all."""
+    """The tool and rule in a ``source``: a linter's rule, a Java class, or a rule alone."""
     first, last = source.partition(".")[0], source.rpartition(".")[2]
     if first in _LINTERS:
         return first, last
@@ -132,7 +132,7 @@ def read_checkstyle(data: bytes, _head: str = "") -> Report:
 
 
 class _Case(Struct):
-    """The test case that is being read, with its tool and suite."""
+    """The current test case, with its tool and suite."""
 
     tool: str = "junit"
     suite: str = ""
@@ -142,7 +142,7 @@ class _Case(Struct):
     def result(
         self, rule: str, message: str, path: str, line: int, column: int = 0, end_line: int = 0
     ) -> Result:
-        """A result of this case; the message may begin with its severity and end in its rule."""
+        """A result of this case; the message may begin with its severity and end with its rule."""
         if named := _PACKAGE.fullmatch(rule) or _NUMBERED.match(rule):
             rule = named[1]
         said = split_message(message)

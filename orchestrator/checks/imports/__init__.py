@@ -1,1 +1,1 @@
-"""Checks of imports: the import graph, broken imports and calls, declared contracts."""
+"""Checks of imports: the import graph, broken imports and calls, import contracts."""

@@ -1,7 +1,7 @@
-"""Contracts on imports that the repository declares for import-linter, and the change breaks.
+"""Import contracts that the repository declares for import-linter and that the change breaks.
 
-What base declares is held against both sides with import-linter's own contracts, over graphs that
-are read from source: nothing under review is imported, no contract class of the repository either.
+The contracts of base are checked on both sides with import-linter's own classes, on graphs that are
+read from source: no code under review is imported, including the repository's own contract classes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from orchestrator.checks.python.source_definitions import Job, NotParsedError, r
 if TYPE_CHECKING:
     from grimp import ImportGraph
 
-NAMED = 4  # modules of a chain that a message names
+NAMED = 4  # modules of a chain in a message
 _SOURCE_DIRECTORIES = ("", "src/", "lib/", "python/")
 
 
 def run(job: Job) -> CheckReply:
-    """Report each import of head that a contract of base does not allow, and that base did not do.
+    """Report each new import of head that a contract of base does not allow.
 
-    A contract that cannot be held against the tree is a gap of the file that declares it.
+    A contract that cannot be checked is a gap of the file that declares it.
     """
     gaps: dict[str, str] = {}
     findings: list[RawFinding] = []
@@ -64,7 +64,7 @@ class _Both(Struct, frozen=True):
 
     Attributes:
         modules: module of head → its file.
-        known: the imports of base, under the names that the modules have in head.
+        known: the imports of base, with the modules' names in head.
     """
 
     head_root: str
@@ -79,7 +79,7 @@ class _Both(Struct, frozen=True):
         """Read the import graphs of base and head.
 
         Raises:
-            NotCheckedError: a package is not where it is looked for, or a file does not parse.
+            NotCheckedError: a package is not found, or a file does not parse.
         """
         graphs, modules = {}, {}
         for side in ("base", "head"):
@@ -135,7 +135,7 @@ def _modules(places: Mapping[str, str], tree: Iterable[str]) -> dict[str, str]:
 
 
 def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[RawFinding]:
-    """A finding for each new import that breaks a contract."""
+    """Yield a finding for each new import that breaks a contract."""
     unchecked = []
     for options in both.declared.contracts:
         name = str(options.get("name", "without a name"))
@@ -152,7 +152,7 @@ def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[RawFinding]:
 
 
 def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Iterator[RawFinding]:
-    """Where two parts were entangled before, only what joins them directly is new."""
+    """New imports; only direct ones if the two parts were connected before."""
     old = {found.between for found in before.violations}
     reported: set[tuple[str, str]] = set()
     for found in now.violations:
@@ -162,7 +162,7 @@ def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Itera
                 continue
             path = both.modules.get(link.importer)
             if path is None or link.line is None:
-                continue  # a namespace package: it holds no import of its own
+                continue  # a namespace package has no imports of its own
             reported.add(link.edge)
             modules = [chain[0].importer, *(each.imported for each in chain)]
             if len(modules) > NAMED:

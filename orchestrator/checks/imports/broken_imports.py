@@ -1,4 +1,4 @@
-"""Imports and calls that the change breaks: of what is gone, or takes other parameters now."""
+"""Imports and calls that the change breaks: the target is gone, or its parameters changed."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ from orchestrator.checks.python.source_definitions import (
 )
 from orchestrator.checks.python.syntax_tree_cache import all_blocks, walk
 
-# With one of these a module may bind names that nobody can read off it.
+# With one of these a module may bind names that static analysis cannot see.
 _DYNAMIC = re.compile(r"\b(?:__getattr__|globals\(\)|locals\(\)|vars\(\)|exec\(|sys\.modules\[)")
 _BUILT = re.compile(r"(?:^|/)_?version\.py$|_pb2(?:_grpc)?\.py$")  # often made when packaging
 _PLAINLY = r"^(?:(?:async )?def|class) {0}\b|^{0}(?: *:[^=\n]*)? *="
@@ -47,7 +47,7 @@ class Side:
         self._names: dict[str, frozenset[str] | None] = {}
 
     def text(self, path: str) -> str | None:
-        """A module's text, None when it is no source or binds names that nobody can see."""
+        """A module's text; None if it is not source or binds names dynamically."""
         if path not in self._texts:
             self._texts[path] = None
             if path.endswith(".py"):
@@ -57,7 +57,7 @@ class Side:
         return self._texts[path]
 
     def binds(self, path: str, name: str) -> bool | None:
-        """Whether importing a module binds a name in it; None when that is unknown."""
+        """Whether a module binds a name; None if unknown."""
         text = self.text(path)
         if text is None:
             return None
@@ -72,18 +72,18 @@ class Side:
         return None if names is None else name in names
 
     def top_names(self, path: str) -> set[str]:
-        """Names a module seems to bind, by pattern."""
+        """Names that a module seems to bind, by pattern."""
         text = self.text(path) or ""
         imported = {name for statement in scan_imports(text) for name in statement.names}
         return imported | {a or b for a, b in _TOP.findall(text)}
 
     def resolves(self, importer: str, statement: Import, name: str) -> bool:
-        """Whether a name is a module inside the one it is taken from."""
+        """Whether a name is a submodule of the module that it is imported from."""
         inner = f"{statement.module}.{name}" if statement.module else name
         return self.index.resolve(importer, inner, statement.level) is not None
 
     def lacks(self, importer: str, statement: Import, name: str) -> bool | None:
-        """Whether ``from module import name`` fails; None when that is unknown."""
+        """Whether ``from module import name`` fails; None if unknown."""
         target = self.index.resolve(importer, statement.module, statement.level)
         if name == "*" or self.resolves(importer, statement, name):
             return False
@@ -94,7 +94,7 @@ class Side:
 
 
 class BrokenImports:
-    """Looks for imports in head that worked in base.
+    """Finds imports that worked in base and fail in head.
 
     Args:
         old: path in head → path in base, for changed files; None for what is new.
@@ -113,7 +113,7 @@ class BrokenImports:
         self._importers = importers
 
     def findings(self) -> Iterator[RawFinding]:
-        """One finding for each statement that fails now."""
+        """One finding for each failing statement."""
         for path in self._suspects():
             with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
                 text = read_text(self._head.root, path)
@@ -122,7 +122,7 @@ class BrokenImports:
                         yield from self._check(path, statement)
 
     def _suspects(self) -> list[str]:
-        """The changed files, and those that import what the change took something away from."""
+        """The changed files, and the importers of files that lost names."""
         found = set(self._old)
         for file in self._job["files"]:
             old = file["old_path"]
@@ -148,7 +148,7 @@ class BrokenImports:
         return f"{_written(statement)} has no {', '.join(names)}" if names else None
 
     def _is_gone(self, path: str, statement: Import) -> bool:
-        """Whether base had the module and head has nothing that could be it."""
+        """Whether base had the module and head has nothing that could replace it."""
         was = self._base.index.resolve(
             self._old.get(path, path) or path, statement.module, statement.level
         )
@@ -168,7 +168,7 @@ class BrokenImports:
         )
 
     def _is_lost(self, path: str, statement: Import, name: str) -> bool:
-        """Whether a name cannot be imported, and could be before or is newly imported."""
+        """Whether a name cannot be imported, and could be in base or is newly imported."""
         if not self._head.lacks(path, statement, name):
             return False
         before = self._old.get(path, path)
@@ -180,7 +180,7 @@ class BrokenImports:
             for other in self._head.index.files
             if statement.level == 0 and f"/{other}".endswith((f"{tail}.py", f"{tail}/__init__.py"))
         ]
-        return len(same) <= 1  # of several modules of that name, another may be meant
+        return len(same) <= 1  # another module of the same name may be meant
 
 
 def _written(statement: Import) -> str:
@@ -188,7 +188,7 @@ def _written(statement: Import) -> str:
 
 
 def _unguarded(tree: ast.Module) -> Iterator[Import]:
-    """Import statements that nothing catches the failure of, in functions as well."""
+    """Import statements outside of a ``try`` that handles failure, also in functions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -204,7 +204,7 @@ def _unguarded(tree: ast.Module) -> Iterator[Import]:
 
 
 def _bound(tree: ast.Module) -> frozenset[str] | None:
-    """Names that a module binds at its top, under conditions too; None after a star import."""
+    """Names that a module binds at its top level, also conditionally; None after a star import."""
     found: set[str] = set()
     waiting: list[ast.AST] = [*tree.body]
     while waiting:
@@ -227,7 +227,7 @@ def _bound(tree: ast.Module) -> frozenset[str] | None:
     return frozenset(found)
 
 
-# Decorators that leave a call as the definition says.
+# Decorators that do not change a function's signature.
 _PLAIN = frozenset(
     {"abstractmethod", "asynccontextmanager", "cache", "classmethod", "contextmanager"}
     | {"final", "lru_cache", "override", "staticmethod"}
@@ -235,15 +235,15 @@ _PLAIN = frozenset(
 
 
 class Signature(Struct, frozen=True):
-    """The parameters of a function as a caller sees them.
+    """A function's parameters as callers see them.
 
     Attributes:
         positional: names that may be passed by position, in order.
         hidden: how many of them cannot be passed by name.
         needed: how many of them have no default.
-        named: those passed by name only; True where it has no default.
-        more: takes further ones by position.
-        others: takes further ones by name.
+        named: those passed by name only; True: it has no default.
+        more: accepts more by position.
+        others: accepts more by name.
     """
 
     positional: tuple[str, ...]
@@ -254,7 +254,7 @@ class Signature(Struct, frozen=True):
     others: bool
 
     def misfit(self, call: ast.Call) -> str | None:
-        """What is wrong with a call; None where nothing is, or ``*`` or ``**`` hide it."""
+        """What is wrong with a call; None if nothing is, or if ``*`` or ``**`` hide it."""
         given = {word.arg for word in call.keywords}
         if None in given or any(isinstance(argument, ast.Starred) for argument in call.args):
             return None
@@ -273,7 +273,7 @@ class Signature(Struct, frozen=True):
 
 
 def read_signatures(tree: ast.Module) -> dict[str, Signature]:
-    """Dotted name → shape, of functions and classes that are sure to be called as written.
+    """Dotted name → signature, for functions and classes that are certainly called as written.
 
     A class is listed by its name with the signature of its own ``__init__``.
     """
@@ -319,14 +319,14 @@ def _shape(node: FunctionNode, *, bound: bool) -> Signature:
     )
 
 
-FACADES = 2  # packages, one in the other, that offer a module's function as their own
+FACADES = 2  # levels of packages that re-export a function
 
 Altered = Mapping[str, tuple[Signature, Signature]]
-"""Dotted name → what a function took, and what it takes now."""
+"""Dotted name → a function's signatures in base and head."""
 
 
 class BrokenCalls:
-    """Looks for calls that worked in base and fail in head.
+    """Finds calls that worked in base and fail in head.
 
     Args:
         importers: path → the files of head that import it.
@@ -343,7 +343,7 @@ class BrokenCalls:
         self._importers = importers
 
     def findings(self) -> Iterator[RawFinding]:
-        """One finding for each call that fails now."""
+        """One finding for each failing call."""
         for path, before in self._old.items():
             if before is None or not (altered := self._altered(path, before)):
                 continue
@@ -356,7 +356,7 @@ class BrokenCalls:
     def _users(
         self, path: str, offered: Mapping[str, str], facades: int
     ) -> Iterator[tuple[str, ast.Module, Mapping[str, str]]]:
-        """Files that import what a file offers, over packages that offer it as their own, too."""
+        """Files that import from a file, also through packages that re-export its names."""
         for importer in self._importers(path):
             tree = _tree(self._head.root, importer, mentioning=offered)
             if tree is None or not (names := self._imported(importer, tree, path, offered)):
@@ -367,7 +367,7 @@ class BrokenCalls:
                 yield from self._users(importer, again, facades - 1)
 
     def _altered(self, path: str, before: str) -> Altered:
-        """The functions of a file that may refuse a call which they took before."""
+        """The functions of a file that may reject a call that they accepted before."""
         was, now = _tree(self._base.root, before), _tree(self._head.root, path)
         if was is None or now is None:
             return {}
@@ -381,7 +381,7 @@ class BrokenCalls:
     def _imported(
         self, importer: str, tree: ast.Module, path: str, offered: Mapping[str, str]
     ) -> dict[str, str]:
-        """What a file calls the functions that another offers: name as written → their own name."""
+        """The imported functions in a file: name as written → the function's own name."""
         names: dict[str, str] = {}
         for node in chain.from_iterable(all_blocks(tree)):
             if not isinstance(node, ast.Import | ast.ImportFrom):
@@ -401,10 +401,10 @@ class BrokenCalls:
 
 
 def _tree(root: str, path: str, mentioning: Iterable[str] = ("",)) -> ast.Module | None:
-    """A file's tree, None where it has none: what of the change does not parse is a gap already.
+    """A file's tree; None if it does not parse, which is reported elsewhere.
 
     Args:
-        mentioning: a file with none of these words has nothing to look for, and is not parsed.
+        mentioning: a file with none of these words is not parsed.
     """
     with suppress(NotParsedError):
         text = read_text(root, path)
@@ -414,7 +414,7 @@ def _tree(root: str, path: str, mentioning: Iterable[str] = ("",)) -> ast.Module
 
 
 def _own_calls(path: str, tree: ast.Module, altered: Altered) -> Iterator[RawFinding]:
-    """Calls in the file itself: of its functions, and of a class's methods by the class itself."""
+    """Calls in the file itself: of its functions, and of methods through their class."""
     names = {name: name for name in altered if "." not in name}
     yield from _calls(path, tree, _bound_once(tree, names), altered)
     for node in tree.body:
@@ -428,7 +428,7 @@ def _own_calls(path: str, tree: ast.Module, altered: Altered) -> Iterator[RawFin
 
 
 def _bound_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
-    """Those of the names whose first part nothing else in the file binds."""
+    """The names whose first part is not bound elsewhere in the file."""
     if not names:
         return {}
     bound: Counter[str] = Counter()
@@ -450,7 +450,7 @@ def _bound_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
 def _calls(
     path: str, tree: ast.AST, names: Mapping[str, str], altered: Altered
 ) -> Iterator[RawFinding]:
-    """The calls of a file that fitted and fit no more."""
+    """The calls of a file that matched the signature in base and do not in head."""
     if not names:
         return
     for node in walk(tree):

@@ -1,7 +1,7 @@
-"""import-linter's contracts as data: which imports of a graph break one.
+"""Checks import-linter's contracts on an import graph.
 
-The one place that knows how the two libraries are built. Both are imported where they are used, for
-few repositories declare contracts, and they take 250 ms.
+Only this module depends on the internals of import-linter and grimp. Both are imported when used,
+since few repositories declare contracts and the import takes 250 ms.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from orchestrator.checks.path_kinds import is_test
 
 
 class NotCheckedError(Exception):
-    """Contracts that cannot be held against a tree; ``str()`` says why.
+    """Contracts that cannot be checked; ``str()`` is the reason.
 
     Args:
-        path: the file at error, empty for the one that declares the contracts.
+        path: the file that causes the error; empty: the one that declares the contracts.
     """
 
     def __init__(self, why: str, path: str = "") -> None:
@@ -36,7 +36,7 @@ class NotCheckedError(Exception):
 
 
 class Link(Struct, frozen=True):
-    """One import: who imports whom, and the first line where."""
+    """One import: importer, imported module, and the first line."""
 
     importer: str
     imported: str
@@ -49,11 +49,11 @@ class Link(Struct, frozen=True):
 
 
 class Violation(Struct, frozen=True):
-    """What a contract does not allow.
+    """A violation of a contract.
 
     Attributes:
-        between: the two parts of the program that it keeps apart.
-        chains: the ways from one to the other, each of links that follow each other.
+        between: the two parts of the program that the contract separates.
+        chains: the import chains from one to the other, as consecutive links.
     """
 
     between: tuple[str, str]
@@ -61,7 +61,7 @@ class Violation(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """How a graph keeps a contract; ``undeclared``: layers that an exhaustive one does not list."""
+    """The result of one contract; ``undeclared``: layers missing in an exhaustive contract."""
 
     violations: tuple[Violation, ...]
     undeclared: frozenset[str]
@@ -72,18 +72,18 @@ def _yes(value: object) -> bool:
 
 
 def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]) -> ImportGraph:
-    """The imports of a tree, read from its source.
+    """Build the import graph of a tree from its source.
 
     Args:
         places: root package → its directory below ``root``.
-        session: the settings that all contracts share.
+        session: the settings shared by all contracts.
     """
     import grimp  # noqa: PLC0415
     from grimp.application.config import settings  # noqa: PLC0415
     from grimp.exceptions import SourceSyntaxError  # noqa: PLC0415
 
-    # The usual finder asks this interpreter where a package is. That would find what is installed
-    # here, and for a dotted name it would import the parent.
+    # The default finder asks this interpreter where a package is. That would find installed
+    # packages, and import the parent of a dotted name.
     settings.configure(PACKAGE_FINDER=_Finder({k: f"{root}/{v}" for k, v in places.items()}))
     try:
         return grimp.build_graph(
@@ -102,7 +102,7 @@ def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]
 
 
 class _Finder(Struct, frozen=True):
-    """Says where packages are, from a table."""
+    """Finds packages by a table."""
 
     places: Mapping[str, str]
 
@@ -111,14 +111,14 @@ class _Finder(Struct, frozen=True):
 
 
 def list_edges(graph: ImportGraph) -> Iterator[tuple[str, str]]:
-    """Every import of a graph, as importer and imported module."""
+    """All imports of a graph, as pairs of importer and imported module."""
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
             yield importer, imported
 
 
 def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, Any]) -> Contract:
-    """A contract of one of the kinds that import-linter has."""
+    """Build a contract of one of import-linter's types."""
     from importlinter.contracts import acyclic_siblings, forbidden, independence, layers, protected  # noqa: PLC0415
     from importlinter.domain.contract import InvalidContractOptions  # noqa: PLC0415
 
@@ -133,7 +133,7 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
     if kind is None:
         raise NotCheckedError(f"contracts of type {options.get('type')!r:.60} are not supported")
     packages = session.get("root_packages") or [session["root_package"]]
-    # An import that is not there any more needs no exception: that is no error of the change.
+    # An exception for an import that no longer exists is not an error of the change.
     given = {**options, "unmatched_ignore_imports_alerting": "none"}
     try:
         return kind(name, {**session, "root_packages": packages}, given)
@@ -144,16 +144,16 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
 
 
 def check_contract(contract: Contract, graph: ImportGraph) -> Outcome:
-    """How a graph breaks a contract.
+    """Check a contract on a graph.
 
     Raises:
-        NotCheckedError: the contract does not fit the graph, as when it names a module that is not
-            there.
+        NotCheckedError: the contract does not fit the graph; for example, it names a missing
+            module.
     """
     from grimp.exceptions import GrimpException  # noqa: PLC0415
 
     try:
-        # A copy: the imports that a contract ignores are taken out.
+        # A copy, from which the ignored imports are removed.
         metadata = contract.check(deepcopy(graph), verbose=False).metadata
     except (ValueError, GrimpException) as error:
         raise NotCheckedError(" ".join(str(error).split())) from None
@@ -211,7 +211,7 @@ def _of_protected(metadata: Iterable[Any]) -> Iterator[Violation]:
 def _of_siblings(
     metadata: Mapping[str, Iterable[tuple[str, str]]], graph: ImportGraph
 ) -> Iterator[Violation]:
-    """A cycle is reported at an import that would have to go; another one may have closed it."""
+    """Violations of acyclic siblings, each at an import whose removal would break the cycle."""
     for package, breakers in sorted(metadata.items()):
         depth = package.count(".") + 2
         for importer, imported in sorted(breakers):
@@ -227,10 +227,10 @@ def _edge(graph: ImportGraph, importer: str, imported: str) -> Link:
     return Link(importer, imported, min((each["line_number"] for each in lines), default=None))
 
 
-# As import-linter looks for them: the first that says anything counts.
+# In the order in which import-linter searches; the first with a configuration counts.
 CONFIGS = ("setup.cfg", ".importlinter", "pyproject.toml")
 MARK = b"importlinter"
-"""What a file that declares contracts holds."""
+"""The text that marks a file that declares contracts."""
 
 _PACKAGE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -238,7 +238,7 @@ _PACKAGE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 def find_config_files(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
     """The files of base that may declare contracts over the changed Python files.
 
-    Those of a test's data are none of the repository's.
+    Files in test data are not contracts of the repository.
     """
     above = {
         directory.as_posix()
@@ -284,7 +284,7 @@ def in_order(paths: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def read_contracts(root: str, path: str) -> ContractConfig | None:
-    """What a file declares, None when it says nothing of contracts."""
+    """Read a file's contracts; None if it declares none."""
     import configparser  # noqa: PLC0415 - as below
     import tomllib  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""What the change does to the graph of imports: cycles, coupling, what fails, what is reached.
+"""Changes of the import graph: new cycles, coupling, broken imports, dependent modules.
 
-A quick graph by pattern covers the whole tree; only what a finding rests on is parsed. Most changes
-close no cycle, which a walk over the quick graph shows: networkx, a third of a second to import, is
-only consulted when one may.
+A quick graph, found by pattern, covers the whole tree; only files relevant to a finding are parsed.
+Most changes close no cycle, as a walk over the quick graph shows, so networkx, which takes 0.3 s to
+import, is only used if one may exist.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ class Graph:
 
     @cached_property
     def quick(self) -> Mapping[str, list[str]]:
-        """File → what it imports, as far as a pattern can see, imports in functions included."""
+        """File → the files that it imports, found by pattern, including imports in functions."""
         graph: dict[str, list[str]] = {}
         for path in sorted(self.index.files):
             graph[path] = []
-            with suppress(NotParsedError):  # not a changed file, else it is a gap already
+            with suppress(
+                NotParsedError
+            ):  # not a changed file, for which a gap is reported already
                 found = scan_imports(read_text(self.root, path))
                 graph[path] = sorted(
                     {to for statement in found for to in self.index.targets(path, statement)}
@@ -67,7 +69,7 @@ class Graph:
 
     @cached_property
     def quick_back(self) -> Mapping[str, list[str]]:
-        """File → who imports it, in the same way."""
+        """File → the files that import it, found by pattern."""
         back: dict[str, list[str]] = {path: [] for path in self.quick}
         for path, imported in self.quick.items():
             for other in imported:
@@ -76,7 +78,7 @@ class Graph:
 
     @cached_property
     def _verified(self) -> nx.DiGraph[str]:
-        """The quick graph, of which edges that do not hold are removed as they are met."""
+        """The quick graph; edges that turn out to be wrong are removed."""
         import networkx as nx  # noqa: PLC0415 - see above
 
         return nx.DiGraph([(path, to) for path, found in self.quick.items() for to in found])
@@ -86,7 +88,7 @@ class Graph:
         return self.quick_back.get(path, [])
 
     def learn(self, path: str, tree: ast.Module) -> None:
-        """Take over the imports of a file that is parsed already."""
+        """Add the imports of a parsed file."""
         found: dict[str, Import] = {}
         for statement in read_imports(tree):
             for target in self.index.targets(path, statement):
@@ -95,21 +97,21 @@ class Graph:
         self._exact[path] = found
 
     def at_import(self, path: str) -> dict[str, Import]:
-        """What importing the file imports, with the first statement that does so.
+        """The files that are imported when the file is imported, with the first statement for each.
 
-        A package above the file does not count: it is always imported first, and to take a name
-        from it is a habit that cycles by design.
+        A package above the file does not count: it is always imported first, and importing a name
+        from it is a common pattern that creates cycles by design.
         """
         if path not in self._exact:
             self._exact[path] = {}
-            # A stub never runs; a file of the tree that does not parse holds no import we know.
+            # A stub never runs, and the imports of a file that does not parse are unknown.
             if path.endswith(".py"):
                 with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
                     self.learn(path, parse_text(read_text(self.root, path)))
         return self._exact[path]
 
     def path(self, start: str, end: str) -> list[str] | None:
-        """The shortest chain of imports from start to end that holds when modules are imported."""
+        """The shortest chain of import-time imports from start to end."""
         if end not in _reachable(self.quick, start):
             return None
         import networkx as nx  # noqa: PLC0415 - see above
@@ -127,7 +129,7 @@ class Graph:
                 self._narrow(path)
 
     def _narrow(self, path: str) -> None:
-        """Leave a file only the edges that hold."""
+        """Keep only the confirmed edges of a file."""
         self._narrowed.add(path)
         kept = self.at_import(path)
         graph = self._verified
@@ -135,7 +137,7 @@ class Graph:
 
 
 def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
-    """What edges lead to from a node, itself left out unless they lead back to it."""
+    """The nodes reachable from a node; itself only if it is in a cycle."""
     seen: set[str] = set()
     ahead = [start]
     while ahead:
@@ -146,7 +148,7 @@ def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
 
 
 class _Comparison:
-    """Both graphs, and what each changed file of head was called in base."""
+    """Both graphs, and the path in base of each changed file of head."""
 
     def __init__(self, job: Job, gaps: dict[str, str]) -> None:
         self.head = Graph(job["head_root"], job["head_tree"])
@@ -186,10 +188,11 @@ class _Comparison:
         return {to: by for to, by in sorted(has.items()) if self.old(to) not in had}
 
     def joins_facade(self, back: list[str]) -> bool:
-        """Whether the way back to the importer is its own package's, in a cycle without it before.
+        """Whether a new cycle only goes through the importer's own package.
 
-        A package that offers what its modules hold imports them all: each one that uses what
-        already depends on the package then closes a cycle, and adds nothing to the knot.
+        A package that re-exports names of its modules imports all of them: each module that uses
+        something that depends on the package then closes a cycle, which is no additional
+        entanglement.
         """
         package = back[-2]
         return is_own_package(back[-1], package) and self.stood_before(back[0], package)
@@ -206,12 +209,12 @@ class _Comparison:
 
 
 def _signs(text: str) -> tuple[list[Import], int]:
-    """What is equal when a file's imports are: saves parsing base for most changed files."""
+    """A cheap signature of a file's imports; if it is unchanged, base need not be parsed."""
     return list(scan_imports(text)), text.count("TYPE_CHECKING")
 
 
 def run(job: Job) -> CheckReply:
-    """Compare the import graphs of both sides; facts hold what the changed modules reach."""
+    """Compare the import graphs of both sides; facts list the modules that depend on the change."""
     gaps: dict[str, str] = {}
     both = _Comparison(job, gaps)
     base, head = (Side(side.root, side.index) for side in (both.base, both.head))
@@ -246,7 +249,7 @@ def _cycles(both: _Comparison) -> Iterator[RawFinding]:
 
 
 def _coupling(both: _Comparison) -> Iterator[RawFinding]:
-    """Modules that suddenly import many more modules of their own project."""
+    """Modules that import many more modules of their own project than before."""
     for path in both.changed:
         before = both.old(path)
         if before is None or path.endswith("__init__.py") or is_test(path):
@@ -267,7 +270,7 @@ def _coupling(both: _Comparison) -> Iterator[RawFinding]:
 
 
 def _reached(both: _Comparison) -> dict[str, Any]:
-    """Changed module → who imports it, directly and over others; tests come last in the list."""
+    """Changed module → its direct and indirect importers, tests last."""
     back = both.head.quick_back
     changed = sorted(both.changed, key=lambda path: (-len(back[path]), path))
     reached = {}

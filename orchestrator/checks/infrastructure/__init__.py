@@ -1,9 +1,9 @@
-"""Dangerous settings of infrastructure that is written as YAML or JSON.
+"""Dangerous settings in infrastructure files in YAML or JSON.
 
 Kubernetes manifests, Helm charts, Compose files, GitLab CI and GitHub workflows, CloudFormation. A
-file's kind is told by its path, or by what its documents hold; of a file that is none of these,
-nothing is examined. What one value tells is data (``config/infrastructure``), the rest is code in
-the module of its kind.
+file's kind is recognized by its path or its content; other files are not examined. Patterns of
+single values are data (``config/infrastructure``); everything else is code in the module of its
+kind.
 """
 
 import re
@@ -44,7 +44,7 @@ from orchestrator.checks.yaml_tree import Node, parse_documents
 
 Look = Callable[[InfrastructureObject, str], Iterator[RawFinding]]
 Kind = tuple[str, Iterable[InfrastructureObject], Look]
-"""The name of a kind of document, the objects in one, and what tells more than its patterns."""
+"""The name of a kind of document, a function that finds its objects, and a check of one object."""
 
 MOST_OF_A_KIND = 100  # in one file
 _MANIFEST = re.compile(r"\bapiVersion[\"']?\s*:\s*[\"']?[\w$]")
@@ -53,7 +53,7 @@ _RESOURCE_TYPE = "::"
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Look at infrastructure files (see ``check_io`` for the shape of jobs and replies).
+    """Check infrastructure files (see ``check_io`` for the format of jobs and replies).
 
     Args:
         job: also ``patterns``: paths of files of value patterns.
@@ -84,7 +84,7 @@ def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:
 
 
 def _limited(raws: Iterable[RawFinding]) -> Iterator[RawFinding]:
-    """Each once, since an alias brings the same text into many objects; and not too many."""
+    """Each finding once, since an alias repeats text in many objects, and limited in number."""
     told: set[tuple[str, int, int]] = set()
     number = Counter[str]()
     for raw in raws:
@@ -100,7 +100,7 @@ def _limited(raws: Iterable[RawFinding]) -> Iterator[RawFinding]:
 
 
 def _documents(source: Source) -> tuple[list[Node], frozenset[int]]:
-    """The documents of a file, and the lines that are there only where somebody chooses them."""
+    """The documents of a file, and the lines that are only rendered on request."""
     if helm.is_template(source.path, source.text):
         return helm.parse_template(source.text)
     try:
@@ -113,7 +113,7 @@ def _documents(source: Source) -> tuple[list[Node], frozenset[int]]:
 
 
 def _may_concern(source: Source) -> bool:
-    """Whether a file is likely of one of the kinds, before it is parsed."""
+    """Whether an unparsed file is likely of one of the kinds."""
     text = source.text
     is_json = source.suffix == ".json"
     return bool(
@@ -127,7 +127,7 @@ def _may_concern(source: Source) -> bool:
 
 
 def _kinds(document: Node, source: Source) -> Sequence[Kind]:
-    """What a document may be; only one of these has objects."""
+    """The kinds that a document may have; only one of these finds objects in it."""
     path = source.path
     return (
         ("gitlab", gitlab.find_objects(document, path), gitlab.look),

@@ -1,4 +1,4 @@
-"""What is dangerous in CloudFormation templates and takes more than one value to tell."""
+"""Checks of CloudFormation templates that need more than one value."""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def find_objects(document: Node) -> Iterator[InfrastructureObject]:
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
-    """What one resource or parameter has that more than one value tells."""
+    """Findings in one resource or parameter."""
     if found.kind == "Parameter":
         default = found.root.find("Default")
         if default is not None and found.root.get_text("NoEcho").lower() == "true":
@@ -70,7 +70,7 @@ def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 
 
 def _is_meant(rule: Node) -> bool:
-    """Whether it is for pings, web servers or VPN, which are meant to be open."""
+    """Whether it is for ping, web servers or VPN, which are open on purpose."""
     low, high = rule.get_text("FromPort"), rule.get_text("ToPort")
     if rule.get_text("IpProtocol").lower() in {"icmp", "icmpv6", "1", "58"}:
         return True
@@ -78,7 +78,7 @@ def _is_meant(rule: Node) -> bool:
 
 
 def _is_entry(found: InfrastructureObject, path: str, rule: Node) -> bool:
-    """Whether it is for logins to a host that is there to be reached, by its name or its file's."""
+    """Whether it is for logins to a bastion host, by its name or its file's name."""
     names = f"{path.rpartition('/')[2]} {found.name}"
     return bool(_ENTRY.search(names)) and rule.get_text("IpProtocol") not in {"-1", "all"}
 
@@ -97,7 +97,8 @@ def _shown_ports(rule: Node) -> str:
 
 
 def _statement(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
-    """A statement that allows an identity everything, or everybody something with a bucket."""
+    """A statement that allows an identity everything, or that gives everybody access to a
+    bucket."""
     if found.kind == "AWS::S3::BucketPolicy":
         yield from _public_statement(found, path, place)
     if not found.kind.startswith(("AWS::IAM::", "AWS::Serverless::")):

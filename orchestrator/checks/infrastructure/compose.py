@@ -1,4 +1,4 @@
-"""What is dangerous in Compose files and takes more than one value to tell."""
+"""Checks of Compose files that need more than one value."""
 
 import re
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ _DATABASE_PORTS = {
     "5984": "CouchDB", "6379": "Redis", "7474": "Neo4j", "8086": "InfluxDB", "9042": "Cassandra",
     "9200": "Elasticsearch", "9300": "Elasticsearch", "11211": "memcached", "27017": "MongoDB",
 }  # fmt: skip
-_VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may hold a colon
+_VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may contain a colon
 _EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
 
 
 def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
-    """The services of a document, if it is a Compose file by its name or by what they have."""
+    """The services of a document, if it is a Compose file by its name or content."""
     services = document.find("services")
     if services is None or services.kind != "map":
         return
@@ -39,7 +39,7 @@ def _has_image(service: Node) -> bool:
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
-    """What one service has that more than one value tells."""
+    """Findings in one service."""
     yield from _environment(found, path)
     yield from _ports(found, path)
 
@@ -76,7 +76,7 @@ def _ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 
 
 def _split_port(text: str) -> tuple[str, str, str]:
-    """Address, published port and the container's port of the short form."""
+    """The address, published port and container port of the short syntax."""
     known = _VARIABLE.sub("$", text).strip().partition("/")[0]
     front, _, port = known.rpartition(":")
     address, _, published = front.rpartition(":")

@@ -1,6 +1,6 @@
-"""What is dangerous in GitLab CI configuration and takes more than one value to tell.
+"""Checks of GitLab CI configuration that need more than one value.
 
-The commands of its scripts are searched as shell scripts are: ``patterns/pipeline_commands.py``.
+Commands in scripts are checked as shell scripts: see ``patterns/pipeline_commands.py``.
 """
 
 import re
@@ -13,13 +13,13 @@ from orchestrator.checks.infrastructure.value_patterns import InfrastructureObje
 from orchestrator.checks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
 from orchestrator.checks.yaml_tree import Node, Place
 
-# Jobs that are there to find defects, by their name or stage.
+# Jobs that look for defects, by their name or stage.
 _CHECK = re.compile(
     r"(?:^|[\s_:./-])(?:(?:unit|integration|e2e)?-?tests?|testing|lint(?:er|ing|s)?|[sd]ast|scan(?:ner|ning)?"
     r"|security|audit|trivy|semgrep|gitleaks|snyk|bandit|secret[_-]detection)(?:$|[\s_:./-])",
     re.IGNORECASE,
 )
-# Without a directory for certificates the daemon listens without TLS.
+# Without a certificate directory the daemon listens without TLS.
 _WITHOUT_TLS = {
     "DOCKER_HOST": re.compile(r"tcp://[\w.-]+:2375/?"),
     "DOCKER_TLS_CERTDIR": re.compile(""),
@@ -27,13 +27,13 @@ _WITHOUT_TLS = {
 _NEVER = re.compile("(?!)")
 
 
-# What the author of a commit or merge request writes; the name of a branch holds no space.
+# Text by the author of a commit or merge request; a branch name cannot contain a space.
 _QUOTE_OR_CHOSEN = re.compile(
     r"\\.|(?P<quote>[\"'])|(?P<chosen>\$\{?(?:CI_COMMIT_(?:MESSAGE|TITLE|DESCRIPTION|TAG_MESSAGE|AUTHOR)"
     r"|CI_(?:EXTERNAL_PULL|MERGE)_REQUEST_(?:TITLE|DESCRIPTION))\}?(?!\w))"
 )
 _NEAR = 200  # characters before it
-# Where the shell splits nothing: tests in [[ ]], assignments, the word of a case.
+# Places without word splitting: tests in [[ ]], assignments, the word of a case.
 _NO_SPLIT = re.compile(r"(?:\[\[[^\]]*|(?:^|[\s;&|(])(?:export\s+)?\w+=\S*|\bcase\s+)$")
 _MOVING = r"(?:refs/heads/)?(?:main|master|develop|dev|trunk|HEAD)"
 _MOVING_REF = re.compile(_MOVING)
@@ -43,13 +43,13 @@ _MOVING_ADDRESS = re.compile(
 
 
 def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
-    """The whole configuration, in files where GitLab looks for it."""
+    """The whole configuration, in files that GitLab reads."""
     if document.kind == "map" and is_gitlab_file(path):
         yield InfrastructureObject("pipeline", "", document)
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
-    """What the configuration has that more than one value tells, at its top and in each job."""
+    """Findings at the top level of the configuration and in each job."""
     yield from _includes(found, path)
     for above, job in jobs(found.root):
         yield from _images(found, path, above, job)
@@ -70,7 +70,7 @@ def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 
 
 def _is_split(line: str) -> bool:
-    """Whether a command has such text outside of quotes."""
+    """Whether a command contains such text unquoted."""
     quote = ""
     for match in _QUOTE_OR_CHOSEN.finditer(line):
         if match["quote"]:

@@ -1,7 +1,7 @@
-"""Helm charts: their values, and their templates as far as they are the same once filled in.
+"""Helm charts: their values, and the parts of their templates that do not depend on values.
 
-A template is no YAML before it is filled in. What writes a value is replaced by a mark, what only
-steers is taken out, and the rest is parsed; where that fails, its lines are read one by one.
+A template is not YAML until it is rendered. Actions that write a value are replaced with a marker,
+control actions are removed, and the rest is parsed; if that fails, its lines are read one by one.
 """
 
 import re
@@ -25,7 +25,7 @@ _LINE = re.compile(
 
 
 def is_template(path: str, text: str) -> bool:
-    """Whether a file is a template of a chart, by its place and its text."""
+    """Whether a file is a template of a chart, by its path and text."""
     return is_helm_template(path) and _OPEN in text
 
 
@@ -35,11 +35,11 @@ def is_values(path: str) -> bool:
 
 
 def parse_template(text: str) -> tuple[list[Node], frozenset[int]]:
-    """The documents of a template, as far as they can be told.
+    """Parse the documents of a template as far as possible.
 
     Returns:
-        The documents, and the lines that are there only where whoever installs the chart wants
-        them: those of short conditions. A long one turns on a whole part of the chart.
+        The documents, and the lines that are only rendered if the user opts in: those in short
+        conditions. A long condition enables a whole part of the chart.
 
     Raises:
         Gap: as ``parse_documents``.
@@ -58,7 +58,7 @@ def find_values(document: Node, path: str) -> Iterator[InfrastructureObject]:
 
 
 def _without_actions(text: str) -> tuple[str, frozenset[int]]:
-    """A template with a mark for each action that writes a value, and the lines of choices.
+    """The template with a marker for each action that writes a value, and the optional lines.
 
     Every line stays where it is.
     """
@@ -88,7 +88,7 @@ def _without_actions(text: str) -> tuple[str, frozenset[int]]:
 
 
 def _is_filled_in(line: str) -> bool:
-    """Whether nothing of a line is known: it holds marks alone."""
+    """Whether a line consists of markers only, so that nothing of it is known."""
     return TEMPLATED in line and not line.replace(TEMPLATED, "").strip(" \t-")
 
 
@@ -101,7 +101,7 @@ def _parts(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _read_lines(text: str, before: int) -> Node:
-    """A tree of the lines that are a key and a plain value, by their indentation."""
+    """A tree built by indentation from the lines with a key and a plain value."""
     root = Node("map", before + 1, before + 1, 1)
     above: list[tuple[int, Node]] = [(-1, root)]
     for number, line in enumerate(text.split("\n"), before + 1):

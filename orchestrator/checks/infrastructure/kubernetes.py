@@ -1,4 +1,4 @@
-"""What is dangerous in Kubernetes manifests and takes more than one value to tell."""
+"""Checks of Kubernetes manifests that need more than one value."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from orchestrator.checks.infrastructure.literal_secrets import find_literal
 from orchestrator.checks.infrastructure.value_patterns import InfrastructureObject
 from orchestrator.checks.yaml_tree import Node, Place, walk
 
-# Schemas, policies about other objects, and data: what is in them configures nothing by itself.
+# Schemas, policies about other objects, and data: their content configures nothing by itself.
 _DESCRIPTIONS = frozenset(
     [
         "CustomResourceDefinition",
@@ -58,7 +58,7 @@ def _parts(document: Node) -> Iterator[str]:
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
-    """What one object has that more than one value tells."""
+    """Findings in one object."""
     if found.kind in _ROLES:
         yield from _wildcards(found, path)
     elif found.kind in _BINDINGS:
@@ -111,7 +111,7 @@ def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 def _host_root(
     found: InfrastructureObject, path: str, place: Place, writable: Mapping[str, bool]
 ) -> Iterator[RawFinding]:
-    """A volume that is the node's root, unless every container that has it only reads it."""
+    """A volume of the node's root directory, unless all containers mount it read-only."""
     host = place.value.find("hostPath")
     directory = host.find("path") if host is not None else None
     if directory is None or directory.text not in {"/", "/.", "//"}:
@@ -128,7 +128,7 @@ def _host_root(
 
 
 def _writable_volumes(root: Node) -> Mapping[str, bool]:
-    """Name of a volume that is mounted → whether a container may write to it."""
+    """Name of a mounted volume → whether a container may write to it."""
     found: dict[str, bool] = {}
     for place in walk(root):
         for item in place.value.items if place.keys[-1] == "volumeMounts" else ():
@@ -139,7 +139,7 @@ def _writable_volumes(root: Node) -> Mapping[str, bool]:
 
 
 def _container(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
-    """An image of a container that is another one tomorrow."""
+    """A container image without a fixed version."""
     if len(place.keys) < 2 or place.keys[-2] not in _CONTAINER_LISTS:
         return
     image = place.value.find("image")

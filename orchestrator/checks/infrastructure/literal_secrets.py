@@ -1,4 +1,4 @@
-"""Passwords and keys that are written out where a reference to a store of secrets belongs."""
+"""Literal passwords and keys where a reference to a secret store belongs."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ _REFERENCES = ("$", "secret:", "vault:", "projects/", "/run/secrets/")
 def find_literal(
     found: InfrastructureObject, code: str, path: str, name: str, place: Place
 ) -> Iterator[RawFinding]:
-    """The value of a variable whose name says that it is a secret, when it is written out."""
+    """Find a literal value of a variable whose name says that it is a secret."""
     value, word = place.value, find_secret_word(name)
     text = value.text.strip()
     if not word or value.kind != "text" or value.is_computed or is_illustrative(path):
@@ -27,7 +27,7 @@ def find_literal(
 
 
 def _judge(found: InfrastructureObject, word: str) -> Callable[[str], bool]:
-    """How sure to be: what Compose and pipelines start is often a developer's own, or a test's."""
+    """The confidence: Compose files and pipelines often start development or test services."""
     if not is_password_word(word):
         return looks_generated
     return looks_chosen if found.kind in {"service", "pipeline"} else is_set

@@ -1,4 +1,4 @@
-"""Dangerous values by their place: ``config/infrastructure/<name>.yaml``.
+"""Patterns of dangerous values by their place: ``config/infrastructure/<name>.yaml``.
 
 A file holds:
 
@@ -20,33 +20,33 @@ from orchestrator.checks.patterns.pattern_loading import read_definitions
 from orchestrator.checks.yaml_tree import TEMPLATED, Node, Place, walk
 
 DocumentKind = Literal["kubernetes", "compose", "gitlab", "workflow", "cloudformation"]
-_NAMED = 60  # characters of a name or value that a message repeats
+_NAMED = 60  # maximum characters of a name or value in a message
 _GLOB = re.compile(r"[*?\[]")
 _BLANK = re.compile(r"\s+")
 
 
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files that show a pattern, and that differ by one thing."""
+    """A file with the defect and one without it that differ in one thing."""
 
     bad: str
     good: str
 
 
 class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
-    """One dangerous value.
+    """A pattern of one dangerous value.
 
     Attributes:
         code: its name in the rule table, ``infrastructure:<code>``.
         at: the last keys above the value, joined by dots, each a glob, of which the last is plain
-            or ``*``; one of them must match. Items of lists add no key.
+            or ``*``; one of them must match. List items add no key.
         value: expression, in any case, that a whole scalar must match, or one item of a list.
         kinds, not_kinds: expression for the whole kind of the object: ``Deployment``,
             ``AWS::S3::Bucket``, ``service`` in Compose, ``values`` of a Helm chart.
-        agents: true: only of objects that work on the host itself, false: only of the others.
-        command, not_command: expression for all that the container runs, empty where it does not
-            say; the words are joined by spaces.
-        message: what is wrong, without the place; ``{value}`` is the value.
-        example: of each shipped pattern; a repository's own need none.
+        agents: true: only objects that work on the host itself; false: only other objects.
+        command, not_command: expression for the container's whole command, words joined by spaces;
+            the command is empty if not specified.
+        message: the defect, without the place; ``{value}`` is the value.
+        example: required for shipped patterns only.
     """
 
     code: str
@@ -62,7 +62,7 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """One file; the docstring above says what the fields hold."""
+    """One file; the module's docstring describes the fields."""
 
     reads: DocumentKind
     patterns: tuple[ValuePattern, ...]
@@ -70,7 +70,7 @@ class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled(Struct, frozen=True):
-    """A pattern as it is matched; ``keys`` has the innermost key first."""
+    """A compiled pattern; ``keys`` has the innermost key first."""
 
     code: str
     message: str
@@ -83,7 +83,7 @@ class _Compiled(Struct, frozen=True):
     not_command: re.Pattern[str]
 
     def is_for(self, found: "InfrastructureObject", *, agent: bool) -> bool:
-        """Whether it is for an object."""
+        """Whether it applies to an object."""
         return (
             self.agents in {None, agent}
             and self.kinds.fullmatch(found.kind) is not None
@@ -92,17 +92,17 @@ class _Compiled(Struct, frozen=True):
 
 
 class KindPatterns(Struct, frozen=True):
-    """What is known of one kind of document.
+    """The patterns for one kind of document.
 
     Attributes:
-        agents: found in the names and images of what works on the host itself.
+        agents: matches names and images of objects that work on the host itself.
     """
 
     agents: tuple[re.Pattern[str], ...] = ()
     patterns: tuple[_Compiled, ...] = ()
 
     def is_agent(self, found: "InfrastructureObject") -> bool:
-        """Whether an object works on the host itself, as every DaemonSet may."""
+        """Whether an object works on the host itself; every DaemonSet may."""
         if found.kind == "DaemonSet":
             return True
         return any(agent.search(name) for name in found.names for agent in self.agents)
@@ -112,8 +112,8 @@ class InfrastructureObject(Struct, frozen=True):
     """One object that a document describes.
 
     Attributes:
-        kind: as its language names it.
-        root: its tree; ``above`` are the keys above it in its document.
+        kind: as named in its language.
+        root: its tree; ``above`` are the parent keys in its document.
         parts: names and images of its containers.
     """
 
@@ -130,9 +130,9 @@ class InfrastructureObject(Struct, frozen=True):
         return (self.name, *last)
 
     def finding(self, code: str, path: str, message: str, place: Place, **more: Any) -> RawFinding:
-        """A finding at a place of it; the line is the key's, so that flow style has the same."""
+        """A finding in it; the line is the key's, so that flow style gives the same line."""
         last = place.value.end_line if place.value.kind == "text" else place.key.end_line
-        # Keys above an object name it, and a file that is one object needs no name.
+        # The keys above an object name it, and a file with one object needs no name.
         name = self.name[:_NAMED].replace(TEMPLATED, "…")
         named = "" if self.above or self.kind.islower() else f"{self.kind} {name}".strip()
         where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
@@ -149,7 +149,7 @@ class InfrastructureObject(Struct, frozen=True):
 
 
 def shorten(text: str) -> str:
-    """In one line, and not longer than a message bears."""
+    """The text in one line, shortened for a message."""
     line = _BLANK.sub(" ", text).strip()
     return line if len(line) <= _NAMED else line[: _NAMED // 2] + "…" + line[-_NAMED // 2 :]
 
@@ -158,7 +158,7 @@ def read_patterns(data: Mapping[str, Any]) -> PatternFile:
     """A file's content.
 
     Raises:
-        ValueError: the content has another shape, or an expression is invalid.
+        ValueError: the structure or an expression is invalid.
     """
     found = convert(data, PatternFile)
     try:
@@ -197,7 +197,7 @@ def _compile(pattern: ValuePattern) -> _Compiled:
 
 @cache
 def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
-    """Kind of document → its patterns, of some files."""
+    """Load pattern files: kind of document → its patterns."""
     found = dict.fromkeys(get_args(DocumentKind), KindPatterns())
     for file in files:
         read = read_patterns(read_definitions(file))
@@ -212,7 +212,7 @@ def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
 def match_values(
     known: KindPatterns, found: InfrastructureObject, path: str
 ) -> Iterator[RawFinding]:
-    """What the patterns of a kind of document find in an object."""
+    """Find matches of the patterns of a kind of document in an object."""
     agent = known.is_agent(found)
     by_key: dict[str, list[_Compiled]] = {}
     for pattern in known.patterns:
@@ -237,7 +237,7 @@ def match_values(
 
 
 def _command(place: Place, items: Mapping[int, Node]) -> str:
-    """What the container that a value belongs to runs."""
+    """The command of the container that a value belongs to."""
     depths = (n for n in range(len(place.keys), 0, -1) if place.keys[n - 1].startswith("["))
     container = items.get(next(depths, 0))
     parts = [container.find(key) for key in ("command", "args")] if container is not None else []
@@ -245,7 +245,7 @@ def _command(place: Place, items: Mapping[int, Node]) -> str:
 
 
 def _ends(keys: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether keys, the innermost first, begin with the wanted ones."""
+    """Whether keys, the innermost first, begin with the expected ones."""
     return len(keys) >= len(wanted) and all(map(fnmatchcase, keys, wanted))
 
 

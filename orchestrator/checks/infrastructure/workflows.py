@@ -1,4 +1,4 @@
-"""GitHub workflows: what zizmor does not tell, or tells only where a line has a certain form."""
+"""Checks of GitHub workflows that zizmor does not have, or that it limits to certain forms."""
 
 import re
 from collections.abc import Iterator
@@ -14,22 +14,22 @@ _HEAD = re.compile(
 )
 _FETCHES = re.compile(r"\bgh\s+pr\s+checkout\b|\bgit\s+fetch\b[^\n]*\bpull/")
 _VARIABLE = re.compile(r"env\.(\w+)")
-_MOST_VARIABLES = 8  # that stand for one another
+_MOST_VARIABLES = 8  # that refer to each other
 
 
 def is_workflow_file(path: str) -> bool:
-    """Whether GitHub looks for a workflow in a file, by its path."""
+    """Whether GitHub reads a file as a workflow, by its path."""
     return _FILE.fullmatch(path) is not None
 
 
 def find_objects(document: Node, path: str) -> Iterator[InfrastructureObject]:
-    """The workflow, in files where GitHub looks for one."""
+    """The workflow, in files that GitHub reads as workflows."""
     if document.kind == "map" and is_workflow_file(path):
         yield InfrastructureObject("workflow", "", document)
 
 
 def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
-    """A privileged trigger in a workflow that checks out what a pull request brings."""
+    """Find a privileged trigger in a workflow that checks out a pull request's code."""
     trigger = _find_trigger(found.root)
     if trigger is not None and any(_runs_strangers_code(job) for job in _jobs(found.root)):
         place = Place(("on",), trigger, trigger)
@@ -38,7 +38,7 @@ def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
 
 
 def _find_trigger(root: Node) -> Node | None:
-    """The node of a privileged trigger; to YAML 1.1 the key ``on`` is true."""
+    """The node of a privileged trigger; in YAML 1.1 the key ``on`` is the value true."""
     for key, value in root.entries():
         if key.text in {"on", "true"}:
             named = [name for name, _ in value.entries()] if value.kind == "map" else value.texts()
@@ -73,7 +73,7 @@ def _runs_strangers_code(job: tuple[Node, dict[str, str]]) -> bool:
 
 
 def _filled_in(text: str, variables: dict[str, str]) -> str:
-    """A value with what its variables hold."""
+    """A value with its variables substituted."""
     for _ in range(_MOST_VARIABLES):
         name = _VARIABLE.search(text)
         if name is None:
