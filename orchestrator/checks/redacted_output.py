@@ -1,4 +1,4 @@
-"""A text that a program printed, without the secrets in it."""
+"""Redacts secrets in a program's output."""
 
 from typing import Any
 

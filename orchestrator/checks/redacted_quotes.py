@@ -1,6 +1,6 @@
-"""What is shown of a file for a finding: the cited lines and the message, without secrets.
+"""Quotes cited lines and messages of findings with secrets redacted.
 
-Whoever found what for whatever: a line that is quoted may hold a password as well.
+Any quoted line may contain a password, regardless of what was found in it.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def _shown(source: Source, cited: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 
 def run(job: dict[str, Any]) -> dict[str, list[str]]:
-    """Name of a finding → its quote, and each of its texts; nothing of a file that cannot be read.
+    """Name of a finding → its redacted quote and texts; unreadable files are left out.
 
     Args:
         job: ``root`` and ``paths`` as for all checks, and ``cited``: path → name of a finding →

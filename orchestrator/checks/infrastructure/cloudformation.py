@@ -97,8 +97,7 @@ def _shown_ports(rule: Node) -> str:
 
 
 def _statement(found: InfrastructureObject, path: str, place: Place) -> Iterator[RawFinding]:
-    """A statement that allows an identity everything, or that gives everybody access to a
-    bucket."""
+    """Find a statement that allows an identity everything, or opens a bucket to everybody."""
     if found.kind == "AWS::S3::BucketPolicy":
         yield from _public_statement(found, path, place)
     if not found.kind.startswith(("AWS::IAM::", "AWS::Serverless::")):

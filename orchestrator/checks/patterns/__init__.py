@@ -1,8 +1,7 @@
-"""Patterns of dangerous or wrong code, matched on syntax trees; in Python of configuration.
+"""Patterns of dangerous or wrong code, matched on syntax trees; in Python only of configuration.
 
 The patterns are data, a file per language under ``config/patterns``; ``pattern_loading.py`` has
-their schema. ast-grep brings the grammars in its wheel; a file that its grammar cannot parse is a
-gap.
+their schema. ast-grep's wheel contains the grammars; a file that its grammar cannot parse is a gap.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ from orchestrator.checks.python.notebook_code import extract_notebook_code
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-_NEAR = 3  # lines around a match that say what it is for
-_SHOWN = 3  # lines of a match that identify it; a call may span a whole program
-_NAMED = 60  # characters of a value that a message repeats
+_NEAR = 3  # lines around a match that are its context
+_SHOWN = 3  # lines of a match that identify it, since a call may span a whole program
+_NAMED = 60  # maximum characters of a value in a message
 
 _PHP_TAG = "<?"
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
-# What a parser puts in where something is missing has no text and is no named node.
+# A node that the parser inserts for missing text is empty and not a named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Look for patterns (see ``check_io`` for the shape of jobs and replies).
+    """Search for patterns (see ``check_io`` for the format of jobs and replies).
 
     Args:
         job: also ``languages``: paths of data files, and ``codes``: the wanted ones.
@@ -80,7 +79,7 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
 
 
 def programs_in(source: Source) -> list[Source]:
-    """The programs in a file, each as a file of its own; as a rule it is one itself."""
+    """The programs in a file, each as a separate source; usually the file itself."""
     if is_component(source.path):
         programs = [
             (each.language, each.text) for each in extract_scripts(source.path, source.text)
@@ -89,7 +88,7 @@ def programs_in(source: Source) -> list[Source]:
         programs = [("rb", extract_ruby(source.text))]
     elif source.suffix == ".ejs":
         if _MAKES_OTHER_FILES.search(source.name):
-            return []  # most of it is in a language that is not read
+            return []  # most of it is in an unsupported language
         programs = [("js", extract_ejs(source.text))]
     elif source.name.endswith(".blade.php"):
         programs = [("php", extract_blade(source.text))]
@@ -135,7 +134,7 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
 def find_matches(
     patterns: Iterable[Pattern], source: Source, language: Language
 ) -> Iterator[RawFinding]:
-    """What some patterns of a language find in a program."""
+    """Find matches of a language's patterns in a program."""
     grammar, root = _parsed(source, language)
     values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
@@ -151,12 +150,12 @@ def _parsed(source: Source, language: Language) -> tuple[str, SgNode]:
 
     broken: SgNode | None = None
     grammars = language.grammars[source.suffix]
-    # It takes no lone surrogates, and Go's grammar wants an end of the last line.
+    # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
     text = source.text.encode("utf-8", "replace").decode() + "\n"
     for grammar in grammars:
         root = SgRoot(text, grammar).root()
         found = _error(root)
-        # Where another tool reads the language, that one names what cannot be parsed.
+        # If another tool reads the language, that tool reports parse errors.
         enough = language.prefilter or not _is_mostly_broken(root)
         if found is None or (language.tolerant and enough):
             return grammar, root
@@ -171,7 +170,7 @@ def _error(root: SgNode) -> SgNode | None:
 
 
 def _is_mostly_broken(root: SgNode) -> bool:
-    """Whether more than a quarter of a file's lines are in what the grammar could not parse."""
+    """Whether the grammar failed to parse more than a quarter of a file's lines."""
     spans = [node.range() for node in root.find_all(kind="ERROR")]
     lines = {line for span in spans for line in range(span.start.line, span.end.line + 1)}
     return len(lines) * 4 > root.range().end.line + 1
@@ -185,14 +184,14 @@ def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
 
 def _may_match(pattern: Pattern, source: Source) -> bool:
     if pattern.words and not any(word in source.text for word in pattern.words):
-        return False  # asking for the tree costs more than looking for a word
+        return False  # building the tree costs more than searching for a word
     return pattern.not_in.search(source.path) is None
 
 
 def _judged(
     pattern: Pattern, node: SgNode, values: ValueOrigins, source: Source
 ) -> RawFinding | None:
-    """The finding that a match is, None when one of the pattern's conditions does not hold."""
+    """The finding for a match; None if one of the pattern's conditions does not hold."""
     span = node.range()
     first, last = span.start.line, span.end.line
     around = "\n".join(source.lines[max(0, first - _NEAR) : last + 1 + _NEAR])

@@ -1,4 +1,4 @@
-"""The shell commands of a Dockerfile, as a script on the lines where they are."""
+"""Extracts the shell commands of a Dockerfile as a script, keeping line numbers."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def is_container_file(name: str) -> bool:
 
 
 def extract_commands(text: str) -> str:
-    """What RUN does and ADD fetches; every other line is empty, so that line numbers stay."""
+    """The commands of RUN and the downloads of ADD; every other line is empty."""
     return "\n".join(_commands(iter(text.split("\n"))))
 
 
@@ -29,7 +29,7 @@ def _commands(lines: Iterator[str]) -> Iterator[str]:
         is_run = found[1].upper() == "RUN"
         first = line[found.end() :] if is_run else f"ADD {line[found.end(1) :]}"
         document = _HERE_DOCUMENT.fullmatch(first.strip())
-        if first.startswith("["):  # a list of words, which no shell reads
+        if first.startswith("["):  # a list of words, which is not run by a shell
             yield ""
         elif document:
             yield ""
@@ -47,7 +47,7 @@ def _here_document(lines: Iterator[str], end: str) -> Iterator[str]:
 
 
 def _continued(line: str, lines: Iterator[str]) -> Iterator[str]:
-    """A command to its last line; Docker leaves out comments and empty lines on the way."""
+    """A command up to its last line, without the comments and empty lines that Docker ignores."""
     yield line
     while _CONTINUED.search(line):
         following = next(lines, None)

@@ -1,7 +1,7 @@
-"""The shell commands of a Makefile or justfile, as a script on the lines where they are.
+"""Extracts the shell commands of a Makefile or justfile as a script, keeping line numbers.
 
-Variables and functions of Make become the word ``x``: what they hold is not known, and is not the
-shell's to split.
+Make's variables and functions become the word ``x``: their values are unknown, and the shell does
+not split them.
 """
 
 import re
@@ -20,22 +20,22 @@ _INTERPOLATION = re.compile(r"\{\{.*?\}\}")
 _SHELL_FUNCTION: Final = "shell "
 _SHELL_CALL: Final = f"$({_SHELL_FUNCTION}"
 _CLOSING: Final = {"(": ")", "{": "}"}
-_STOPS: Final = "set -e"  # make ends at the first line that fails
+_STOPS: Final = "set -e"  # make stops at the first failing line
 
 
 def is_makefile(name: str) -> bool:
-    """Whether make or just reads a file, by the last part of its path in lower case."""
+    """Whether a file is a Makefile or justfile, by its lower-case name."""
     return _MAKEFILE.fullmatch(name) is not None or _JUSTFILE.fullmatch(name) is not None
 
 
 def extract_make_commands(name: str, text: str) -> str:
-    """What recipes and ``$(shell ...)`` run; every other line is empty, so that numbers stay.
+    """The commands of recipes and ``$(shell ...)``; every other line is empty.
 
     Args:
         name: as ``is_makefile`` takes it.
 
     Returns:
-        Nothing where another program than a shell of Unix runs the recipes.
+        An empty script if a program other than a Unix shell runs the recipes.
     """
     lines = text.split("\n")
     if any(_OTHER_SHELL.match(line) for line in lines):
@@ -55,7 +55,7 @@ def _make_commands(lines: list[str]) -> Iterator[str]:
             yield _expand(" " * start + line[start:])
         else:
             yield " ".join(f"x={command};" for command in _shell_functions(line))
-            if not continued and _DIRECTIVE.match(line) is None:  # which belongs to no rule
+            if not continued and _DIRECTIVE.match(line) is None:  # which is not part of a rule
                 in_rule = _HEADER.match(line) is not None
         continued = line.endswith("\\")
 
@@ -79,7 +79,7 @@ def _end_of_prefix(line: str) -> int:
 
 
 def _shell_functions(line: str) -> Iterator[str]:
-    """The ``$(shell ...)`` of a line, as substitutions of the shell."""
+    """The ``$(shell ...)`` calls of a line, as command substitutions."""
     end = 0
     while (at := line.find(_SHELL_CALL, end)) >= 0:
         end = _end_of_call(line, at + 1)
@@ -87,7 +87,7 @@ def _shell_functions(line: str) -> Iterator[str]:
 
 
 def _end_of_call(text: str, start: int) -> int:
-    """The end of what the bracket at ``start`` opens; the text's end where nothing closes it."""
+    """The end of the bracket that opens at ``start``; the text's end if it is not closed."""
     opening, depth = text[start], 0
     for at in range(start, len(text)):
         depth += (text[at] == opening) - (text[at] == _CLOSING[opening])
@@ -97,7 +97,7 @@ def _end_of_call(text: str, start: int) -> int:
 
 
 def _expand(text: str) -> str:
-    """A line as the shell gets it, as far as that is known."""
+    """A line as the shell receives it, as far as known."""
     parts: list[str] = []
     at = 0
     while (found := text.find("$", at)) >= 0 and found + 1 < len(text):

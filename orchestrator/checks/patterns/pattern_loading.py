@@ -1,4 +1,4 @@
-"""What is known of a language, and the patterns of its defects: ``config/patterns/<name>.yaml``.
+"""The schema of a language and its defect patterns: ``config/patterns/<name>.yaml``.
 
 A file holds:
 
@@ -24,12 +24,12 @@ A file holds:
     patterns   the defects, see ``Pattern``
 
 A part of a node is one of its fields, a kind of child, or a child's number: 0 for the first, -1
-for the last. Only ``grammars`` and ``patterns`` are needed; ``DEFAULTS`` has the rest.
+for the last. Only ``grammars`` and ``patterns`` are required; ``DEFAULTS`` has the rest.
 
-A file with ``extends: <name>`` and ``patterns`` alone adds to the language of another file, which
-is named by its file or by one of its grammars.
+A file with only ``extends: <name>`` and ``patterns`` adds to the language of another file; the name
+is that of the file or of one of its grammars.
 
-Expressions of calls are searched for in what precedes the parenthesis.
+Expressions for calls are matched against the text before the parenthesis.
 """
 
 import re
@@ -45,18 +45,18 @@ Part = str | int
 Asked = Literal["varies", "built", "request"]
 NOTHING = "(?!)"
 EXTENDS = "extends"
-_WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no variable of a pattern, and none too common
+_WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no pattern variable, and not too common
 
 
 class Condition(Struct, frozen=True):
-    """What must hold of the value that a variable of a pattern matched.
+    """A condition on the value that a pattern variable matched.
 
     Attributes:
-        kinds: one of them must hold. ``varies``: it is no constant; ``built``: it is text put
+        kinds: one of them must hold. ``varies``: it is not constant; ``built``: it is text put
             together from parts that vary; ``request``: it comes with a request.
-        says: must be found in the source of the value and of what it is made of.
-        unless: a varying part whose source this matches does no harm.
-        safe_in: a varying part inside of a call of this does no harm.
+        says: must match in the source of the value or of its parts.
+        unless: a varying part whose source matches is harmless.
+        safe_in: a varying part inside of such a call is harmless.
     """
 
     kinds: tuple[Asked, ...]
@@ -66,18 +66,18 @@ class Condition(Struct, frozen=True):
 
 
 class Pattern(Struct, frozen=True):
-    """A pattern of one kind of defect.
+    """The pattern of one defect.
 
     Attributes:
         code: its name in the rule table, ``patterns:<code>``.
         config: what ast-grep searches for: ``rule`` and ``constraints`` of the file.
-        words: every file that it matches contains one of them; none when that is not known.
-        message: one sentence about the place.
+        words: every matching file contains one of them; empty: unknown.
+        message: one sentence about the match.
         where: variable of the rule -> condition.
-        not_in: found in the paths of files that it does not speak of.
-        grammars: those whose trees it fits; None for all.
-        near: must be found within three lines of the match, when given.
-        bad, good: programs that show it, and that differ by one thing.
+        not_in: matches in the paths of files to which it does not apply.
+        grammars: those to which it applies; None: all.
+        near: must match within three lines of the match, if given.
+        bad, good: programs with and without the defect that differ in one thing.
     """
 
     code: str
@@ -93,7 +93,7 @@ class Pattern(Struct, frozen=True):
 
 
 class Language(Struct, frozen=True):
-    """One file; its docstring above says what the fields hold."""
+    """One file; the module's docstring describes the fields."""
 
     grammars: Mapping[str, tuple[str, ...]]
     prefilter: bool
@@ -116,7 +116,7 @@ class Language(Struct, frozen=True):
     patterns: tuple[Pattern, ...]
 
 
-# Names of nodes that most grammars share; what a grammar does not have does no harm.
+# Node names that most grammars share; names that a grammar lacks are ignored.
 DEFAULTS: Mapping[str, Any] = {
     "prefilter": False,
     "tolerant": False,
@@ -160,7 +160,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 @cache
 def read_text(file: str) -> str:
-    """The text of a file of definitions."""
+    """Read the text of a file of definitions."""
     return Path(file).read_text("utf-8")
 
 
@@ -169,14 +169,14 @@ def read_definitions(file: str) -> dict[str, Any]:
     """Read and decode a file of pattern definitions."""
     import yaml  # noqa: PLC0415 - only a job with such files needs it
 
-    # The loader in C takes a tenth of the time; not every build has it.
+    # The loader in C is ten times faster; not every build has it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return dict(yaml.load(read_text(file), loader))  # noqa: S506 - both are safe ones
 
 
 @cache
 def load(files: tuple[str, ...]) -> tuple[Language, ...]:
-    """Read the languages of some files, with what further files add to them."""
+    """Load the languages of files, with the patterns that other files add."""
     documents = {Path(file).stem: read_definitions(file) for file in files}
     known = {name: build_language(data) for name, data in documents.items() if EXTENDS not in data}
     for data in documents.values():
@@ -189,7 +189,7 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
 
 @cache
 def load_language(files: tuple[str, ...], suffix: str) -> Language | None:
-    """The language of a kind of file; files of patterns that cannot concern it are not parsed."""
+    """The language for a file extension; pattern files for other languages are not parsed."""
     key = re.compile(rf"(?:{re.escape(suffix)}|\b{EXTENDS})[\"']?\s*:")
     may_concern = tuple(file for file in files if key.search(read_text(file)))
     found = [language for language in load(may_concern) if suffix in language.grammars]
@@ -197,7 +197,7 @@ def load_language(files: tuple[str, ...], suffix: str) -> Language | None:
 
 
 def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The file of a language that is named by it, or by one of the language's grammars."""
+    """Find a language's file by its name or by one of its grammars."""
     languages = {file: data for file, data in documents.items() if EXTENDS not in data}
     if name in languages:
         return str(name)
@@ -208,13 +208,13 @@ def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str 
 
 
 def build_language(data: Mapping[str, Any]) -> Language:
-    """A file's content as a language."""
+    """Build a language from a file's content."""
     language = convert({**DEFAULTS, **data, "patterns": ()}, Language, dec_hook=_compile_expression)
     return replace(language, patterns=build_patterns(data))
 
 
 def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
-    """The patterns of a file's content; raises as ``build_language``."""
+    """Build patterns from a file's content; raises as ``build_language``."""
     return tuple(map(_pattern, data["patterns"]))
 
 
@@ -238,9 +238,9 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
 
 
 def _words(rule: Mapping[str, Any]) -> frozenset[str]:
-    """A word of each way in which a rule can match; none where one of the ways has no word.
+    """One word for each alternative of a rule; empty if an alternative has no word.
 
-    Of a pattern with a context, only the innermost block is sure to be part of what is matched.
+    In a pattern with a context, only the innermost block is certain to be part of the match.
     """
     ways = rule.get("any", [rule])
     patterns = [way.get("pattern", "") for way in ways]

@@ -1,4 +1,4 @@
-"""The shell commands of CI configuration, as a script on the lines where they are.
+"""Extracts the shell commands of CI configuration as a script, keeping line numbers.
 
 GitLab's pipelines, and GitHub's workflows and actions.
 """
@@ -19,7 +19,7 @@ _BASH = re.compile(r"(?:bash|sh)\b.*", re.DOTALL)
 _NO_JOBS = frozenset(
     ["cache", "image", "include", "services", "spec", "stages", "variables", "workflow"]
 )
-_STOPS = "set -e"  # a runner ends at the first command that fails
+_STOPS = "set -e"  # a runner stops at the first failing command
 _SCRIPTS = ("before_script", "script", "after_script")
 
 
@@ -27,8 +27,8 @@ class Command(Struct, frozen=True):
     """An entry of a script.
 
     Attributes:
-        keys: of the maps above it.
-        line: 1-based, of the first of its lines.
+        keys: of the enclosing maps.
+        line: 1-based, its first line.
     """
 
     keys: tuple[str, ...]
@@ -37,7 +37,7 @@ class Command(Struct, frozen=True):
 
 
 def is_gitlab_file(path: str) -> bool:
-    """Whether GitLab reads its pipelines from a file, by its path."""
+    """Whether GitLab reads pipelines from a file, by its path."""
     return _FILE.fullmatch(path) is not None
 
 
@@ -47,7 +47,7 @@ def is_workflow_file(path: str) -> bool:
 
 
 def jobs(document: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """The keys above each job and its map; the first is the document, whose keys all jobs have."""
+    """The enclosing keys and the map of each job, preceded by those of the whole document."""
     yield (), document
     for key, value in document.entries():
         if value.kind == "map" and key.text not in _NO_JOBS:
@@ -55,7 +55,7 @@ def jobs(document: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
 
 
 def find_commands(document: Node) -> Iterator[Command]:
-    """The entries of all scripts, each once, however many jobs an alias brings it into."""
+    """The entries of all scripts, each once, even if aliases repeat it in many jobs."""
     seen: set[int] = set()
     for above, job in jobs(document):
         for name in _SCRIPTS:
@@ -67,7 +67,7 @@ def find_commands(document: Node) -> Iterator[Command]:
 
 
 def find_workflow_commands(document: Node) -> Iterator[Command]:
-    """What the steps of a workflow or action run in a shell of Unix."""
+    """The commands that steps of a workflow or action run in a Unix shell."""
     listed = document.find("jobs")
     found = [(("jobs", key.text), job) for key, job in listed.entries()] if listed else []
     action = document.find("runs")
@@ -97,7 +97,7 @@ def extract_pipeline_commands(path: str, text: str) -> str:
     try:
         documents = parse_documents(text)
     except (yaml.YAMLError, Gap):
-        return ""  # the check `infrastructure` names it
+        return ""  # reported by the check `infrastructure`
     lines: dict[int, list[str]] = {}
     for document in documents:
         for command in find(document):

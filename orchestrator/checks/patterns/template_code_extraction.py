@@ -1,7 +1,7 @@
 """Extracts the code of Vue, Svelte, Astro, EJS, ERB and PHP files for the pattern checks.
 
-Only it is read: neither the template around it nor what its attributes say. What cannot be
-told apart reliably is a gap.
+Only the code is read, not the template around it or its attributes. What cannot be separated
+reliably is a gap.
 """
 
 import re
@@ -17,7 +17,7 @@ _SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
 _MARK = re.compile(r"<!--|<script(?=[\s/>])", re.IGNORECASE)
 _REST_OF_TAG = re.compile(r"(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
 _LONGEST_TAG = 2000
-_MOST = 50  # each is looked at with the lines before it
+_MOST = 50  # each is parsed with the preceding lines
 _ATTRIBUTE = re.compile(
     r"(?<![\w-])(lang|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE
 )
@@ -36,8 +36,8 @@ class Script(Struct, frozen=True):
 
     Attributes:
         language: ``js``, ``jsx``, ``ts`` or ``tsx``.
-        before: how many lines of the file end before it begins.
-        front: whether it is the part of an Astro file that runs on the server.
+        before: number of lines of the file before it begins.
+        front: whether it is the server part of an Astro file.
     """
 
     language: str
@@ -47,12 +47,12 @@ class Script(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """It alone, on the lines where it is."""
+        """Only the script, on its original lines."""
         return "\n" * self.before + self.body
 
 
 def is_component(path: str) -> bool:
-    """Whether a file holds scripts between other things, by its name."""
+    """Whether a file contains scripts inside other content, by its name."""
     return PurePosixPath(path).suffix in _SUFFIXES
 
 
@@ -60,7 +60,7 @@ def extract_scripts(path: str, text: str) -> list[Script]:
     """The scripts of a component.
 
     Raises:
-        Gap: one of them is in a language that is none of ours, or has no end; or they are many.
+        Gap: a script is in an unsupported language or not closed, or there are too many.
     """
     astro = path.endswith(".astro")
     found, at = [], 0
@@ -87,7 +87,7 @@ def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
                 return
             continue
         tag = _REST_OF_TAG.match(text, mark.end(), mark.end() + _LONGEST_TAG)
-        if tag and tag[0].endswith("/>"):  # what it runs is another file
+        if tag and tag[0].endswith("/>"):  # it runs another file
             at = tag.end()
             continue
         end = _END.search(text, tag.end()) if tag else None
@@ -101,7 +101,7 @@ def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
 
 
 def _language(tag: str) -> str | None:
-    """The language that a tag's attributes tell; None for data."""
+    """The language by a tag's attributes; None for data."""
     attributes = {name.lower(): "".join(value).lower() for name, *value in _ATTRIBUTE.findall(tag)}
     kind, language = attributes.get("type", ""), attributes.get("lang", "")
     if kind not in _CODE and _DATA.search(kind):
@@ -111,11 +111,11 @@ def _language(tag: str) -> str | None:
     return _LANGUAGES[language]
 
 
-_SIGNS = "=-"  # how a tag's value is shown, and what becomes of the white space around it
+_SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it is removed
 
 
 def extract_ruby(text: str) -> str:
-    """A template as a program: its tags' code, one after the other, and nothing between them."""
+    """A template as a Ruby program: the code of its tags, without the text between them."""
     program, at = [], 0
     while (start := text.find("<%", at)) >= 0:
         program.append("\n" * text.count("\n", at, start))
@@ -133,12 +133,12 @@ def extract_ruby(text: str) -> str:
     return "".join(program)
 
 
-_INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # of the first versions of EJS, and no code
+_INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # syntax of the first versions of EJS, not code
 _LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
 
 
 def extract_ejs(text: str) -> str:
-    """A template as a program: its tags' code at its place, and blanks for what is between."""
+    """A template as a JavaScript program: the code of its tags in place, blanks between them."""
     program, at = [], 0
     while (start := text.find("<%", at)) >= 0:
         program.append(_blanks(text[at:start]))
@@ -155,7 +155,7 @@ def extract_ejs(text: str) -> str:
 
 
 def _ejs_code(tag: str) -> str:
-    """The code of a tag, which is given without its angle brackets and their percent signs."""
+    """The code of a tag, given the tag without its delimiters."""
     sign = tag[:1] if tag[:1] in set("#=_-") else ""
     code = tag[len(sign) :]
     if code.endswith(("-", "_")):
@@ -177,7 +177,7 @@ _BLADE_ENDS = {"{{--": "--}}", "{{": "}}", "{!!": "!!}", "@php": "@endphp"}
 
 
 def extract_blade(text: str) -> str:
-    """The PHP of a template of Blade: its values, as statements, and its blocks of code."""
+    """The PHP of a Blade template: its values, as statements, and its code blocks."""
     page, at, never = [], 0, set[str]()
     for tag in _BLADE.finditer(text):
         opens = tag[0] if tag[0] == "@php" else tag[0].removeprefix("@")
@@ -203,7 +203,7 @@ _IN_PHP = re.compile(
 
 
 def extract_php(text: str) -> str:
-    """The PHP between the tags of a page, on the lines where it is."""
+    """The PHP code between the tags of a page, on its original lines."""
     parts, at = [], 0
     while tag := _PHP.search(text, at):
         parts.append("\n" * text.count("\n", at, tag.start()))

@@ -1,4 +1,4 @@
-"""A repository's own files of patterns, held against what the check can read and run."""
+"""Validates a repository's own pattern files."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -21,12 +21,12 @@ def check_user_patterns(
     known: Mapping[str, Mapping[str, Any]],
     codes: Collection[str],
 ) -> None:
-    """See that each file is of the known shape, and that ast-grep takes its patterns.
+    """Check that each file has the right structure, and that ast-grep accepts its patterns.
 
     Args:
         documents: name in messages, and content.
-        known: the files of all layers, by name, one of which a file may extend.
-        codes: of patterns that the rule table names; any other would never be reported.
+        known: the files of all layers by name, which a file may extend.
+        codes: of patterns in the rule table; others would never be reported.
     """
     for shown, content in documents:
         extended = _find_extended(content, known, shown) if EXTENDS in content else None
@@ -68,22 +68,24 @@ def _find_extended(
 def check_search(
     config: Mapping[str, Any], grammars: Collection[str], name: str, shown: str
 ) -> None:
-    """See that ast-grep takes what it is to search for, in each grammar.
+    """Check that ast-grep accepts a search configuration in each grammar.
 
     Args:
         config: ``rule`` and ``constraints`` of ast-grep.
-        name: what is searched for, in messages.
+        name: the pattern's name in messages.
         shown: the file's name in messages.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: it rejects it.
     """
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
 
     for grammar in sorted(grammars):
         try:
             SgRoot("", grammar).root().find_all(dict(config))  # type: ignore[call-overload]
-        except BaseException as error:  # an unknown grammar is a panic, which is no Exception
+        except (
+            BaseException
+        ) as error:  # an unknown grammar raises a panic, which is not an Exception
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             why = " ".join(str(error).partition("Stack backtrace")[0].split())
@@ -91,7 +93,7 @@ def check_search(
 
 
 def _prove(pattern: Pattern, language: Language, shown: str) -> None:
-    """See that the pattern finds its bad example and not its good one, in one kind of file."""
+    """Check that the pattern matches its bad example and not its good one, for one extension."""
     finds_bad = False
     for suffix in language.grammars:
         if _finds(pattern, language, suffix, pattern.bad):

@@ -1,7 +1,7 @@
-"""Where the value of an expression comes from, within one file: constant, built, or a request's.
+"""The origin of an expression's value within one file: constant, built, or from a request.
 
-Names are looked up in the scopes around them. A name has all the values that it is given in the
-nearest scope that gives it one: order, branches and other files are not looked at.
+Names are looked up in the enclosing scopes. A name has all values assigned in the nearest scope
+that assigns it: order, branches and other files are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ValueOrigins:
         self._parameters = {kind for kind, name in language.bindings.items() if name is None}
 
     def holds(self, condition: Condition, node: SgNode) -> SgNode | None:
-        """A part of the value for which a condition holds, None when there is none."""
+        """A part of the value for which a condition holds; None: none."""
         if not condition.says.search(self._text(node)):
             return None
         for kind in condition.kinds:
@@ -44,12 +44,12 @@ class ValueOrigins:
         return None
 
     def comes_with_request(self, condition: Condition, node: SgNode) -> bool:
-        """Whether a part for which a condition holds comes with a request."""
+        """Whether a part for which a condition holds comes from a request."""
         return self.holds(replace(condition, kinds=("request",)), node) is not None
 
     def _varying(self, node: SgNode) -> Iterator[SgNode]:
-        """The parts of a value that are no constants; none where all of it is one."""
-        # Each part with what is named in its stead: of ``a.b`` it is ``a`` that is followed.
+        """The parts of a value that are not constant."""
+        # Each part, with the name to follow: for ``a.b``, it is ``a``.
         waiting, seen = [(node, node)], set[Place]()
         while waiting:
             part, shown = waiting.pop()
@@ -68,12 +68,12 @@ class ValueOrigins:
             waiting += [(each, each if shown is part else shown) for each in rest]
 
     def _is_inside(self, node: SgNode, condition: Condition) -> bool:
-        """Whether a part is an argument of a call that makes it safe for a condition."""
+        """Whether a part is inside a call that makes it safe for a condition."""
         calls = (each for each in node.ancestors() if each.kind() in self._language.calls)
         return any(condition.safe_in.search(_callee(call.text())) for call in calls)
 
     def _harmless(self, node: SgNode) -> bool:
-        """Whether a value is a constant on the face of it, or is made safe."""
+        """Whether a value is visibly constant, or is made safe."""
         language, kind, text = self._language, node.kind(), node.text()
         if language.values.get(kind) == () and not node.named_children():
             return True  # an empty string or list
@@ -84,12 +84,12 @@ class ValueOrigins:
         return kind in language.calls and language.safe.search(_callee(text)) is not None
 
     def _source(self, node: SgNode) -> SgNode | None:
-        """What a value is looked up in, None when it is no look-up."""
+        """The object of a lookup; None if the value is not a lookup."""
         field = self._language.lookups.get(node.kind())
         return None if field is None else _part(node, field)
 
     def _parts(self, node: SgNode) -> list[SgNode]:
-        """What a value is made of, or what its name is given; empty where that is not known."""
+        """The parts of a value, or the values assigned to its name; empty: unknown."""
         language, kind = self._language, node.kind()
         if kind in language.names:
             return self._values_of(node)
@@ -108,14 +108,14 @@ class ValueOrigins:
         return [part for field in fields if (part := _part(node, field)) is not None]
 
     def _receiver(self, call: SgNode) -> SgNode | None:
-        """The object whose method is called, where the result is made of it."""
+        """The object of a method call, if the result is made from it."""
         method = call.named_children()[0]
         if self._language.methods.search(method.text()) is None:
             return None
         return self._source(method)
 
     def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
-        """A value and all that it is made of; what a part is made of that stops it is left out."""
+        """A value and all its parts, recursively, without the parts of those at which it stops."""
         waiting, seen = [node], set[Place]()
         while waiting:
             part = waiting.pop()
@@ -126,13 +126,13 @@ class ValueOrigins:
                 waiting += origins
 
     def _text(self, node: SgNode) -> str:
-        """The source of a value, and of the values that its names are given."""
+        """The source of a value, and of the values assigned to its names."""
         behind = self._behind(node, stop=lambda _: False)
         given = (part.text() for part in behind if part.kind() in self._language.bindings)
         return "\n".join((node.text(), *given))
 
     def _built(self, node: SgNode) -> Iterator[SgNode]:
-        """The varying parts of a value that is text put together."""
+        """The varying parts of a value that is concatenated text."""
         for part in self._behind(node, stop=self._joins):
             if self._joins(part) and not _QUOTES.isdisjoint(part.text()):
                 yield from self._varying(part)
@@ -143,7 +143,7 @@ class ValueOrigins:
         return any(child.kind() in self._language.joined_by for child in node.children())
 
     def _requested(self, node: SgNode) -> Iterator[SgNode]:
-        """The varying parts of a value that come with a request."""
+        """The varying parts of a value that come from a request."""
         for part in self._varying(node):
             source: SgNode | None = part
             seen = set[Place]()
@@ -155,7 +155,7 @@ class ValueOrigins:
                 source = self._taken_from(source)
 
     def _taken_from(self, node: SgNode) -> SgNode | None:
-        """What a value is looked up in, followed through a name that has one value only."""
+        """The object of a lookup, followed through names with a single value."""
         inner = self._source(node)
         if inner is not None:
             return inner
@@ -163,7 +163,7 @@ class ValueOrigins:
         return origins[0] if len(origins) == 1 else None
 
     def _values_of(self, node: SgNode) -> list[SgNode]:
-        """What the nearest scope that knows a name gives it."""
+        """The values assigned to a name in the nearest scope that assigns it."""
         if self._bound is None:
             self._bound = self._bindings()
         name = node.text()
@@ -204,7 +204,7 @@ class ValueOrigins:
 
 @cache
 def _has_kind(grammar: str, kind: str) -> bool:
-    """Whether a grammar knows a kind of node; the tables of a language may serve several."""
+    """Whether a grammar has a kind of node; the tables of a language may serve several grammars."""
     from ast_grep_py import SgRoot  # noqa: PLC0415 - only a job with such files gets here
 
     try:
@@ -225,7 +225,11 @@ def _part(node: SgNode, part: Part) -> SgNode | None:
 
 def _place(node: SgNode) -> Place:
     span = node.range()
-    return span.start.index, span.end.index, node.kind()  # an argument spans what its value does
+    return (
+        span.start.index,
+        span.end.index,
+        node.kind(),
+    )  # an argument node spans the same text as its value
 
 
 def _callee(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Syntax trees in a third of the memory that the parser's take.
+"""Syntax trees that need a third of the memory of the parser's.
 
-A node of the parser keeps its fields in a dictionary with room for thirty. A node of these has a
-slot for each field, and is an instance of the same class of ``ast``. Line numbers and empty lists
-are shared.
+The parser's nodes keep their fields in a dictionary with room for thirty. These nodes have a slot
+for each field, and are instances of the same ``ast`` classes. Line numbers and empty lists are
+shared.
 """
 
 import ast
@@ -15,13 +15,13 @@ NO_NODES: Final = frozenset(
     {"arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "kwd_attrs", "level"}
     | {"module", "op", "ops", "rest", "simple", "type_comment"}
 )
-"""Fields that hold texts, numbers, and what says how a name is used or which operator it is."""
+"""Fields that hold texts, numbers, expression contexts and operators."""
 
 _SHARED_LINES: Final = 16_384
 
 
 class _Copies(dict[type, Callable[[Any], Any]]):
-    """Class of the parser → how its nodes are copied; everything else is taken as it is."""
+    """The parser's class → function that copies its nodes; everything else is used as it is."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
         self[kind] = found = _itself
@@ -33,7 +33,7 @@ def _itself(value: Any) -> Any:
 
 
 def _copier_of_fields(copies: _Copies) -> Callable[[Any], Any]:
-    """What makes the copy of a field's value: of a list its own items are replaced."""
+    """The expression that copies a field's value; the items of a list are replaced in place."""
     empty: list[Any] = []
 
     def below(value: Any) -> Any:
@@ -49,7 +49,7 @@ def _copier_of_fields(copies: _Copies) -> Callable[[Any], Any]:
 
 
 def _kinds(kind: type[ast.AST]) -> Iterator[type[ast.AST]]:
-    """The parser's classes with fields; those below a constant are older names of it."""
+    """The parser's classes with fields, without the deprecated subclasses of ``Constant``."""
     if kind.__module__ not in {"ast", "_ast"}:
         return  # somebody else's
     if kind._fields:
@@ -65,7 +65,7 @@ def _with_slots(kind: type[ast.AST]) -> type[ast.AST]:
 
 
 def _copy_function(kind: type[ast.AST]) -> Iterator[str]:
-    """The text of the function that fills the slots of one class."""
+    """The source of the function that fills the slots of one class."""
     yield f"def {kind.__name__}(node):\n copied = new(COMPACT_{kind.__name__})"
     for name in (*kind._fields, *kind._attributes):
         yield f" value = node.{name}"
@@ -79,9 +79,9 @@ def _copy_function(kind: type[ast.AST]) -> Iterator[str]:
 
 
 def _copy_functions(compact_kinds: Mapping[type[ast.AST], type[ast.AST]]) -> _Copies:
-    """How nodes are copied: a loop over fields takes twice as long as a function for each class.
+    """The copy functions, one per class, which take half the time of a loop over fields.
 
-    The text of the functions is made of the names of ``ast`` alone.
+    Their source is built from names of ``ast`` only.
     """
     copies = _Copies()
     names: dict[str, Any] = {f"COMPACT_{k.__name__}": made for k, made in compact_kinds.items()}
@@ -99,11 +99,11 @@ class UnreadBody(Protocol):
         """The function's statements."""
 
     def may_define(self) -> bool:
-        """Whether there can be a function in it."""
+        """Whether it can contain a function definition."""
 
 
 def _with_unread_body(kind: type[ast.AST]) -> type[ast.AST]:
-    """The class for a function whose ``body`` may be an ``UnreadBody`` before it is looked at."""
+    """A function's class whose ``body`` may be an ``UnreadBody`` until it is accessed."""
     slot = kind.__dict__["body"]
 
     def read(node: ast.AST) -> list[ast.stmt]:
@@ -135,9 +135,9 @@ _COPIES: Final = _copy_functions(_COMPACT)
 
 
 def compact(tree: ast.Module) -> ast.Module:
-    """The same tree in little memory; the one given may no longer be used.
+    """Compact a tree; the given tree may no longer be used.
 
-    One that is nested too deeply is returned as it is, or in part.
+    A tree that is nested too deeply is not compacted, or only in part.
     """
     try:
         copied: ast.Module = _COPIES[type(tree)](tree)
@@ -147,18 +147,18 @@ def compact(tree: ast.Module) -> ast.Module:
 
 
 def leave_unread(function: ast.AST, body: UnreadBody) -> None:
-    """Give a compact node of a function a body that is read when it is first looked at."""
+    """Give a compact function node a body that is parsed on first access."""
     function.__class__ = _UNREAD[type(function)]
     function.body = body  # type: ignore[attr-defined]
 
 
 def may_define(statement: ast.stmt) -> bool:
-    """Whether functions can be defined in a statement; a body that is unread stays so."""
+    """Whether a statement can define functions; does not parse unread bodies."""
     return getattr(statement, "may_define", True)
 
 
 def by_kind(table: Mapping[type[Any], V]) -> dict[type[Any], V]:
-    """A table by classes of ``ast`` that also knows those of compact nodes."""
+    """A table by ``ast`` class that also contains the classes of compact nodes."""
     kinds = {_COMPACT[kind]: value for kind, value in table.items() if kind in _COMPACT}
     unread = {_UNREAD[kind]: value for kind, value in kinds.items() if kind in _UNREAD}
     return {**table, **kinds, **unread}

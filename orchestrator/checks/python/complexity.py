@@ -1,7 +1,7 @@
 """Functions that the change makes much harder to follow, by cyclomatic complexity.
 
-The count is McCabe's as linters make it: one, and one more for each branch, loop, handler, case,
-conditional expression and filter of a comprehension. Nested functions count for themselves.
+Complexity is McCabe's, as linters count it: one, plus one for each branch, loop, handler, case,
+conditional expression and comprehension filter. Nested functions count separately.
 """
 
 import ast
@@ -27,8 +27,8 @@ from orchestrator.checks.python.source_definitions import (
 )
 
 LIMIT = 15
-CROSSING = 3  # least growth that counts when the limit is crossed
-GROWTH = 5  # least growth that counts above the limit
+CROSSING = 3  # minimum growth that counts if the limit is crossed
+GROWTH = 5  # minimum growth that counts above the limit
 
 _BRANCHES = (
     ast.If,
@@ -46,8 +46,8 @@ class _Suspect(Struct):
     """A complex function that the change touches.
 
     Attributes:
-        before: its complexity in base, None when it is not there under this name.
-        eased: by how much the functions of the same file became simpler, together.
+        before: its complexity in base; None if base has no such name.
+        eased: by how much the other functions of the file became simpler in total.
     """
 
     path: str
@@ -59,7 +59,7 @@ class _Suspect(Struct):
 
 
 def cyclomatic(function: FunctionNode) -> int:
-    """McCabe's number of the function, without the functions nested in it."""
+    """The function's cyclomatic complexity, without nested functions."""
     total = 1
     waiting: list[ast.AST] = [*function.body]
     while waiting:
@@ -80,7 +80,7 @@ def _catches_all(case: ast.match_case) -> bool:
 
 
 def run(job: Job) -> CheckReply:
-    """Report functions brought over the limit, and complex ones that grew much further."""
+    """Report functions that cross the limit, and complex ones that grew much more."""
     gaps: dict[str, str] = {}
     suspects: list[_Suspect] = []
     examined = []
@@ -96,7 +96,7 @@ def run(job: Job) -> CheckReply:
 
 
 def _suspects(pair: Pair) -> list[_Suspect]:
-    """The functions of head over the limit that hold an added line."""
+    """The functions of head over the limit that contain an added line."""
     if pair.head is None or is_test(pair.path):
         return []
     complex_ones = []
@@ -121,7 +121,7 @@ def _functions(source: Source) -> Iterator[tuple[str, FunctionNode]]:
 
 
 def _complexities(source: Source | None) -> dict[str, int]:
-    """Dotted name → complexity; of several with one name, the highest."""
+    """Dotted name → complexity; the highest if several have the same name."""
     found: dict[str, int] = {}
     for dotted, node in _functions(source) if source else ():
         found[dotted] = max(cyclomatic(node), found.get(dotted, 0))
@@ -129,7 +129,7 @@ def _complexities(source: Source | None) -> dict[str, int]:
 
 
 def _complexity_of_moved(job: Job, dotted_names: set[str]) -> dict[str, int]:
-    """A function's own name → its highest complexity in base, over all changed files."""
+    """Function name → its highest complexity in base, over all changed files."""
     found: dict[str, int] = {}
     names = {dotted.rpartition(".")[2] for dotted in dotted_names}
     if not names:
@@ -152,7 +152,7 @@ def _judge(suspect: _Suspect, moved: dict[str, int]) -> RawFinding | None:
     name = suspect.dotted.rpartition(".")[2]
     before = suspect.before if suspect.before is not None else moved.get(name, 0)
     if not before and suspect.eased >= suspect.complexity:
-        return None  # split off from what was more complex still
+        return None  # split off from a more complex function
     if before and suspect.complexity - before < (GROWTH if before > LIMIT else CROSSING):
         return None
     subject = suspect.dotted if before else f"new function {suspect.dotted}"

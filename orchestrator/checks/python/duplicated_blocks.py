@@ -1,8 +1,8 @@
-"""Blocks of Python that the change writes that exist elsewhere already.
+"""Added blocks of Python that already exist elsewhere.
 
-Lines are compared without their indentation; blank lines, comments, docstrings, imports, lone
-brackets and lines that hand a value on under its own name do not count. A block that only moved
-appears once, and one that appeared twice in base is old.
+Lines are compared without indentation; blank lines, comments, docstrings, imports, lone brackets
+and lines that pass a value on under its own name do not count. A moved block appears once, and a
+block that appeared twice in base is not new.
 """
 
 import re
@@ -44,7 +44,7 @@ class Window(Struct, frozen=True):
 
 
 def find_windows(root: str, path: str) -> Iterator[Window]:
-    """Every window of consecutive significant lines of a file."""
+    """All windows of consecutive significant lines of a file."""
     kept: list[tuple[int, str]] = []
     quoted = False
     for number, line in enumerate(Source(path, read(root, path)).lines, 1):
@@ -63,7 +63,7 @@ def find_windows(root: str, path: str) -> Iterator[Window]:
 
 
 def run(job: Job) -> CheckReply:
-    """Report where added lines repeat what exists elsewhere in head, once for a pair of files."""
+    """Report added lines that repeat code elsewhere in head, once for each pair of files."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
     written: dict[Block, list[Window]] = defaultdict(list)
@@ -118,7 +118,7 @@ def _findings(
 def _places(
     job: Job, side: str, blocks: Collection[Block], gaps: dict[str, str]
 ) -> dict[Block, list[Window]]:
-    """Where these blocks appear in a side's product files; one that cannot be read is a gap."""
+    """The places of these blocks in a side's product files; an unreadable file is a gap."""
     root, links = job[f"{side}_root"], frozenset(job[f"{side}_links"])
     starts = {block[0] for block in blocks}
     found: dict[Block, list[Window]] = defaultdict(list)

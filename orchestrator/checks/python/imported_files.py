@@ -1,6 +1,6 @@
-"""Which file of a tree an import reaches, and the imports of a file: exact ones and quick ones.
+"""Finds the imports of a file, by parsing or by pattern, and the file that each one refers to.
 
-Files, not dotted names, are the nodes: the same file can be reached under several names (``src/``
+The nodes of the graph are files, not dotted names: the same file can have several names (``src/``
 layouts, namespace packages, several projects in one tree), but it is one module.
 """
 
@@ -33,8 +33,8 @@ class Import(Struct, frozen=True):
         module: what follows ``from``, or the imported module itself.
         names: what a ``from`` import takes; empty for a plain import.
         level: number of leading dots.
-        line: where it is, 0 when it was found quickly.
-        indented: it is inside a block; only set by the quick scan, whose results are compared.
+        line: its line; 0 if found by pattern.
+        indented: it is inside a block; only set by the scan by pattern.
     """
 
     module: str
@@ -45,7 +45,7 @@ class Import(Struct, frozen=True):
 
 
 class ModuleIndex:
-    """Finds the file behind an import in one tree, of all whose paths only Python files count."""
+    """Finds the file that an import refers to in one tree; ignores files other than Python."""
 
     def __init__(self, tree: Iterable[str]) -> None:
         self.files = frozenset(path for path in tree if path.endswith((".py", ".pyi")))
@@ -69,11 +69,11 @@ class ModuleIndex:
         return ".".join(parts)
 
     def resolve(self, importer: str, module: str, level: int = 0) -> str | None:
-        """The file that ``module`` names when ``importer`` imports it, None when it is not ours."""
+        """The file that ``module`` refers to in ``importer``; None if it is not in the tree."""
         if level == 0:
             directory = _parent(importer)
             root = self.package_root(directory)
-            # What the standard library has is only hidden by what is beside a script.
+            # A module of the standard library is shadowed only by a file beside a script.
             if is_standard(module):
                 return self._at(root, module) if root == directory else None
             return self._find_cached(root, module)
@@ -98,9 +98,9 @@ class ModuleIndex:
                 yield str(target or found)
 
     def _package_root(self, directory: str) -> str:
-        """The directory from which names in a directory's files count; empty for the tree's top.
+        """The root directory of the package that a directory belongs to; empty: the tree's root.
 
-        A directory without an ``__init__`` inside a package is a part of that package.
+        A directory without an ``__init__`` inside a package is part of that package.
         """
         while directory and (directory in self.packages or _parent(directory) in self.packages):
             directory = _parent(directory)
@@ -114,7 +114,8 @@ class ModuleIndex:
         return None
 
     def _roots(self, root: str, first: str) -> Iterator[str]:
-        """Where a top-level name may be: from the importer's own root up, then elsewhere."""
+        """Candidate roots of a top-level name: the importer's own root, its parents, then
+        others."""
         yield root
         while root:
             root = _parent(root)
@@ -129,7 +130,7 @@ class ModuleIndex:
 
 @cache
 def is_standard(module: str) -> bool:
-    """Whether Python's own library has a module of that name, or may have it in its package."""
+    """Whether the standard library has a module of that name, or a package that may contain it."""
     first, dot, _ = module.partition(".")
     if first not in sys.stdlib_module_names or first == "test":
         return False
@@ -138,9 +139,9 @@ def is_standard(module: str) -> bool:
 
 
 def read_imports(tree: ast.Module) -> list[Import]:
-    """The imports that run when the module is imported, in the order of the text.
+    """The imports that run when the module is imported, in source order.
 
-    Those in functions, for type checkers only, or for use as a script do not.
+    Imports in functions, under ``TYPE_CHECKING`` or under a ``__main__`` guard are left out.
     """
     found: list[Import] = []
     waiting: list[ast.AST] = [tree]
@@ -157,7 +158,7 @@ def read_imports(tree: ast.Module) -> list[Import]:
 
 
 def list_imports(node: ast.Import | ast.ImportFrom) -> list[Import]:
-    """What one statement imports: each module of a plain import, or the names of one module."""
+    """The imports of one statement: one per module of a plain import, else one."""
     if isinstance(node, ast.Import):
         return [Import(alias.name, line=node.lineno) for alias in node.names]
     names = tuple(alias.name for alias in node.names)
@@ -178,7 +179,7 @@ def branches_that_run(test: ast.expr) -> tuple[bool, bool]:
 
 
 def scan_imports(text: str) -> Iterator[Import]:
-    """The imports of a file by pattern, without parsing: more than there are, hardly ever fewer."""
+    """Find the imports of a file by pattern; may return too many, but rarely misses any."""
     for match in _QUICK.finditer(text):
         indented = bool(match["indent"])
         if match["plain"] is not None:

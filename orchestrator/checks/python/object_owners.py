@@ -1,4 +1,4 @@
-"""Objects that a view loads by an id of the request, whoever owns them: a question.
+"""Views that load objects by an id from the request without checking the owner: a question.
 
 It is asked where views beside it ask for the owner of objects of the same model, and nothing in
 this one speaks of the user or of a right. A table that a statement of SQL names stands for a model.
@@ -97,8 +97,8 @@ class Query(Struct, frozen=True):
 
 
 def ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
-    """Ask about views of head that the change adds or alters."""
-    if _USER.search(head.text) is None:  # nothing here asks for an owner
+    """Report such views of head that the change adds or alters."""
+    if _USER.search(head.text) is None:  # no view here checks an owner
         return
     views = [*_views(head), *_class_views(head)]
     asking: defaultdict[str, list[View]] = defaultdict(list)

@@ -1,8 +1,8 @@
-"""Syntax trees whose functions are parsed when somebody looks into them: into most nobody does.
+"""Syntax trees whose function bodies are parsed on first access, since most are never needed.
 
-A check that follows a name through the modules of a large tree reads most of them for a few
-definitions alone. Here a module is parsed with the bodies of its functions left out. A node of such
-a function is like any other one, and its body is parsed when it is first read.
+A check that follows a name through the modules of a large tree needs only a few definitions of most
+of them. Here a module is parsed without the bodies of its functions. The node of such a function is
+like any other, and its body is parsed on first access.
 """
 
 import ast
@@ -23,7 +23,7 @@ _OTHER: Final = rf""" (?: [^\#'"]++ | \#[^\n]*+ | (?! \"{{3}} | '{{3}} ) (?:{_TE
 _UP_TO_LONG_TEXT: Final = re.compile(f"{_OTHER} ({_LONG_TEXT})", re.VERBOSE | re.DOTALL)
 _WITHOUT_LONG_TEXT: Final = re.compile(_OTHER, re.VERBOSE | re.DOTALL)
 _UNUSUAL: Final = {"\r": "\r", "\f": "\f", "\v": "\v", "\t": r"(?m)^ *\t", "\\\n": r"#[^\n]*\\\n"}
-"""A text with one of these, by what it must hold for that, cannot be told into lines so simply."""
+"""Constructs, by a text that they contain, with which this line-based splitting does not work."""
 
 _PLAIN: Final = rf""" [^()\#'"\n]++ | \n(?![ ]*(?:async[ ]+)?def[ ]) | \#[^\n]*+ | {_TEXT} """
 _NESTED: Final = rf""" \((?: {_PLAIN} | \((?: {_PLAIN} )*+\) )*+\) """
@@ -34,15 +34,15 @@ _HEADER: Final = re.compile(
 )
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _DEEPEST: Final = 200  # columns
-_LARGEST: Final = 250_000  # characters; the body of a far line is parsed behind as many empty lines
+_LARGEST: Final = 250_000  # characters; a body is parsed after as many empty lines as precede it
 _DEFINITION: Final = re.compile(r"\bdef\b")
 
 
 class _Unread(Struct, frozen=True):
-    """A function's body that nobody has looked into.
+    """An unparsed body of a function.
 
     Attributes:
-        start, end: where it is in ``text``, from the start of a line to that of another.
+        start, end: its offsets in ``text``, both at the start of a line.
         line: the 1-based number of its first line.
     """
 
@@ -52,7 +52,7 @@ class _Unread(Struct, frozen=True):
     line: int
 
     def read(self) -> list[ast.stmt]:
-        """Its statements; none where they do not parse, for then the module could not run."""
+        """Its statements; empty if they do not parse, since then the module could not run."""
         before = "\n" * (self.line - 2) + "if 1:\n"
         try:
             tree = syntax_downgrade.parse(before + self.text[self.start : self.end])
@@ -62,14 +62,14 @@ class _Unread(Struct, frozen=True):
         return block.body if isinstance(block, ast.If) else []
 
     def may_define(self) -> bool:
-        """Whether it holds the word that defines a function."""
+        """Whether it contains the keyword ``def``."""
         return _DEFINITION.search(self.text, self.start, self.end) is not None
 
 
 def parse_partially(text: str) -> ast.Module:
-    """A text's tree, in which bodies of functions are parsed when they are first read.
+    """Parse a text; function bodies are parsed on first access.
 
-    An error in such a body is not noticed before.
+    A syntax error in a body is not detected before.
 
     Args:
         text: its lines end with a line feed.
@@ -83,7 +83,7 @@ def parse_partially(text: str) -> ast.Module:
         try:
             tree = compact(syntax_downgrade.parse("".join(pieces)))
         except SyntaxError:
-            pass  # its lines were not what they looked like, or the text has an error
+            pass  # the lines were split wrongly, or the text has an error
         else:
             for statement in list(chain.from_iterable(all_blocks(tree))):
                 if isinstance(statement, Function) and statement.lineno in unread:
@@ -93,10 +93,10 @@ def parse_partially(text: str) -> ast.Module:
 
 
 def _join_lines(text: str) -> str | None:
-    """The text, as long as it was, with each text of several lines in one line.
+    """The text with each multi-line string joined into one line, at the same length.
 
     Returns:
-        None where it is too unusual to tell.
+        None if it is too unusual.
     """
     if len(text) > _LARGEST or any(
         part in text and re.search(whole, text) for part, whole in _UNUSUAL.items()
@@ -113,7 +113,7 @@ def _join_lines(text: str) -> str | None:
 
 
 def _without_bodies(text: str, masked: str) -> tuple[list[str], dict[int, _Unread]]:
-    """The parts of a text without bodies of functions, and those by the line of their ``def``."""
+    """The parts of a text without function bodies, and the bodies by the line of their ``def``."""
     pieces: list[str] = []
     unread: dict[int, _Unread] = {}
     done, counted, line = 0, 0, 1
@@ -126,7 +126,7 @@ def _without_bodies(text: str, masked: str) -> tuple[list[str], dict[int, _Unrea
             line += text.count("\n", counted, header.start())
             begun = line + text.count("\n", header.start(), first)
             unread[line] = _Unread(text, first, end, begun)
-            # In its place stands a digit in its last line, where what is around it may end, too.
+            # It is replaced with a digit in its last line, where the enclosing block may end too.
             lines = "\n" * text.count("\n", colon, code_end)
             pieces += text[done:colon], lines, header["indent"], " 0"
             done, counted = code_end, header.start()
@@ -136,18 +136,18 @@ def _without_bodies(text: str, masked: str) -> tuple[list[str], dict[int, _Unrea
 
 @cache
 def _code_within(indent: int) -> re.Pattern[str]:
-    """Matches a line of code that is indented by at most so much."""
+    """A pattern for a line of code with at most this indentation."""
     return re.compile(rf"^ {{0,{indent}}}[^\s#]", re.MULTILINE)
 
 
 def _end_of_block(masked: str, start: int, indent: int) -> int:
-    """Where the first line begins that is not in a function of that indentation."""
+    """The start of the first line after a function with this indentation."""
     after = _code_within(min(indent, _DEEPEST)).search(masked, start)
     return after.start() if after else len(masked)
 
 
 def _end_of_code(masked: str, start: int, end: int) -> int:
-    """Where the last line of code ends; 0 where there is none."""
+    """The end of the last line of code; 0 without code."""
     while end > start:
         line = masked.rfind("\n", start, end) + 1 or start
         code = masked[line:end].rstrip()

@@ -1,4 +1,4 @@
-"""Routes that a change adds without the guard that most routes beside them have: a question.
+"""Added routes without the guard that most neighboring routes have: a question.
 
 It is one as well where who has signed in gets into a route, and into those beside it only an
 administrator does.
@@ -37,13 +37,13 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 LEAST = 3
-"""Neighbors that have the same guard, at least."""
+"""The minimum number of neighbors with the same guard."""
 
 SHARE = 0.75
-"""Least share of all neighbors that have a guard."""
+"""The minimum share of neighbors with a guard."""
 
 MOST_OPEN = 2
-"""Neighbors without a guard, at most: where there are more, that is a way to do it here."""
+"""The maximum number of neighbors without a guard; with more, that is normal in this file."""
 
 CONFIDENCE = 0.6
 
@@ -114,10 +114,10 @@ class Route(Struct, frozen=True):
     """One route or class of views.
 
     Attributes:
-        group: what its neighbors have in common with it.
-        guards: as they are written.
-        sure: nothing else can guard it, as far as the file shows.
-        reads: it answers GET and nothing else, as far as is known.
+        group: the key that it shares with its neighbors.
+        guards: as written.
+        sure: as far as the file shows, nothing else guards it.
+        reads: it handles only GET, as far as known.
     """
 
     dotted: str
@@ -129,7 +129,7 @@ class Route(Struct, frozen=True):
 
 
 def run(job: Job) -> CheckReply:
-    """Ask about routes that the change adds without the guard or owner of their neighbors."""
+    """Report routes that the change adds without the guard or owner check of their neighbors."""
     gaps: dict[str, str] = {}
     found: list[RawFinding] = []
     examined = []
@@ -163,7 +163,7 @@ def _ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
 
 
 def _names_in_base(job: Job) -> set[str]:
-    """The routes of all changed files in base: what one of them lost is for ``protections``."""
+    """The routes of all changed files in base; a lost guard is reported by ``protections``."""
     found: set[str] = set()
     for file in job["files"]:
         old = file["old_path"]
@@ -193,19 +193,19 @@ def _finding(path: str, route: Route, guard: str, others: Sequence[Route]) -> Ra
 
 
 def usual_guard(route: Route, others: Sequence[Route]) -> str | None:
-    """The guard that makes the lack of one a question; None where it is none."""
+    """The guard that neighbors usually have; None if there is no such convention."""
     guarded = [other for other in others if other.guards]
     if len(guarded) < SHARE * len(others) or len(others) - len(guarded) > MOST_OPEN:
         return None
     if route.reads and any(other.reads and not other.guards for other in others):
-        return None  # who reads is let in here, and who writes is not
+        return None  # reading is open here, and writing is not
     counts = Counter(guard for other in guarded for guard in other.guards)
     guard, count = min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
     return guard if count >= LEAST else None
 
 
 def find_routes(source: Source) -> list[Route]:
-    """The routes of a module, but for those that are open by their names."""
+    """The routes of a module, without those that are public by name."""
     reader = _Reader(source)
     found = (
         reader.route(definition.dotted, definition.node)
@@ -233,7 +233,7 @@ class _Reader:
             self._note_router(each)
 
     def _note_router(self, node: ast.AST) -> None:
-        """Remember a router that is guarded as a whole."""
+        """Record a router that is guarded as a whole."""
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             if _keyword(node.value, "dependencies") is not None:
                 self._guarded_routers.update(ast.unparse(target) for target in node.targets)
@@ -248,7 +248,7 @@ class _Reader:
             self._guarded_routers |= {router for each in node.args[:1] if _is_guard(_last(each))}
 
     def route(self, dotted: str, node: DefinitionNode) -> Route | None:
-        """A definition as a route; None where it is none, or is open by its name."""
+        """The route of a definition; None if it is not a route or is public by name."""
         if isinstance(node, ast.ClassDef):
             found, is_open = self._class(dotted, node), bool(_OPEN_NAME.search(node.name))
         else:
@@ -256,7 +256,7 @@ class _Reader:
         return None if found is None or (is_open and not found.guards) else found
 
     def _routed(self, dotted: str, node: FunctionNode) -> tuple[Route | None, bool]:
-        """A function as a route, and whether it is open by its name."""
+        """The route of a function, and whether it is public by name."""
         call = next(filter(None, map(_route_call, node.decorator_list)), None)
         if call is not None:
             assert isinstance(call.func, ast.Attribute)
@@ -265,7 +265,7 @@ class _Reader:
             found = None if guarded else self._function(dotted, node, router, call)
             return found, _is_open(node.name, call)
         if node.name.startswith("resolve_") or self._is_mutation(dotted, node):
-            # Who asks is let in or not by each mutation; of a query only the guard counts.
+            # Each mutation checks access itself; for a query only the guard counts.
             is_open = node.name.startswith("resolve_") or _OPEN_NAME.search(dotted) is not None
             return self._function(dotted, node, "GraphQL", None), is_open
         first = next(iter([*node.args.posonlyargs, *node.args.args]), None)
@@ -283,7 +283,7 @@ class _Reader:
         return node.name in _MUTATES and any(base.endswith("Mutation") for base in bases)
 
     def _does_something(self, node: FunctionNode) -> bool:
-        """Whether it takes anything from a request, or reads or writes anything of its own."""
+        """Whether it uses a request, or reads or writes data."""
         taken = [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
         given = bool(set(taken) - {"request", "self"})
         return given or _DOES.search(self._source(node)) is not None
@@ -318,7 +318,7 @@ class _Reader:
         return Route(dotted, node, group, frozenset(guards), sure, _reads(call))
 
     def _guards(self, name: str) -> bool:
-        """Whether a dependency guards, by its name or by those that it has itself."""
+        """Whether a dependency is a guard, by its name or by its own dependencies."""
         if _DEPENDENCY.search(name) and not _NO_GUARD.search(name):
             return True
         own = self._functions.get(name)
@@ -327,7 +327,7 @@ class _Reader:
         )
 
     def _is_alias(self, name: str) -> bool:
-        """Whether a parameter's annotation stands for a dependency that guards."""
+        """Whether a parameter's annotation is an alias of a dependency that is a guard."""
         given = self._dependencies.get(name)
         if given is not None:
             return any(self._guards(_dependency(call)) for call in _calls(given))
@@ -352,7 +352,7 @@ class _Reader:
         return Route(dotted, node, kind, frozenset(guards), sure and own, reads)
 
     def _read_class(self, node: ast.ClassDef, seen: frozenset[str]) -> tuple[set[str], bool, bool]:
-        """Its guards, whether nothing else may guard it, and whether it is a view at all."""
+        """The guards of a class, whether nothing else may guard it, and whether it is a view."""
         guards, sure, views = set[str](), True, False
         for base in node.bases:
             name = _last(base)
@@ -398,7 +398,7 @@ class _Reader:
 
 
 def _is_method(statement: ast.stmt) -> TypeGuard[FunctionNode]:
-    """Whether it is what a class of views answers one method of HTTP with."""
+    """Whether it is a view class's handler of an HTTP method."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return statement.name in _METHODS
@@ -409,7 +409,7 @@ def _guards_of(method: FunctionNode) -> set[str]:
 
 
 def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
-    """The name that a statement of a class gives a value, and the value."""
+    """The name that a statement of a class assigns, and the value."""
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return statement.targets[0].id, statement.value
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
@@ -420,7 +420,7 @@ def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
 
 
 def _route_call(decorator: ast.expr) -> ast.Call | None:
-    """The call by which a decorator makes a function a route."""
+    """The call in a decorator that makes a function a route."""
     if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Attribute):
         return None
     if decorator.func.attr not in _METHODS or not decorator.args:
@@ -451,7 +451,7 @@ def _is_guard(name: str) -> bool:
 
 
 def _last(node: ast.expr) -> str:
-    """The last part of a name, of a called one too."""
+    """The last part of a name or of a called name."""
     if isinstance(node, ast.Call):
         node = node.func
     if isinstance(node, ast.Subscript):
@@ -474,7 +474,7 @@ def _calls(node: ast.expr) -> list[ast.Call]:
 
 
 def _dependency(call: ast.Call) -> str:
-    """The name of what a call of ``Depends`` depends on; empty where it has none."""
+    """The name of the dependency in a call of ``Depends``; empty: none."""
     return _last(call.args[0]) if call.args else ""
 
 

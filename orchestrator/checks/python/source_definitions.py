@@ -1,6 +1,6 @@
-"""What the checks of Python structure share: files parsed once, quietly, and names for their parts.
+"""What the checks of Python structure share: parsed files and their definitions.
 
-Nothing here imports or runs the code it reads.
+The code under review is neither imported nor run.
 """
 
 import ast
@@ -16,7 +16,7 @@ from orchestrator.checks.packed_files import read_file
 from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.checks.python.syntax_tree_cache import blocks, has_blocks, parse
 
-MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
+MAX_BYTES = 1 << 20  # a tree needs about a hundred times the bytes of its text
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode: TypeAlias = FunctionNode | ast.ClassDef
@@ -42,7 +42,7 @@ _SAME_SIGNATURE = frozenset(
 
 
 class NotParsedError(Exception):
-    """A file that cannot be looked at; ``str()`` is the reason, as the gap shows it."""
+    """A file that cannot be checked; ``str()`` is the reason for the gap."""
 
 
 class Source(Struct, frozen=True):
@@ -50,8 +50,8 @@ class Source(Struct, frozen=True):
 
     Attributes:
         path: below the root it was read from.
-        text: decoded as Python decodes it, lines ended by a line feed.
-        lines: of the text; line n of Python's count is at n - 1.
+        text: decoded as Python decodes it, with line feeds as line ends.
+        lines: of the text; Python's line n is at index n - 1.
     """
 
     path: str
@@ -66,12 +66,12 @@ class Source(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """One function or class and where it is.
+    """A function or class and its place.
 
     Attributes:
-        dotted: its name from the module's top, ``Session.request`` or ``outer.inner``.
-        parent: what it is defined in, None at the module's top.
-        conditional: defined under an ``if``, ``try``, ``with`` or loop of its scope.
+        dotted: its qualified name in the module, ``Session.request`` or ``outer.inner``.
+        parent: the enclosing definition; None at the module's top level.
+        conditional: it is inside an ``if``, ``try``, ``with`` or loop of its scope.
     """
 
     dotted: str
@@ -86,7 +86,7 @@ class Definition(Struct, frozen=True):
 
     @property
     def public(self) -> bool:
-        """No part of the name is private, and all that encloses it are classes."""
+        """Whether no part of the name is private and all enclosing definitions are classes."""
         if self.name.startswith("_"):
             return False
         return self.parent is None or (
@@ -95,10 +95,10 @@ class Definition(Struct, frozen=True):
 
 
 class Pair(Struct, frozen=True):
-    """A changed Python file; its head is parsed, its base when someone asks.
+    """A changed Python file; its head is parsed, its base on first access.
 
     Attributes:
-        head: None when the file was deleted, or is not Python any more.
+        head: None if the file was deleted or is no longer Python.
         added: lines of head that the change adds or alters.
         removed: lines of base that it removes or alters.
     """
@@ -112,7 +112,7 @@ class Pair(Struct, frozen=True):
     base_root: str
 
     def base(self) -> Source | None:
-        """The file as it was, None when it was not there or not Python."""
+        """The file in base; None if it did not exist or was not Python."""
         if self.old_path is None or not self.old_path.endswith((".py", ".pyi")):
             return None
         try:
@@ -122,10 +122,10 @@ class Pair(Struct, frozen=True):
 
 
 def parse_text(text: str, name: str = "<text>") -> ast.Module:
-    """Parse without printing anything.
+    """Parse a text without printing warnings.
 
     Raises:
-        NotParsedError: a syntax error, or nested deeper than the parser goes.
+        NotParsedError: a syntax error, or nested too deeply for the parser.
     """
     try:
         return parse(text, name)
@@ -138,7 +138,7 @@ def parse_text(text: str, name: str = "<text>") -> ast.Module:
 
 
 def read_text(root: str, path: str) -> str:
-    """The file's text, decoded by its own encoding comment."""
+    """Read a file's text, decoded by its own encoding declaration."""
     try:
         data = read_file(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
@@ -156,7 +156,7 @@ def read(root: str, path: str) -> Source:
     """Read and parse a Python file.
 
     Raises:
-        NotParsedError: why it cannot be looked at.
+        NotParsedError: the reason why it cannot be checked.
     """
     text = read_text(root, path)
     return Source(path, text, parse_text(text, path), tuple(text.split("\n")))
@@ -178,9 +178,9 @@ def gap_on_error(gaps: dict[str, str], path: str) -> Iterator[None]:
 def read_pairs(
     job: Job, gaps: dict[str, str], *, suffixes: tuple[str, ...] = (".py",)
 ) -> Iterator[Pair]:
-    """The job's changed Python files; those whose head does not parse become gaps.
+    """Read the job's changed Python files; those whose head does not parse become gaps.
 
-    One at a time: whoever keeps a pair keeps its syntax tree in memory.
+    They are yielded one at a time, since a pair keeps its syntax tree in memory.
     """
     for file in job["files"]:
         path, old, status = file["path"], file["old_path"], file["status"]
@@ -200,7 +200,7 @@ def read_pairs(
 
 
 def find_definitions(tree: ast.Module) -> list[Definition]:
-    """Every function and class in the order of the text, nested ones included."""
+    """All functions and classes in source order, including nested ones."""
     found: list[Definition] = []
     waiting: list[tuple[ast.AST, Definition | None, bool]] = [(tree, None, False)]
     while waiting:
@@ -219,15 +219,15 @@ def find_definitions(tree: ast.Module) -> list[Definition]:
 
 
 def first_line(node: DefinitionNode) -> int:
-    """The line of the first decorator, or of the definition when it has none."""
+    """The line of the first decorator, or of the definition without one."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def find_scopes(text: str) -> list[tuple[int, int, str]]:
-    """Functions and classes as (first line, last line, dotted name), decorators included.
+    """Functions and classes as (first line, last line, dotted name), including decorators.
 
-    Outer scopes come before the inner ones, so the last that holds a line is the innermost.
-    Text that does not parse has none.
+    Outer scopes come first, so the last one that contains a line is the innermost. Text that does
+    not parse has no scopes.
     """
     try:
         found = find_definitions(parse_text(text))
@@ -249,7 +249,7 @@ def read_decorator_names(node: DefinitionNode) -> list[str]:
 
 
 def dotted_name(node: ast.AST) -> str:
-    """``a.b.c`` for names and attributes of names; what is not a name gives an empty first part."""
+    """``a.b.c`` for names and their attributes; anything else gives an empty first part."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -259,9 +259,9 @@ def dotted_name(node: ast.AST) -> str:
 
 
 def keeps_signature(node: FunctionNode) -> bool:
-    """Whether callers see the parameters as written.
+    """Whether decorators leave the signature as written.
 
-    A decorator with arguments that is not known (a command's options, a route) may consume them.
+    An unknown decorator with arguments (a command's options, a route) may change it.
     """
     return all(
         not isinstance(decorator, ast.Call) or name.rpartition(".")[2] in _SAME_SIGNATURE
@@ -270,7 +270,7 @@ def keeps_signature(node: FunctionNode) -> bool:
 
 
 def find_docstring(node: ast.Module | DefinitionNode) -> ast.Constant | None:
-    """The docstring's literal, or None."""
+    """The docstring's node, or None."""
     if node.body and isinstance(node.body[0], ast.Expr):
         value = node.body[0].value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -279,7 +279,7 @@ def find_docstring(node: ast.Module | DefinitionNode) -> ast.Constant | None:
 
 
 def find_nearest(path: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that shares most leading directories; then the least deep, then by name."""
+    """The candidate with the most common leading directories, then the least deep, then by name."""
     own = PurePosixPath(path).parts[:-1]
 
     def distance(other: str) -> tuple[int, int, str]:

@@ -1,7 +1,7 @@
-"""The bytes of a Python file as text: by the encoding it declares, where that one hides nothing.
+"""Decodes a Python file by its declared encoding, unless that hides text.
 
-Python obeys a comment such as ``coding: utf-7``, under which ``# +AAo-import os`` is two lines and
-the second one is run. Whoever else looks at the file sees a comment.
+Python obeys a comment such as ``coding: utf-7``, with which ``# +AAo-import os`` is two lines, the
+second of which is executed. Other readers of the file see a comment.
 """
 
 import codecs
@@ -10,7 +10,7 @@ import re
 from importlib.util import decode_source
 from tokenize import detect_encoding
 
-# By Python's own names. Punycode, for one, is ASCII as well, and takes hours for a megabyte.
+# By Python's own names. Punycode, for example, is also ASCII, and takes hours for a megabyte.
 _USUAL = re.compile(
     r"utf-8(?:-sig)?|ascii|(?:big5|cp|euc_|gb|iso8859-|koi8-|mac-)[\w-]*|johab|shift_jis|tis-620"
 )
@@ -18,7 +18,7 @@ _ASCII = bytes(range(128))
 
 
 class HiddenTextError(ValueError):
-    """The file declares an encoding under which it is another text than it looks."""
+    """The file declares an encoding with which its text differs from what readers see."""
 
     def __init__(self, encoding: str) -> None:
         super().__init__(
@@ -27,11 +27,11 @@ class HiddenTextError(ValueError):
 
 
 def decode_python(data: bytes) -> str:
-    """The text that Python reads, lines ended by a line feed.
+    """The text as Python reads it, with line feeds as line ends.
 
     Raises:
-        HiddenTextError: ASCII characters are not what they look like in it.
-        SyntaxError, ValueError: it is not text of its encoding, or there is no such encoding.
+        HiddenTextError: it changes the meaning of ASCII characters.
+        SyntaxError, ValueError: it is not valid in its encoding, or the encoding is unknown.
     """
     name, _ = detect_encoding(io.BytesIO(data).readline)
     usual = _USUAL.fullmatch(codecs.lookup(name).name)

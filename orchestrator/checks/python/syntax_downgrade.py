@@ -1,10 +1,9 @@
 """Parses Python newer than the interpreter, by rewriting the new syntax to older equivalents.
 
-A check must not call a file unreadable because of the interpreter that it happens to run on.
-Strings with replacement fields (PEP 701, PEP 750) are taken out, parsed piece by piece and put back
-into the tree, as are those that go over several lines; type parameters and ``type`` statements
-(PEP 695) and ``except`` without parentheses (PEP 758) are rewritten in place. Lines stay where they
-are, columns may not.
+Whether a file can be read must not depend on the interpreter that runs the check. Strings with
+replacement fields (PEP 701, PEP 750) and multi-line strings are cut out, parsed in pieces and put
+back into the tree; type parameters and ``type`` statements (PEP 695) and ``except`` without
+parentheses (PEP 758) are rewritten in place. Line numbers are kept; columns may change.
 """
 
 import ast
@@ -18,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import decode_source
 
-COMPLETE = sys.version_info >= (3, 14)  # the newest syntax that is known here
+COMPLETE = sys.version_info >= (3, 14)  # the newest supported syntax
 
-_DEEPEST = 12  # strings in the fields of strings
+_DEEPEST = 12  # nesting of strings in replacement fields
 _HEAD = re.compile(
     r"^([ \t]*)(type[ \t]+|(?:async[ \t]+def|def|class)[ \t]+)(\w+)[ \t]*", re.MULTILINE
 )
@@ -30,13 +29,13 @@ _EXCEPT = re.compile(
 
 
 def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
-    """Parse Python of this interpreter's version or a newer one, without printing anything.
+    """Parse Python of this interpreter's version or newer, without printing warnings.
 
     Args:
-        source: bytes are decoded by their own encoding comment.
+        source: bytes are decoded by their own encoding declaration.
 
     Raises:
-        SyntaxError: as the interpreter put it; it is in no version that is known here.
+        SyntaxError: the interpreter's error; the text is invalid in all supported versions.
     """
     try:
         return _parse(source, name)
@@ -50,9 +49,9 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
 
 
 def rewrite_newer_syntax(text: str) -> tuple[str, Mapping[str, str]]:
-    """The text in older syntax, and name → source of the strings that the name replaces.
+    """The text in older syntax, and placeholder name → source of the strings that it replaces.
 
-    A name depends on its string alone, so that what is equal stays equal.
+    The name depends only on the string, so that equal code stays equal.
     """
     taken: dict[str, str] = {}
     parts = [_stand_in(part, taken) if strings else part for strings, part in split(text)]
@@ -82,7 +81,7 @@ def _stand_in(source: str, taken: dict[str, str]) -> str:
 
 
 def _plain_heads(code: str) -> str:
-    """Without type parameters, and with aliases as assignments."""
+    """The text without type parameters, and with ``type`` statements as assignments."""
     done, at = [], 0
     for head in _HEAD.finditer(code):
         after = code[head.end() : head.end() + 1]
@@ -98,7 +97,7 @@ def _plain_heads(code: str) -> str:
 
 
 def _closing(code: str, start: int) -> int:
-    """Just behind the bracket that closes the one at ``start``."""
+    """The offset after the bracket that closes the one at ``start``."""
     depth = 0
     for bracket in re.compile(r"[\[\]]").finditer(code, start):
         depth += 1 if bracket[0] == "[" else -1
@@ -108,14 +107,14 @@ def _closing(code: str, start: int) -> int:
 
 
 class _Restore(ast.NodeTransformer):
-    """Puts the strings that were taken out back into a tree."""
+    """Puts the strings that were cut out back into a tree."""
 
     def __init__(self, taken: Mapping[str, str], depth: int) -> None:
         self._taken, self._depth = taken, depth
         self._known: dict[str, ast.expr] = {}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name by the string that it stands for."""
+        """Replace a placeholder name with its string."""
         if node.id not in self._taken:
             return node
         if node.id not in self._known:
@@ -124,7 +123,7 @@ class _Restore(ast.NodeTransformer):
         return ast.increment_lineno(found, node.lineno - 1)
 
     def _string(self, source: str) -> ast.expr:
-        """The tree of strings side by side, the first line being 1."""
+        """The tree of adjacent strings, with lines counted from 1."""
         try:
             node: ast.expr = ast.Constant(ast.literal_eval(f"({source})"))
         except (SyntaxError, ValueError):
@@ -186,7 +185,7 @@ _ACROSS = re.compile(r"(?:\s|\\\r?\n|\#[^\n]*)*")
 
 
 class UnknownSyntaxError(Exception):
-    """Not what is known of any version."""
+    """The syntax is not valid in any supported version."""
 
 
 @dataclass
@@ -199,7 +198,7 @@ class Text:
 
 @dataclass
 class Field:
-    """A replacement field: its expression's offsets, its own text if that is shown, the rest."""
+    """A replacement field: offsets of its expression, its text if ``=`` shows it, and the rest."""
 
     start: int
     end: int
@@ -209,7 +208,7 @@ class Field:
 
 
 def split(source: str) -> Iterator[tuple[bool, str]]:
-    """Code, and groups of strings side by side (True) that have fields or go over several lines."""
+    """Split code from groups of adjacent strings (True) that have fields or several lines."""
     done = at = depth = 0
     while at < len(source):
         token = _token(source, at)
@@ -227,7 +226,7 @@ def split(source: str) -> Iterator[tuple[bool, str]]:
 
 
 def read(source: str) -> list[Text | Field]:
-    """The pieces of adjacent strings."""
+    """Read the pieces of adjacent strings."""
     pieces: list[Text | Field] = []
     at = 0
     while at < len(source):
@@ -265,7 +264,7 @@ def _has_fields(token: re.Match[str]) -> bool:
 
 
 def _group(source: str, at: int, gap: re.Pattern[str]) -> tuple[int, bool]:
-    """Where strings side by side end, ``gap`` being between them, and whether one has fields."""
+    """The end of adjacent strings, separated by ``gap``, and whether one has fields."""
     fields, end = False, at
     while at < len(source) and (token := _token(source, at))["quote"] is not None:
         if _has_fields(token):
@@ -292,12 +291,12 @@ class _Body:
         self._raw = "r" in token["prefix"].lower()
 
     def read(self) -> tuple[int, list[Text | Field]]:
-        """Where it ends, and its pieces."""
+        """Read the string: its end, and its pieces."""
         pieces = self._literal(self._quote)
         return self._at + len(self._quote), pieces
 
     def _literal(self, end: str) -> list[Text | Field]:
-        """Text and fields up to a quote, or to the brace that ends a field."""
+        """Text and fields up to a quote, or up to the brace that closes a field."""
         pieces: list[Text | Field] = []
         start = self._at
         pattern = _RAW_LITERAL if self._raw else _LITERAL
@@ -323,7 +322,7 @@ class _Body:
                 warnings.simplefilter("ignore")
                 with suppress(
                     SyntaxError
-                ):  # it ends with a quote of its own: escapes stay as they are written
+                ):  # it ends with a quote of its own: escapes are kept as written
                     value = ast.literal_eval(f"{self._quote}{value}{self._quote}")
         return [Text(start, value)]
 
@@ -351,7 +350,7 @@ class _Body:
         )
 
     def _tail(self, found: Field) -> Field:
-        """What follows the expression: ``=``, a conversion, a format."""
+        """What follows the expression: ``=``, a conversion, a format spec."""
         whole = self._source[found.start : found.end]
         written = whole.rstrip()
         if written.endswith("=") and written[-2:-1] not in {"=", "!", "<", ">"}:

@@ -1,4 +1,4 @@
-"""Syntax trees of Python, kept for the checks that come after, and what walks them."""
+"""A cache of Python syntax trees that all checks share, and functions that walk trees."""
 
 import ast
 import hashlib
@@ -10,10 +10,10 @@ from orchestrator.checks.python.compact_syntax_trees import NO_NODES, by_kind, c
 from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
 KEPT = 5 << 20
-"""Characters of source whose trees are kept to the end; a tree takes some twelve times its text."""
+"""Characters of source whose trees are always kept; a tree needs about twelve times its text."""
 
 RECENT = 256 << 10
-"""Characters of further source, of which the trees used last are kept."""
+"""Characters of further source whose most recently used trees are kept."""
 
 _BODY = ("body",)
 _WITH_ELSE = ("body", "orelse")
@@ -36,7 +36,7 @@ _BLOCKS = by_kind(
 _BRANCHES = by_kind({ast.Try: "handlers", ast.TryStar: "handlers", ast.Match: "cases"})
 
 _MIXED = frozenset({"keys", "kw_defaults", "names"})
-"""Fields with lists in which not everything is a node."""
+"""List fields whose items are not all nodes."""
 
 
 def _is_node(value: object) -> bool:
@@ -44,7 +44,7 @@ def _is_node(value: object) -> bool:
 
 
 class _Children(dict[type[ast.AST], tuple[str, ...]]):
-    """Kind of node → the fields in which other nodes may be."""
+    """Node class → the fields that may contain other nodes."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
         fields = () if issubclass(kind, ast.Constant) else kind._fields
@@ -56,14 +56,16 @@ _CHILDREN = _Children()
 
 
 class _Trees:
-    """The trees of the texts that were parsed first, and of those that were used last.
+    """The trees of the texts that were parsed first, and of those used most recently.
 
-    Check after check walks over the same files: of more than there is room for, those used last
-    are always the ones that are needed again last.
+    Each check walks over the same files in the same order, so with more files than fit, the most
+    recently used ones are always needed again last.
     """
 
     def __init__(self, kept: int, recent: int) -> None:
-        self._kept: dict[bytes, ast.Module] = {}  # by digest: a key of its text would hold that too
+        self._kept: dict[
+            bytes, ast.Module
+        ] = {}  # by digest, since a key with the text would keep it in memory
         self._recent: OrderedDict[bytes, tuple[ast.Module, int]] = OrderedDict()
         self._room, self._room_of_recent = kept, recent
 
@@ -95,7 +97,7 @@ _TREES = _Trees(KEPT, RECENT)
 
 
 def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
-    """A text's tree, which is shared with whoever parses it next: nobody may change it.
+    """Parse a text; the tree is shared and must not be changed.
 
     Args:
         source: bytes are decoded by their own encoding comment.
@@ -109,14 +111,14 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
         except HiddenTextError:
             raise
         except (SyntaxError, ValueError):
-            return syntax_downgrade.parse(source, name)  # which says it in the parser's words
+            return syntax_downgrade.parse(source, name)  # which raises the parser's own error
     return _TREES.of(source, name)
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it in the order of ``ast.walk``, at a third of its cost.
+    """A node and its descendants in the order of ``ast.walk``, in a third of its time.
 
-    Left out are operators, and what says whether a name is read or set.
+    Operators and expression contexts are left out.
     """
     waiting = [node]
     for each in waiting:
@@ -130,12 +132,12 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def has_blocks(node: ast.AST) -> bool:
-    """Whether a node is of a kind that holds statements."""
+    """Whether a node's class has blocks of statements."""
     return type(node) in _BLOCKS or type(node) in _BRANCHES
 
 
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The blocks of statements that a node holds, those of its handlers and cases among them."""
+    """The blocks of statements in a node, including those of its handlers and cases."""
     for name in _BLOCKS.get(type(node), ()):
         yield getattr(node, name)
     branches = _BRANCHES.get(type(node))
@@ -144,7 +146,7 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def all_blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Every block of statements in a tree, outer ones before those that they hold."""
+    """All blocks of statements in a tree, outer ones first."""
     waiting: list[ast.AST] = [tree]
     for node in waiting:
         for block in blocks(node):

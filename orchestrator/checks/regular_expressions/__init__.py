@@ -1,4 +1,4 @@
-"""Written-out regular expressions that take exponential or cubic time, in Python and JavaScript."""
+"""Literal regular expressions in Python and JavaScript that take exponential or cubic time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MESSAGES: dict[Growth, str] = {
     "polynomial": "This regular expression takes time with the cube of some texts' length or more",
 }
 
-# One of these is needed: a repeated group to be exponential, three loops to be slow without one.
-# A file without is not parsed.
+# A file is parsed only if it contains a repeated group or three loops, since other expressions are
+# fast.
 _SUSPECT = re.compile(
     r"\)(?:[*+]|\{\d{0,9},?)|[\w.)\]](?:[*+]|\{\d{1,4},\})(?:[^\n*+]{0,200}[*+]){2}"
 )
@@ -45,7 +45,7 @@ def run(job: dict[str, Any]) -> CheckReply:
 
 
 def find_slow(source: Source) -> Iterator[RawFinding]:
-    """Regular expressions of a file that backtrack too often on some texts."""
+    """Find regular expressions in a file that backtrack excessively on some texts."""
     if not _SUSPECT.search(source.text):
         raise NotApplicable
     found = _in_python if source.suffix in {".py", ".pyi", ".pyw"} else _in_javascript
@@ -72,7 +72,7 @@ def _in_python(source: Source) -> Iterator[tuple[Growth, int, int]]:
 
 
 def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
-    """Names of the module ``re`` in a file, and of its functions."""
+    """The names of the module ``re`` and of its functions in a file."""
     modules: set[str] = set()
     functions: dict[str, str] = {}
     for node in syntax_tree_cache.walk(tree):
@@ -84,7 +84,7 @@ def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
 
 
 def _called(node: ast.Call, modules: set[str], functions: dict[str, str]) -> str | None:
-    """The function that a call gives a regular expression to, if it is one of those."""
+    """The function of ``re`` that is called with a regular expression, if any."""
     function = node.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if name in _VALIDATORS:
@@ -104,7 +104,7 @@ def _pattern_of(node: ast.Call) -> ast.Constant | None:
 
 
 def _flags(node: ast.Call) -> int:
-    """The flags of the module ``re`` that a call names."""
+    """The flags of ``re`` that a call passes."""
     flags = 0
     for argument in (*node.args[1:], *(each.value for each in node.keywords)):
         for part in syntax_tree_cache.walk(argument):

@@ -1,11 +1,11 @@
-"""Does matching a regular expression take exponential or high polynomial time on some text?
+"""Decides whether a regular expression takes exponential or high polynomial time on some text.
 
-The expression becomes an automaton without empty steps, one state a character class (Glushkov's
-construction), in which an edge counts how often the expression has it. A loop backtracks
-exponentially when two different paths lead from a state back to it over the same text, and what
-follows the loop can fail on that text. It takes cubic time or more when three loops in a row can
-share one text in any way and what follows them can fail on it. Where an assertion, a back reference
-or an atomic group decides, the answer is no.
+The expression becomes an automaton without empty transitions and one state per character class
+(Glushkov's construction), in which each edge has a multiplicity. A loop backtracks exponentially if
+two different paths lead from a state back to it over the same text, and what follows the loop can
+fail on that text. It takes cubic time or more if three loops in a row can share one text in any way
+and what follows them can fail on it. If an assertion, a back reference or an atomic group matters,
+the answer is no.
 """
 
 import re
@@ -17,14 +17,14 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Literal
 
-# The parser of the standard library is typed under its old name only.
+# The standard library's parser has type stubs only under its old name.
 _parser: Any = re._parser  # type: ignore[attr-defined]
 
 LARGEST = 4000
-"""Characters of the longest expression that is judged."""
+"""The maximum length of an expression that is analyzed."""
 
-_MANY = 20  # a repeat that may go on so often counts as unbounded
-_LONG = 1000  # and one that may go on so often makes polynomial time felt
+_MANY = 20  # a repeat with at least this maximum counts as unbounded
+_LONG = 1000  # and one with at least this maximum makes polynomial time noticeable
 _MOST_LOOPS = 24  # in a row; their triples are tried
 _MOST_STATES = 150
 _MOST_PAIRS = 20_000
@@ -32,7 +32,7 @@ _MOST_ITEMS = 20_000
 _SAMPLES = "aZ059_ \t\n\r-.,:/@\"'<>é٣\u2003\x00"
 
 Growth = Literal["exponential", "polynomial"]
-"""How the time grows with the text; polynomial: with its third power at least."""
+"""How the time grows with the text; polynomial: at least cubic."""
 
 _Class = int  # a set of characters: one bit for each of the expression's sample characters
 _CATEGORIES: dict[str, Callable[[str], bool]] = {
@@ -43,7 +43,7 @@ _CATEGORIES: dict[str, Callable[[str], bool]] = {
 
 
 class _TooLarge(Exception):
-    """The automaton is larger than what is judged."""
+    """The automaton is too large to analyze."""
 
 
 @dataclass
@@ -53,8 +53,8 @@ class _Part:
     Attributes:
         empty: it matches the empty text.
         first, last: states that begin and end a match of it.
-        edges: pair of states -> in how many ways one follows the other.
-        opaque: what it matches depends on more than its classes.
+        edges: pair of states -> number of ways in which one follows the other.
+        opaque: what it matches depends on more than its character classes.
     """
 
     empty: bool = True
@@ -66,7 +66,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Tail:
-    """What must match behind a place: classes of characters, and perhaps the end."""
+    """What must match after a position: character classes, and perhaps the end."""
 
     needs: tuple[_Class, ...] = ()
     ends: bool = False
@@ -77,9 +77,9 @@ class _Tail:
 
 @dataclass(frozen=True)
 class _Step:
-    """A part of a sequence that matches a character of a class, or any number of them: a loop.
+    """A part of a sequence that matches one character of a class or, as a loop, any number.
 
-    A boundary is one whose class is empty: no text that is repeated goes over it.
+    A step with an empty class is a boundary that no repeated text can cross.
     """
 
     characters: _Class
@@ -88,7 +88,7 @@ class _Step:
 
 
 class _Expression:
-    """A parsed expression, and the states that its classes become."""
+    """A parsed expression, and the states of its character classes."""
 
     def __init__(self, tree: Any, flags: int) -> None:
         self._tree, self._flags = tree, flags
@@ -103,7 +103,7 @@ class _Expression:
         return (1 << len(self._samples)) - 1
 
     def judge(self, *, whole: bool) -> Growth | None:
-        """How the time of its slowest loops grows; ``whole``: all of a text has to match."""
+        """The growth of its slowest loops; ``whole``: the whole text must match."""
         loops: list[tuple[_Part, _Tail]] = []
         self._sequence(self._tree, _Tail(ends=whole), loops)
         if any(self._is_exponential(part, tail) for part, tail in loops):
@@ -167,7 +167,7 @@ class _Expression:
         return _joined(part, optional)
 
     def _needs(self, item: Any) -> _Tail:
-        """What must match for an item to match, in part: never more than that."""
+        """A necessary condition for an item to match; never more than necessary."""
         name, value = str(item[0]), item[1]
         self._items += 1
         if self._items > _MOST_ITEMS:
@@ -197,7 +197,7 @@ class _Expression:
         return tail
 
     def _characters(self, item: Any) -> _Class | None:
-        """The characters that an item matches; None when it is more than one class."""
+        """The characters that an item matches; None if it is more than one class."""
         name, value = str(item[0]), item[1]
         if name == "ANY":
             return self._mask(lambda c: c != "\n" or bool(self._flags & re.DOTALL))
@@ -227,7 +227,7 @@ class _Expression:
             return (_CATEGORIES[plain](character) and not ascii_only) != (plain != category)
         return False
 
-    # --- judgment of chains
+    # --- chains of loops
 
     def _is_slow_chain(self, items: Sequence[Any], tails: Sequence[_Tail]) -> bool:
         """Whether three loops of a sequence share a text on which what follows can fail."""
@@ -239,7 +239,7 @@ class _Expression:
         return any(self._is_slow(steps, chosen) for chosen in combinations(loops, 3))
 
     def _steps(self, item: Any, *, skippable: bool = False) -> Iterator[_Step | None]:
-        """An item as classes of characters; None: something that decides by more than these."""
+        """An item as character classes; None: it depends on more than these."""
         name, value = str(item[0]), item[1]
         characters = self._characters(item)
         if characters is not None:
@@ -283,13 +283,13 @@ class _Expression:
         text, tail = between or [common], steps[last][1]
         if any(all(step & ~need for step in text) for need in tail.needs):
             return True
-        # That a line end alone may follow is not enough: it ends what many expressions are given.
+        # It is not enough that only a line end may follow, since many texts end with one.
         matched = self._mask(lambda c: c == "\n")
         for step, _ in steps:
             matched |= _characters_of(step)
         return tail.ends and matched != self.every
 
-    # --- judgment of one loop
+    # --- single loops
 
     def _is_exponential(self, part: _Part, tail: _Tail) -> bool:
         following: dict[int, list[int]] = {}
@@ -305,7 +305,7 @@ class _Expression:
     def _ambiguous(
         self, part: _Part, inside: Mapping[int, Sequence[int]]
     ) -> Iterator[list[_Class]]:
-        """Texts, as classes, over which two paths lead from a state back to it."""
+        """Texts, as character classes, over which two paths lead from a state back to it."""
         for start, end in part.edges:
             if part.edges[start, end] > 1 and start in inside and end in inside:
                 yield self._text(_path(inside, end, start))
@@ -326,7 +326,7 @@ class _Expression:
                 raise _TooLarge
 
     def _share(self, pair: tuple[int, int]) -> bool:
-        """Whether two states match a common character."""
+        """Whether two states have a common character."""
         return bool(self.classes[pair[0]] & self.classes[pair[1]])
 
     def _text(self, states: Iterable[int]) -> list[_Class]:
@@ -339,7 +339,7 @@ class _Expression:
         pair: tuple[int, int],
         end: int,
     ) -> list[_Class]:
-        """The text over which two paths part and meet at ``end``, and one leads back."""
+        """A text over which two paths diverge and meet at ``end``, and one leads back."""
         text = [self.classes[end]]
         while pair[0] != pair[1]:
             text.append(self.classes[pair[0]] & self.classes[pair[1]])
@@ -347,7 +347,7 @@ class _Expression:
         return text + (self._text(_path(inside, end, pair[0])[1:]))
 
     def _can_fail(self, text: Sequence[_Class], tail: _Tail) -> bool:
-        """Whether what follows a loop fails behind repetitions of a text."""
+        """Whether what follows a loop can fail after repetitions of a text."""
         if any(all(step & ~need for step in text) for need in tail.needs):
             return True
         matched = 0
@@ -383,7 +383,7 @@ def _either(parts: Sequence[_Part]) -> _Part:
 
 
 def _boundaries(tree: Any) -> Iterator[str]:
-    """Characters at which the classes of an expression begin and end, and those beside them."""
+    """The first and last characters of an expression's classes, and their neighbors."""
     for item in tree:
         name, value = str(item[0]), item[1]
         if name in ("LITERAL", "NOT_LITERAL", "RANGE"):
@@ -414,7 +414,7 @@ def _reached(following: Mapping[int, Sequence[int]], start: int) -> set[int]:
 
 
 def _cycles(following: Mapping[int, Sequence[int]]) -> Iterator[set[int]]:
-    """Groups of states each of which leads to every other one of the group."""
+    """The strongly connected components of the states."""
     reached = {state: _reached(following, state) for state in following}
     done: set[int] = set()
     for state in sorted(reached):
@@ -425,7 +425,7 @@ def _cycles(following: Mapping[int, Sequence[int]]) -> Iterator[set[int]]:
 
 
 def _path(inside: Mapping[int, Sequence[int]], start: int, end: int) -> list[int]:
-    """A shortest path between two states of a group, both included."""
+    """A shortest path between two states of a component, including both."""
     came_from = {start: start}
     waiting = deque([start])
     while end not in came_from:
@@ -441,11 +441,11 @@ def _path(inside: Mapping[int, Sequence[int]], start: int, end: int) -> list[int
 
 
 def find_growth(expression: str | bytes, flags: int = 0, *, whole: bool = False) -> Growth | None:
-    """How the time that an expression may take grows with the text; None: not fast.
+    """How an expression's matching time grows with the text; None: not fast.
 
     Args:
         flags: of the module ``re``.
-        whole: it has to match all of a text, as with ``fullmatch``.
+        whole: it must match the whole text, as with ``fullmatch``.
     """
     if len(expression) > LARGEST:
         return None

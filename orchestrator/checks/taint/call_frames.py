@@ -170,7 +170,7 @@ class Run(Struct, eq=False):
     frames: int = 0
 
     def held_by(self, cls: Class, depth: int = 8) -> dict[str, Value]:
-        """The attributes that methods of a class and of its bases set to what comes from a request."""
+        """The attributes that methods of a class and its bases set to request values."""
         found = dict(self.held.get(cls, {}))
         for base in cls.bases if depth and self.held else ():
             if isinstance(base.target, Class):

@@ -14,8 +14,9 @@ SHOWN_NEIGHBORS = 5
 
 CARRIED = """\
 - Findings that agents reported then and that are still open are listed below by fingerprint. They
-  stay open: do not report one again, in whatever words. Confirm what another agent reported, refine
-  it, or dispute it with a quotation that shows that it is wrong; without one it cannot be withdrawn.
+  stay open: do not report one again, in whatever words. Confirm what another agent reported,
+  refine it, or dispute it with a quotation that shows that it is wrong; without one it cannot be
+  withdrawn.
 """
 
 SETTLED = """\
