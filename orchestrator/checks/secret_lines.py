@@ -1,4 +1,4 @@
-"""The secrets of files, with the lines in which they stand, for those who must not show them."""
+"""Finds the secrets in files, with their lines, for code that must redact them."""
 
 from contextlib import suppress
 from typing import Any
@@ -8,7 +8,7 @@ from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 
 
 def run(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """Each secret and its whole line, of the files of a job; nothing of one that is not text."""
+    """Find each secret and its whole line in the files of a job; binary files are left out."""
     found: dict[tuple[str, str], None] = {}
     for path in job["paths"]:
         with suppress(Gap):

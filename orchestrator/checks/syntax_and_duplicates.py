@@ -1,6 +1,4 @@
-"""Files that do not parse: Python, JSON, YAML and TOML; and what only a parser sees of the others:
-keys that appear twice, versions that are numbers, statements that are never reached.
-"""
+"""Syntax errors, duplicate keys, versions written as numbers, and unreachable statements."""
 
 import ast
 import json
@@ -26,13 +24,13 @@ from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse, walk
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
-# Where templates are kept: what they are filled in to may be JSON or YAML, they need not be.
+# Directories of templates, which need not be valid JSON or YAML until they are rendered.
 _TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{")
-# What JSON with comments may have besides: comments, and a comma before a bracket.
+# Extensions of JSON with comments: comments, and a comma before a closing bracket.
 _STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
-# Where what even `syntax_downgrade` does not know may be what a newer Python reads.
+# Syntax that even `syntax_downgrade` does not support may be valid in a newer Python.
 _NEWER = re.compile(
     r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
     r"|^\s*except\s+[\w.]+\s*,|^\s*except\s*\*"
@@ -40,7 +38,7 @@ _NEWER = re.compile(
 
 
 def looks(source: Source) -> Iterator[RawFinding]:
-    """Parse one file by the ending of its name."""
+    """Parse one file according to its extension."""
     match source.suffix:
         case ".py" | ".pyi":
             yield from _python(source)
@@ -96,7 +94,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
 
 
 def _bare(text: str) -> str:
-    """JSON with comments without them; every line stays where it is."""
+    """JSON with its comments removed, keeping line numbers."""
 
     def kept(match: re.Match[str]) -> str:
         return match["string"] or "\n" * match[0].count("\n")
@@ -105,7 +103,7 @@ def _bare(text: str) -> str:
 
 
 def _refuse_template(source: Source, language: str) -> None:
-    """End where a file that does not parse is a template: as a gap, but not where they are kept."""
+    """Raise a gap if a file that does not parse is a template; skip template directories."""
     _leave_templates_out(source)
     if _TEMPLATE.search(source.text):
         raise Gap(f"a template, not plain {language}") from None
@@ -133,7 +131,7 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
 
 
 def _twice(source: Source) -> Iterator[RawFinding]:
-    """Keys that appear twice in one mapping, by parser events: no depth can overflow a stack."""
+    """Duplicate keys in mappings, found by parser events, so that no depth overflows a stack."""
     open_maps: list[tuple[set[str], bool] | None] = []
 
     def value_done() -> None:
@@ -180,7 +178,7 @@ def run(job: dict[str, Any]) -> CheckReply:
     return check_files(job, looks)
 
 
-# What runs jobs by these files fetches the version that the number says.
+# The programs that read these files install the version that the number stands for.
 _JOBS = re.compile(
     r"(?:^|/)(?:\.github/.*|\.circleci/.*|action|\.travis|\.gitlab-ci|azure-pipelines)\.ya?ml$"
 )
@@ -193,7 +191,7 @@ _YAML_COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
-    """Unquoted versions that end in a zero, in files that say what a job runs with."""
+    """Find unquoted versions that end in a zero, in files that configure a job's environment."""
     if not _JOBS.search(source.path):
         return
     named = False
@@ -210,7 +208,7 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def find_unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
-    """The first statement behind each one that leaves its block for good."""
+    """Find the first statement after one that always leaves its block."""
     for block in all_blocks(tree):
         yield from _behind_an_exit(path, block)
 
@@ -228,7 +226,7 @@ def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding
 
 
 def _is_endless(statement: ast.stmt) -> bool:
-    """A ``while True`` that nothing in it breaks."""
+    """Whether it is a ``while True`` without a ``break``."""
     return (
         isinstance(statement, ast.While)
         and isinstance(statement.test, ast.Constant)
@@ -238,7 +236,7 @@ def _is_endless(statement: ast.stmt) -> bool:
 
 
 def _breaks(node: ast.AST) -> bool:
-    """Whether a ``break`` in it ends the loop around it; inner loops have their own."""
+    """Whether it contains a ``break`` of the enclosing loop, not of an inner one."""
     if isinstance(node, ast.Break):
         return True
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
@@ -248,7 +246,7 @@ def _breaks(node: ast.AST) -> bool:
 
 
 def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
-    """A ``yield`` that is never reached is written to make the function a generator."""
+    """Whether an unreachable ``yield`` is there to make the function a generator."""
     return any(
         isinstance(child, ast.Yield | ast.YieldFrom)
         for statement in block
@@ -257,7 +255,7 @@ def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
 
 
 def _does_nothing(statement: ast.stmt) -> bool:
-    """What is written for readers and type checkers: ``pass``, a text, a refusal to get here."""
+    """Whether a statement has no effect: ``pass``, a string, a marker of unreachability."""
     return (
         isinstance(statement, ast.Pass | ast.Raise)
         or (isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant))

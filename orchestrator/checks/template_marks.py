@@ -1,4 +1,4 @@
-"""The marks by which a file that does not parse is known as a template."""
+"""Recognizes a file that does not parse as a template by its markers."""
 
 import re
 
@@ -10,5 +10,5 @@ _MARKS = (
 
 
 def describe_template(text: str) -> str:
-    """The first kind of mark that a text has, in words; empty for none."""
+    """A description of the first template marker in a text; empty: none."""
     return next((words for mark, words in _MARKS if mark.search(text)), "")

@@ -1,7 +1,7 @@
-"""What most reviews need of the checks, imported once by the process that forks the workers.
+"""Checks that most reviews need, imported once by the process that forks the workers.
 
-It does so while the review gets to its checks. A check that few changes need, such as those of
-infrastructure and dependencies, is imported by the worker that runs it first.
+This happens while the review prepares its checks. Checks that few changes need, such as those of
+infrastructure and dependencies, are imported by the first worker that runs them.
 """
 
 from orchestrator.checks import (  # noqa: F401 - imported for the workers
@@ -25,5 +25,5 @@ from orchestrator.checks.taint.library_models import load
 from orchestrator.checks.test_quality import weakened_tests  # noqa: F401
 from orchestrator.data_directories import data_root
 
-list(find_secrets(Source("a.txt", b"")))  # makes its patterns
+list(find_secrets(Source("a.txt", b"")))  # compiles its patterns
 make_hints(load(sorted(map(str, (data_root() / "config/taint").glob("*.yaml")))))

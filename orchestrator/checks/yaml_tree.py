@@ -1,7 +1,7 @@
-"""YAML and JSON as trees of nodes that know their lines: block style and flow style are one.
+"""YAML and JSON as trees of nodes with line numbers, the same for block and flow style.
 
-The trees are built from the parser's events and not by its composer: the C composer overflows its
-stack on deep nesting, and aliases must be counted before anybody walks what they refer to.
+The trees are built from the parser's events instead of by its composer: the C composer overflows
+its stack on deep nesting, and aliases must be counted before their targets are walked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from orchestrator.checks.check_io import Gap
 MAX_DEPTH = 64
 MAX_VALUES = 300_000
 MAX_ALIASED = 20_000
-"""Values that aliases may stand for in all; a template of jobs that others build on needs few."""
+"""The maximum number of values that all aliases may expand to."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TEMPLATED = "$TEMPLATED"
-"""Stands where a template is filled in."""
+"""The marker for values that a template fills in."""
 
 _MERGE = "<<"
 _SHOWN = 80  # characters of a key
 _CHOICES = frozenset(["Fn::If"])
-_USUAL = frozenset(["spec", "template", "jobTemplate"])  # around every pod of Kubernetes
+_USUAL = frozenset(["spec", "template", "jobTemplate"])  # enclosing every Kubernetes pod
 
 
 class Node(Struct, eq=False):
@@ -34,11 +34,12 @@ class Node(Struct, eq=False):
         kind: ``text`` is any scalar.
         tag: as written, such as ``!Ref``; empty where there is none.
         text: of a scalar, as the parser decodes it.
-        block: ``|`` for a scalar whose lines are those below ``line``, ``>`` where they are folded.
-        line, end_line, column: 1-based; of a list or map, where it begins.
+        block: ``|`` for a literal block scalar, whose lines follow ``line``; ``>`` for a folded
+            one.
+        line, end_line, column: 1-based; for a list or map, its start.
         items: of a list.
-        pairs: of a map, in order, also where a key is there twice.
-        size, height: values and levels in it, with what its aliases stand for.
+        pairs: of a map, in order, including duplicate keys.
+        size, height: number of values and levels in it, with aliases expanded.
     """
 
     kind: Literal["text", "list", "map"]
@@ -54,7 +55,7 @@ class Node(Struct, eq=False):
     height: int = 1
 
     def entries(self) -> "Iterator[tuple[Node, Node]]":
-        """The pairs of a map, then those of the maps that it merges, unless it has the key."""
+        """The pairs of a map, then those of merged maps with other keys."""
         yield from (pair for pair in self.pairs if pair[0].text != _MERGE)
         own = {key.text for key, _ in self.pairs}
         for key, value in self.pairs:
@@ -63,9 +64,9 @@ class Node(Struct, eq=False):
                     yield from (pair for pair in merged.entries() if pair[0].text not in own)
 
     def find(self, *keys: str) -> "Node | None":
-        """What stands under some keys, one below the other; None where one of them is not there.
+        """Find the value under nested keys; None if a key is missing.
 
-        Of a key that is there twice, the last counts.
+        The last of duplicate keys counts.
         """
         node: Node | None = self
         for key in keys:
@@ -74,17 +75,17 @@ class Node(Struct, eq=False):
         return node
 
     def get_text(self, *keys: str) -> str:
-        """The scalar under some keys; empty where there is none."""
+        """The text of the scalar under nested keys; empty: none."""
         node = self.find(*keys)
         return node.text if node is not None and node.kind == "text" else ""
 
     @property
     def is_computed(self) -> bool:
-        """Whether a tag of its language, such as ``!Ref`` or ``!If``, says what it becomes."""
+        """Whether a tag such as ``!Ref`` or ``!If`` computes its value."""
         return self.tag.startswith("!")
 
     def texts(self) -> "list[Node]":
-        """Itself when it is a scalar, else the scalars of its list, also of lists in it."""
+        """The scalars in it: itself, or those of its list and nested lists."""
         if self.is_computed:
             return []
         if self.kind == "text":
@@ -93,11 +94,11 @@ class Node(Struct, eq=False):
 
 
 def parse_documents(text: str) -> list[Node]:
-    """The documents of a file.
+    """Parse the documents of a file.
 
     Raises:
         yaml.YAMLError: it is not YAML.
-        Gap: it is nested too deeply, or too large with what its aliases stand for.
+        Gap: it is nested too deeply, or too large with its aliases expanded.
     """
     builder = _Builder()
     decodable = text.removeprefix("\ufeff").encode("utf-8", "replace").decode()
@@ -112,7 +113,7 @@ class _Builder:
     def __init__(self) -> None:
         self.documents: list[Node] = []
         self._open: list[tuple[Node, str | None]] = []
-        self._key: list[Node | None] = []  # of each open map: the key that waits for its value
+        self._key: list[Node | None] = []  # for each open map: the key without a value so far
         self._anchors: dict[str, Node] = {}
         self._read = self._aliased = 0
 
@@ -183,7 +184,7 @@ class _Builder:
 
 def _scalar(event: Any) -> Node:
     start, end = event.start_mark, event.end_mark
-    # The end of a block scalar is the start of the line behind it.
+    # A block scalar ends at the start of the next line.
     end_line = end.line if end.column == 0 and end.line > start.line else end.line + 1
     return Node(
         "text",
@@ -197,11 +198,11 @@ def _scalar(event: Any) -> Node:
 
 
 class Place(Struct, frozen=True):
-    """A value of a tree, and where it is.
+    """A value in a tree, and its place.
 
     Attributes:
-        keys: of the maps above it, the outermost first; ``[]`` or ``[name]`` for an item of a list.
-        key: the node of the last key; of an item of a list, the item.
+        keys: the enclosing keys, outermost first; ``[]`` or ``[name]`` for a list item.
+        key: the node of the last key; for a list item, the item itself.
     """
 
     keys: tuple[str, ...]
@@ -210,13 +211,13 @@ class Place(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The keys as people write them: ``containers[app].image``, without those of templates."""
+        """The keys in readable form: ``containers[app].image``, without those of templates."""
         first = next((n for n, key in enumerate(self.keys) if key not in _USUAL), 0)
         return ".".join(key[:_SHOWN] for key in self.keys[first:]).replace(".[", "[")
 
 
 def walk(root: Node, above: Sequence[str] = ()) -> Iterator[Place]:
-    """Every value below a node, in the order of the file."""
+    """All values below a node, in the order of the file."""
     stack: list[Iterator[Place]] = [_children(root, tuple(above))]
     while stack:
         place = next(stack[-1], None)
@@ -229,7 +230,7 @@ def walk(root: Node, above: Sequence[str] = ()) -> Iterator[Place]:
 
 
 def _children(node: Node, above: tuple[str, ...]) -> Iterator[Place]:
-    """What is below a node; not what a condition of a template chooses from."""
+    """The children of a node, without the alternatives of a template's condition."""
     if node.is_computed or (above and above[-1] in _CHOICES):
         return
     if node.kind == "list":

@@ -114,8 +114,7 @@ class ModuleIndex:
         return None
 
     def _roots(self, root: str, first: str) -> Iterator[str]:
-        """Candidate roots of a top-level name: the importer's own root, its parents, then
-        others."""
+        """Candidate roots of a top-level name: the importer's own, its parents, then others."""
         yield root
         while root:
             root = _parent(root)

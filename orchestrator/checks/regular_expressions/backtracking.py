@@ -441,7 +441,7 @@ def _path(inside: Mapping[int, Sequence[int]], start: int, end: int) -> list[int
 
 
 def find_growth(expression: str | bytes, flags: int = 0, *, whole: bool = False) -> Growth | None:
-    """How an expression's matching time grows with the text; None: not fast.
+    """How an expression's matching time grows with the text; None: no fast growth is known.
 
     Args:
         flags: of the module ``re``.

@@ -1,4 +1,4 @@
-"""Controls that a change removes or weakens: guard clauses, checks, limits, escaping, access."""
+"""Security controls that a change removes or weakens: guards, checks, limits, escaping, access."""
 
 import os
 from collections.abc import Iterable
@@ -19,15 +19,15 @@ from orchestrator.checks.removed_controls.python_controls import read_controls a
 from orchestrator.checks.removed_controls.reverted_fixes import add_history, count_added
 from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe_replacements
 
-_NOT_IN = frozenset({"tests", "samples"})  # as in the rules: reading them is half of the time
+_NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes half of the time
 
-LONGEST_LINE = 20_000  # characters: what is longer was packed by a program, and takes minutes
+LONGEST_LINE = 20_000  # characters; longer lines are generated, and take minutes
 _PACKED = f"a changed line is longer than {LONGEST_LINE} characters"
 _NOT_COMPARED = "lost lines were not compared with earlier security fixes"
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Report what the changed files lost."""
+    """Report controls that the changed files lost."""
     texts: list[ChangedText] = []
     old_texts: dict[str, ChangedText] = {}
     files: list[ChangedFile] = []
@@ -70,10 +70,11 @@ def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | None:
-    """The controls of a changed file on both sides; None where there is nothing to compare.
+    """Read the controls of a changed file on both sides; None if there is nothing to compare.
 
     Raises:
-        Gap: a version cannot be read. The review makes a note of it where base cannot, either.
+        Gap: a version cannot be read. The review notes it even if base's version cannot be read
+            either.
     """
     suffix = os.path.splitext(text.path)[1].lower()
     if suffix not in {".py", *GRAMMARS} or not path_kinds(text.path).isdisjoint(_NOT_IN):
@@ -81,7 +82,7 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | 
     hunks = list(text.hunks())
     if suffix != ".py" and _is_packed(text.head, (hunk.head for hunk in hunks)):
         if _is_packed(text.base, (hunk.base for hunk in hunks)):
-            return None  # built from sources, in base already: nothing that a person wrote
+            return None  # it was generated in base already
         raise Gap(_PACKED)
     head = _read(suffix, text.head, (hunk.head for hunk in hunks))
     try:
@@ -92,7 +93,7 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> ChangedFile | 
 
 
 def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Version:
-    """The controls of one version."""
+    """Read the controls of one version."""
     ranges = list(hunks)
     touched = _touched(ranges)
     try:
@@ -110,11 +111,11 @@ def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Version:
 
 
 def _is_packed(lines: list[str], ranges: Iterable[range]) -> bool:
-    """Whether a line that differs, or one next to it, was put together by a program."""
+    """Whether a differing line, or one next to it, is generated."""
     touched = _touched(ranges)
     return any(n in touched for n, line in enumerate(lines, 1) if len(line) > LONGEST_LINE)
 
 
 def _touched(ranges: Iterable[range]) -> frozenset[int]:
-    """The lines of one side that differ, and those next to them, where the other side has more."""
+    """The differing lines of one side, and those next to insertions on the other side."""
     return frozenset(line for lines in ranges for line in range(lines.start - 1, lines.stop + 1))

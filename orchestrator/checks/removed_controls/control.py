@@ -1,4 +1,4 @@
-"""What a control is: a condition, call, argument, or entry of a list that keeps something out."""
+"""The model of a control: a condition, call, argument or list entry that keeps something out."""
 
 import keyword
 import re
@@ -16,20 +16,20 @@ _KEYWORDS = frozenset(keyword.kwlist) | frozenset(
 
 
 class Control(Struct, frozen=True):
-    """One control in one version of a file.
+    """A control in one version of a file.
 
     Attributes:
-        kind: what holds it, such as ``guard``, ``call`` or ``argument``.
+        kind: its syntactic form, such as ``guard``, ``call`` or ``argument``.
         scope: dotted name of the enclosing function or class, empty at the top of the file.
-        key: equal for two controls that do the same, however they are laid out.
-        name: what is called, passed, or assigned to; empty for a condition.
+        key: equal for two controls that do the same, regardless of layout.
+        name: the called, passed or assigned name; empty for a condition.
         words: names and strings in it.
-        values: names of the values that it protects.
-        line, end: its lines, 1-based and inclusive.
+        values: names of the protected values.
+        line, end: its first and last line, 1-based.
         text: as written, in one line.
         effect: for a condition, how it rejects: ``raise``, ``return``, ``skip``; else empty.
-        rejection: the text of what it rejects with.
-        follows: the first line of what runs under the condition, without white space.
+        rejection: the text of its rejection.
+        follows: the first line of the code under the condition, without white space.
     """
 
     kind: str
@@ -47,12 +47,12 @@ class Control(Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Equal wherever in the change it is."""
+        """Equal for the same control anywhere in the change."""
         return self.kind, self.key
 
 
 def is_weaker(old: Control, new: Control) -> bool:
-    """Whether a setting is turned off, a limit is much higher, or a mode grants more."""
+    """Whether a setting was turned off, a limit raised a lot, or a mode widened."""
     before, after = (control.text.rpartition("=")[2].strip() for control in (old, new))
     if {before, after} == {"True", "False"}:
         return after == "False"
@@ -64,7 +64,7 @@ def is_weaker(old: Control, new: Control) -> bool:
 
 
 class Version(Struct, frozen=True):
-    """The controls of one version of a file, and where its functions and classes are.
+    """The controls of one version of a file, and its functions and classes.
 
     Attributes:
         scopes: dotted name → first and last line; the file itself under the empty name.
@@ -89,25 +89,25 @@ class ChangedFile:
 
     @cached_property
     def hunks(self) -> tuple[tuple[range, range], ...]:
-        """Lines of base and head that replace each other."""
+        """The hunks: lines of base and head that replace each other."""
         return tuple((hunk.base, hunk.head) for hunk in self.text.hunks())
 
     @cached_property
     def removed(self) -> frozenset[int]:
-        """Lines of base that are gone."""
+        """Removed lines of base."""
         return frozenset(line for base, _ in self.hunks for line in base)
 
     @cached_property
     def added(self) -> frozenset[int]:
-        """Lines of head that are new."""
+        """Added lines of head."""
         return frozenset(line for _, head in self.hunks for line in head)
 
     def is_removed(self, control: Control) -> bool:
-        """Whether a line of a control of base is gone."""
+        """Whether a line of a control of base was removed."""
         return any(line in self.removed for line in range(control.line, control.end + 1))
 
     def is_added(self, control: Control) -> bool:
-        """Whether a line of a control of head is new."""
+        """Whether a line of a control of head was added."""
         return any(line in self.added for line in range(control.line, control.end + 1))
 
     def scope_lines(self, scope: str) -> tuple[Counter[str], Counter[str]]:
@@ -120,7 +120,7 @@ class ChangedFile:
         return self._scope_lines[scope]
 
     def head_words(self, scope: str) -> frozenset[str]:
-        """Every name in the scope in head."""
+        """All names in the scope in head."""
         return self._scope_words(scope)[1]
 
     def new_words(self, scope: str) -> frozenset[str]:
@@ -137,7 +137,7 @@ class ChangedFile:
         return self._words[scope]
 
     def goes_with_its_use(self, control: Control) -> bool:
-        """Whether what is assigned to is a variable that head has no use for."""
+        """Whether the assigned variable is not used in head."""
         if not control.name.isidentifier() or control.name in self.head_words(control.scope):
             return False
         first, last = self.base.scopes[control.scope]
@@ -145,7 +145,7 @@ class ChangedFile:
         return len(re.findall(rf"\b{control.name}\b", text)) > 1
 
     def place(self, control: Control) -> int:
-        """The line of head that stands where a removed control stood, or that is next to it."""
+        """The line of head at the place of a removed control, or next to it."""
         first, last = self.head.scopes.get(control.scope, self.head.scopes[""])
         lines = self.text.head
         head = next(

@@ -1,4 +1,4 @@
-"""Which of the controls that a change takes out are a loss of protection."""
+"""Decides which of the controls that a change removes are a loss of protection."""
 
 import re
 from collections import Counter
@@ -15,13 +15,13 @@ from orchestrator.checks.removed_controls.pure_removal import (
 from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS, SHOWN, as_finding
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
-KEPT = 0.5  # share of the lines of a function that are there still, for it to do the same
-LEAST, LEFT = 3, 0.8  # lines, and their share of those in head, that were there before as well
-MOSTLY_GONE = 2  # lines that go for each that comes, where a change mostly takes out
+KEPT = 0.5  # share of a function's lines that must remain for it to do the same work
+LEAST, LEFT = 3, 0.8  # number of lines, and their share of head's lines, that existed before
+MOSTLY_GONE = 2  # removed lines per added line from which a change is mostly a removal
 NEW_LINES = 2  # added to the function, with which it does not do the same in another way
 SIMILAR = 0.6  # share of the words of a condition in a new one, which is the same rewritten
-ENTRY = 3  # words of an entry of a deny list
-LOOKED_AT = 1000  # characters of a condition: the rest of a longer one is data
+ENTRY = 3  # words in an entry of a deny list
+LOOKED_AT = 1000  # characters of a condition; a longer one is mostly data
 
 _CONDITIONS = frozenset({"guard", "condition", "filter"})
 _TAKE_OUT = frozenset({"pop", "discard", "remove"})
@@ -32,7 +32,7 @@ _AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
 _CONSTANT = re.compile(r"= *(?:[\d_ *.]+|True|False|[A-Z][A-Z\d_.]*)$")
-# A match of the whole text, and calls that accept more.
+# Calls that match the whole text, and calls that accept more.
 _WEAKER: Mapping[str, frozenset[str]] = {
     "fullmatch": frozenset({"match", "search", "findall"}),
     "match": frozenset({"search", "findall"}),
@@ -51,7 +51,7 @@ class Losses:
 
     @cached_property
     def _new(self) -> list[tuple[str, frozenset[str]]]:
-        """Kind and words of the controls that the change writes."""
+        """Kind and words of the controls that the change adds."""
         return [
             (control.kind, control.words)
             for file in self._files
@@ -65,7 +65,7 @@ class Losses:
 
     @cached_property
     def _calls(self) -> Counter[str]:
-        """How many more calls of each name there are in head than in base."""
+        """Name → number of calls in head minus number in base."""
         change: Counter[str] = Counter()
         for file in self._files:
             change.update(c.name.lstrip("_") for c in file.head.controls if c.kind == "call")
@@ -73,7 +73,7 @@ class Losses:
         return change
 
     def findings(self) -> Iterator[RawFinding]:
-        """One finding for each control of a file that is lost, however often it was there."""
+        """One finding for each lost control of a file, however often it occurred."""
         for file in self._files:
             lost: dict[tuple[str, str], list[tuple[Control, str, float]]] = {}
             reported: set[int] = set()
@@ -95,7 +95,7 @@ class Losses:
         return self._head[control.identity] < self._base[control.identity]
 
     def is_rewritten(self, control: Control, *, share: float = SIMILAR) -> bool:
-        """Whether the change writes a control of the same words, wherever."""
+        """Whether the change adds a control with the same words anywhere."""
         own = control.words
         texts = frozenset(word for word in own if word[0] in "'\"")
         return any(
@@ -103,7 +103,7 @@ class Losses:
         )
 
     def is_same_work(self, file: ChangedFile, control: Control, *, new: int = NEW_LINES) -> bool:
-        """Whether the function that held a control still does what it did, and only that."""
+        """Whether the function that had a control still does the same work, and only that."""
         if control.scope not in file.head.scopes:
             return False
         before, after = file.scope_lines(control.scope)
@@ -112,10 +112,10 @@ class Losses:
             return False
         if kept >= KEPT * before.total() or kept >= max(LEAST, LEFT * after.total()):
             return True
-        return bool(kept) and not file.new_words(control.scope)  # nothing could do it instead
+        return bool(kept) and not file.new_words(control.scope)  # nothing could replace it
 
     def uses_value(self, file: ChangedFile, control: Control) -> bool:
-        """Whether the function still uses a value that the control was about, or what it is of."""
+        """Whether the function still uses a value that the control checked, or its object."""
         values = control.values | {
             word
             for other in file.base.controls
@@ -128,7 +128,7 @@ class Losses:
     # --- one kind of control each -----------------------------------------------------------------
 
     def _loosened(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """An equality that is now a comparison of a part of the text."""
+        """An equality that was replaced with a comparison of part of the text."""
         if " == " not in control.key or control.scope not in file.head.scopes:
             return None
         for new in file.head.controls:
@@ -139,7 +139,7 @@ class Losses:
         return None
 
     def guard(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """An early end of the function, or a part of its condition."""
+        """A guard clause, or a part of its condition."""
         if loosened := self._loosened(file, control):
             return loosened
         same, less = self.is_same_work(file, control), finds_rejection_lost(file, control)
@@ -155,7 +155,7 @@ class Losses:
         return (self._known_guard(control) if same else None) or (_REJECTS_LESS if less else None)
 
     def _has_another(self, file: ChangedFile, control: Control) -> bool:
-        """Whether the change writes another condition for the same rejection in its place."""
+        """Whether the change replaces it with another condition for the same rejection."""
         return bool(control.rejection) and any(
             (new.kind, new.scope, new.effect) == ("guard", control.scope, control.effect)
             and new.rejection == control.rejection
@@ -165,7 +165,7 @@ class Losses:
         )
 
     def _known_guard(self, control: Control) -> tuple[str, str, float] | None:
-        """What the words of a guard clause say that it kept out."""
+        """What a guard clause kept out, by its words."""
         parts = split_words(control.words)
         strict = control.effect in {"raise", "reject"}
         bounds = parts & words.BOUND or (strict and words.TOO_MUCH.search(control.rejection))
@@ -189,7 +189,7 @@ class Losses:
 
     @staticmethod
     def _concerns(control: Control, parts: frozenset[str]) -> bool:
-        """Whether a condition is about a right, an owner, or what a value carries."""
+        """Whether a condition is about a permission, an owner, or the content of a value."""
         return bool(
             not parts.isdisjoint(words.SECURITY)
             or any(map(words.INJECTED.match, control.words))
@@ -198,25 +198,25 @@ class Losses:
         )
 
     def _message_kept(self, control: Control) -> bool:
-        """Whether the change writes the same rejection elsewhere, with another condition."""
+        """Whether the change adds the same rejection elsewhere, with another condition."""
         texts = re.findall(r"['\"]([^'\"]{12,})['\"]", control.rejection)
         return any(text in self._new_text for text in texts)
 
     def condition(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """A condition of a block that is now run without it."""
+        """A condition of a block that now runs unconditionally."""
         if loosened := self._loosened(file, control):
             return loosened
         if not control.follows or not self.is_same_work(file, control):
             return None
         if control.follows in file.scope_lines(control.scope)[1]:
             return self._weakened(file, control)
-        # What was done under it goes as well: often a right that somebody no longer has.
+        # The code under it was removed as well, often a permission that no longer exists.
         if finds_decision_lost(file, control) and self._weakened(file, control):
             return POSSIBLE_LOSS, "The condition is gone, and what it decided", 0.6
         return None
 
     def filter(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """What had to hold for a value to pass."""
+        """A condition that a value had to satisfy to pass."""
         if loosened := self._loosened(file, control):
             return loosened
         return self._weakened(file, control) if self.is_same_work(file, control) else None
@@ -243,7 +243,7 @@ class Losses:
 
     @staticmethod
     def _decides_still(file: ChangedFile, control: Control) -> bool:
-        """Whether the change asks in the same function for the same right in another way."""
+        """Whether the change checks the same permission in the same function in another way."""
         rights = {w for w in control.words if not split_words({w}).isdisjoint(words.SECURITY)}
         return bool(rights) and any(
             new.kind in _CONDITIONS and new.scope == control.scope
@@ -252,7 +252,7 @@ class Losses:
         )
 
     def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """A call that checks, makes safe, or ends a session."""
+        """A call that checks, sanitizes, or ends a session."""
         name = control.name
         if self._calls[name.lstrip("_")] >= 0 or name in _WEAKER:
             return self._loosened_call(file, control)
@@ -275,12 +275,12 @@ class Losses:
         return self._unchecked(file, control)
 
     def _checked_within(self, control: Control) -> bool:
-        """Whether the call is of a function that goes as well, and that checks or makes safe."""
+        """Whether the called function was removed as well, and checks or sanitizes."""
         return control.name in self._lost_helpers
 
     @cached_property
     def _lost_helpers(self) -> frozenset[str]:
-        """Names of the functions that the change takes out, and that refuse or make safe."""
+        """Names of removed functions that reject or sanitize."""
         kept = {scope.rpartition(".")[2] for file in self._files for scope in file.head.scopes}
         return frozenset(
             name
@@ -321,7 +321,7 @@ class Losses:
         return None
 
     def _loosened_call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """A comparison of the whole text that is now one of its beginning or of a part."""
+        """A comparison of the whole text that was replaced with one of its beginning or a part."""
         weaker = _WEAKER.get(control.name, ())
         for new in file.head.controls:
             if new.kind != "call" or new.scope != control.scope or not file.is_added(new):
@@ -333,7 +333,7 @@ class Losses:
         return None
 
     def _has_successor(self, control: Control) -> bool:
-        """Whether the change writes another call that checks the same or is named alike."""
+        """Whether the change adds another call that checks the same or has a similar name."""
         own = {part for part in split_words({control.name}) if not part.isdigit()}
         return any(
             new.name == control.name
@@ -348,7 +348,7 @@ class Losses:
 
     @cached_property
     def _new_checks(self) -> list[Control]:
-        """The calls of checks that the change writes."""
+        """The calls of checks that the change adds."""
         return [
             control
             for file in self._files
@@ -357,7 +357,7 @@ class Losses:
         ]
 
     def argument(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """An argument that limits or protects, of a call that is still made."""
+        """A limiting or protecting argument of a call that is still made."""
         if not words.HARDENING.match(control.name) or not self.is_same_work(file, control, new=4):
             return None
         others = [
@@ -396,7 +396,7 @@ class Losses:
         )
 
     def middleware(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """What runs before the handler of a route that is there still."""
+        """A middleware of a route that still exists."""
         written = control.text
         passed = written.startswith("{") or "=>" in written or "function" in written
         if passed or not words.ACCESS.search(written) or words.NO_ACCESS.search(written):
@@ -426,7 +426,7 @@ class Losses:
         return "access-control-removed", f"{control.scope} can be reached without", 0.9
 
     def entry(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """An entry of a list of what is kept out."""
+        """An entry of a deny list."""
         if split_words({control.name}).isdisjoint(words.EXCLUDING):
             return None
         kept = any(c.kind == "entry" and c.name == control.name for c in file.head.controls)
@@ -442,7 +442,7 @@ class Losses:
         return "denylist-shortened", f"{control.name} no longer holds", 0.8
 
     def setting(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """A setting that protects, and is no longer made."""
+        """A protective setting that was removed."""
         if words.HEADERS.search(control.name) and self.is_same_work(file, control, new=1):
             return "security-header-removed", "The header is no longer sent", 0.8
         parts = split_words({control.name})
@@ -464,7 +464,7 @@ class Losses:
         return None
 
     def delete(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """Something sensitive that was taken out of a table."""
+        """The removal of something sensitive from a table."""
         if words.CREDENTIAL_HEADERS.search(control.text) and self.is_same_work(
             file, control, new=1
         ):
@@ -472,7 +472,7 @@ class Losses:
         return None
 
     def context(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
-        """A lock or transaction around statements that are still there."""
+        """A lock or transaction around statements that still exist."""
         if not words.LOCKS.search(control.name) or not self.is_same_work(file, control, new=4):
             return None
         if control.follows in file.scope_lines(control.scope)[1] and not self.is_rewritten(control):

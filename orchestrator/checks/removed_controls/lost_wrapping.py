@@ -1,4 +1,4 @@
-"""Escaping, constant time and secure randomness taken off a value, from the lines that differ."""
+"""Removed escaping, constant-time comparison and secure randomness, from the differing lines."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ from orchestrator.checks.check_io import RawFinding
 
 
 def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
-    """Report what wrapped a value in base and does not in head, in files of any language."""
+    """Report protective calls around a value that are gone in head, in any language."""
     added = strip_whitespace("\n".join(file.added_text for file in files))
     for file in files:
         for hunk in file.hunks() if file.base else ():
@@ -19,9 +19,9 @@ def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
                 yield from find_lost_protections(file, hunk, added)
 
 
-BEHIND = 12  # characters behind a call that must follow its argument, too
-LARGEST = 50_000  # characters of a place: a larger one was written anew
-BELOW = 3  # common lines below that are looked at: the first may be empty
+BEHIND = 12  # characters after a call that must also follow its argument
+LARGEST = 50_000  # characters of a hunk; a larger one was rewritten
+BELOW = 3  # common lines below that are compared; the first may be empty
 LINES = 40  # that a value and what goes before it may span
 SHOWN = 60  # characters of an argument in a message
 OTHERS = 5  # further places of a finding that a message names
@@ -31,14 +31,14 @@ _ESCAPES = re.compile(
     r"|htmlentities|encodeURI|\b(?:intval|absint|addslashes)\b|\besc_\w+|[hH]tml_?[eE]ncode"
     r"|[uU]rl_?[eE]ncode|QueryEscape|secure_filename|strip_tags|[rR]edact|\.[cC]lean\b|\b(?:path|File)\.basename"
 )
-# What undoes it, what only asks, and what makes a pattern of a text, which may do without.
+# Calls that undo it, that only check, and that build a pattern, which may not need it.
 _ANOTHER = re.compile(
     r"(?i)un_?escape|unquote|de_?sanit|(?:escaped|quoted|redacted)$|\b(?:is|has|needs)_?[a-z_]*$"
     r"|\b(?:file)?path\.clean|pattern\.quote|quote_?meta|\b(?:re|regexp?)\.escape"
     r"|escape_?(?:string_?)?reg_?exp?"
 )
 _REPLACES = re.compile(r"\.(?:gsub|replace|replaceAll|ReplaceAll|replace_all)\(")
-# One character, or a class of them, that is looked for; and those that mean something to a reader.
+# A pattern for one character or a class, and the special characters.
 _ONE = re.compile(r"\s*(?:/(\[[^\]\n]+\]|\\?.)/\w*|([\"'`])(\\?.)\2)\s*,")
 _SUBSTITUTES = re.compile(r"\bre\.sub|\bpreg_replace")
 _LITERAL_TEXT = re.compile(r"[rb]*[\"']")
@@ -66,7 +66,7 @@ _LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
 
 
 class Call(Struct, frozen=True):
-    """A call as written: its dotted name, its arguments, and where it is in the text."""
+    """A call as written: its dotted name, its arguments, and its place in the text."""
 
     name: str
     arguments: list[str]
@@ -78,7 +78,7 @@ def find_lost_protections(file: "ChangedText", hunk: "Hunk", added: str) -> Iter
     """Report protections that a hunk removes.
 
     Args:
-        added: every line that the change adds in any file, squeezed.
+        added: all lines that the change adds in any file, without white space.
     """
     was, now = file.was(hunk), file.now(hunk)
     if not now or max(len(was), len(now)) > LARGEST:
@@ -96,7 +96,7 @@ def find_lost_protections(file: "ChangedText", hunk: "Hunk", added: str) -> Iter
 
 
 def find_calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
-    """Calls of what has such a name, the outer ones first."""
+    """Calls of functions with such names, outer ones first."""
     last = -1
     for word in named.finditer(text):
         behind = _NAME_BEHIND.match(text, word.end())
@@ -109,7 +109,7 @@ def find_calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
 
 
 def _unwrapped(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
-    """Values that an escaping call wrapped in base and that head uses without it."""
+    """Values that base escapes with a call and that head uses without it."""
     was = file.was(hunk)
     for call in find_calls(was, _ESCAPES):
         value = strip_whitespace(call.arguments[0])
@@ -124,7 +124,7 @@ def _unwrapped(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFin
 
 
 def _unreplaced(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
-    """Values that had special characters replaced, and are used without that in the same place."""
+    """Values whose special characters were replaced in base, and are not in head."""
     was = file.was(hunk)
     for word in _REPLACES.finditer(was):
         call_match = _ONE.match(was, word.end())
@@ -141,7 +141,7 @@ def _unreplaced(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFi
 
 
 def _unsubstituted(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
-    """Values of which a pattern's matches were replaced, used without that in the same place."""
+    """Values of which a pattern's matches were replaced in base, and are not in head."""
     was = file.was(hunk)
     for call in find_calls(was, _SUBSTITUTES):
         if len(call.arguments) < VALUE + 1 or not _LITERAL_TEXT.match(call.arguments[1].strip()):
@@ -159,7 +159,7 @@ def _line_before(text: str, at: int) -> str:
 
 
 def _line_with(file: "ChangedText", hunk: "Hunk", begins: str, goes_on: str) -> int | None:
-    """The added line that begins so and goes on as the old one did, to the common lines below."""
+    """The added line with this beginning that continues like the old one."""
     below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
     moved = begins + strip_whitespace("\n".join([goes_on, *below]))[:BEHIND]
     lines = file.squeezed_head
@@ -173,7 +173,7 @@ def _line_with(file: "ChangedText", hunk: "Hunk", begins: str, goes_on: str) -> 
 
 
 def _compared_plainly(file: "ChangedText", hunk: "Hunk", was: str) -> Iterator[RawFinding]:
-    """A comparison that took the same time whatever it was given, and is an ordinary one now."""
+    """A constant-time comparison that became an ordinary one."""
     for call in find_calls(was, _CONSTANT_TIME):
         values = [_without_bytes(strip_whitespace(argument)) for argument in call.arguments]
         for number in hunk.head:
@@ -189,19 +189,19 @@ def _compared_plainly(file: "ChangedText", hunk: "Hunk", was: str) -> Iterator[R
 
 
 def _without_bytes(value: str) -> str:
-    """What is compared, without the call that makes bytes of it."""
+    """The compared value, without a conversion to bytes."""
     found = _BYTES.match(value)
     return next((group for group in found.groups() if group), value) if found else value
 
 
 def tell_other_lines(lines: Iterable[int]) -> str:
-    """The end of a message: where else the same is, bounded; empty for nowhere."""
+    """The end of a message: other places of the same defect, bounded; empty: none."""
     others = sorted(set(lines))
     shown = ", ".join(map(str, others[:OTHERS])) + (", …" if len(others) > OTHERS else "")
     return f"; also at line{'s' * (len(others) > 1)} {shown}" if others else ""
 
 
-LONGEST_CALL = 600  # characters: what is longer is data, not arguments
+LONGEST_CALL = 600  # characters; longer text is data, not arguments
 
 _OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'`"
 _CALLED = re.compile(r"\b(\w+)\(")
@@ -209,7 +209,7 @@ _WHITE = re.compile(r"\s+")
 
 
 def strip_whitespace(text: str) -> str:
-    """Without any white space: code that was only laid out otherwise is the same."""
+    """Remove all white space, so that only a different layout makes no difference."""
     return _WHITE.sub("", text)
 
 
@@ -217,8 +217,8 @@ def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:
     """Split the arguments between two brackets at their commas.
 
     Returns:
-        The parts as written, and the place just behind the closing bracket; None where there is
-        none within ``LONGEST_CALL``.
+        The parts as written, and the offset after the closing bracket; None if there is none within
+        ``LONGEST_CALL``.
     """
     parts: list[str] = []
     depth, begin, quote, at = 0, start, "", start
@@ -243,14 +243,14 @@ def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:
 
 
 class Hunk(Struct, frozen=True):
-    """Numbers of the lines of base that went, and of head that came; either may be none."""
+    """Line numbers removed from base and added in head; either may be empty."""
 
     base: range
     head: range
 
 
 class ChangedText:
-    """The lines of a changed file in base and head, and the numbers of those that differ."""
+    """The lines of a changed file in base and head, and the numbers of differing lines."""
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class ChangedText:
         return [strip_whitespace(line) for line in self.head]
 
     def loses_calls(self, name: str) -> bool:
-        """Whether fewer calls of a name come than go."""
+        """Whether fewer calls of a name are added than removed."""
         return self._came[name] < self._went[name]
 
     @cached_property
@@ -291,7 +291,7 @@ class ChangedText:
         return Counter(_CALLED.findall(self.removed_text))
 
     def hunks(self) -> Iterator[Hunk]:
-        """Every place where the sides differ, in the order of the text."""
+        """All hunks in the order of the text."""
         old = new = 1
         while old <= len(self.base) or new <= len(self.head):
             before, after = old, new

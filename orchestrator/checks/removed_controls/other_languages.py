@@ -19,7 +19,7 @@ GRAMMARS: Mapping[str, str] = {
     ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx", ".go": "go", ".java": "java",
     ".rb": "ruby", ".php": "php",
 }  # fmt: skip
-"""The ending of a name → the grammar that reads it."""
+"""File extension → grammar."""
 
 _SCOPES = frozenset(
     [
@@ -46,7 +46,7 @@ _TARGETS = frozenset(
     ["variable_declarator", "assignment_expression", "short_var_declaration", "const_spec",
      "var_spec", "assignment", "const_element", "property_element"]
 )  # fmt: skip
-_LONGEST = 2000  # characters of an assignment whose parts are looked at
+_LONGEST = 2000  # characters of an assignment whose parts are examined
 _STRINGS = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _RETURNS = frozenset(["return_statement", "return"])
 _DECORATORS = frozenset(["annotation", "marker_annotation", "decorator", "attribute"])
@@ -54,7 +54,7 @@ _OF_CLASS = re.compile(
     r"(?:prepend_)?before_(?:action|filter)|protect_from_forgery|(?:load_and_)?authorize_resource"
     r"|validates?(?:_\w+)?|http_basic_authenticate_with"
 )
-# Calls that say who handles a route, and what runs before.
+# Calls that register the handler and the middleware of a route.
 _ROUTES = re.compile(
     r"get|post|put|patch|delete|all|use|Handle|HandleFunc|route|GET|POST|PUT|DELETE"
 )
@@ -78,10 +78,10 @@ _REFUSES = re.compile(
 
 
 def read_controls(grammar: str, lines: Sequence[str], touched: Collection[int]) -> Version:
-    """The guard clauses and calls of a program.
+    """Read the guard clauses and calls of a program.
 
     Args:
-        touched: numbers of the lines that differ, and of those next to them.
+        touched: numbers of the differing lines and their neighbors.
     """
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
@@ -101,7 +101,7 @@ class _Reader:
         self._lines, self._touched = lines, sorted(touched)
 
     def walk(self, root: SgNode) -> None:
-        """Visit every node that the change touches."""
+        """Visit all nodes that the change touches."""
         waiting = [(root, "")]
         while waiting:
             node, scope = waiting.pop()
@@ -149,7 +149,7 @@ class _Reader:
         return strip_whitespace(self._lines[body.range().start.line])
 
     def _variable(self, node: SgNode, scope: str) -> None:
-        """What a variable is made of, and the entries of a list of what is kept out."""
+        """Record the value of a variable, and the entries of a deny list."""
         target = node.field("name") or node.field("left")
         name = target.text().lstrip("$") if target else ""
         if target and len(node.text()) <= _LONGEST:
@@ -166,7 +166,7 @@ class _Reader:
             self.found.append(entry)
 
     def _answer(self, node: SgNode, scope: str) -> None:
-        """What has to hold for a yes."""
+        """Record the conditions for a positive answer."""
         value = next((child for child in node.children() if child.is_named()), None)
         parts = list(_split(value, _BOTH)) if value else []
         for part in parts if len(parts) > 1 else ():
@@ -226,7 +226,7 @@ class _Reader:
 
 
 def _scope_name(node: SgNode) -> str:
-    """What a definition is called; empty for a value that is no function."""
+    """The name of a definition; empty for a value that is not a function."""
     if node.kind() in _VALUES:
         value = node.field("value") or node.field("right")
         if value is None or value.kind() not in _FUNCTIONS:
@@ -236,7 +236,7 @@ def _scope_name(node: SgNode) -> str:
 
 
 def _split(test: SgNode, joined_by: Container[str] = _EITHER) -> Iterator[SgNode]:
-    """The parts of a condition of which one is enough, or all have to hold."""
+    """The operands of a disjunction or conjunction."""
     while test.kind() in {"parenthesized_expression", "parenthesized_statements"}:
         inner = [child for child in test.children() if child.is_named()]
         if len(inner) != 1:
@@ -252,7 +252,7 @@ def _split(test: SgNode, joined_by: Container[str] = _EITHER) -> Iterator[SgNode
 
 
 def _positive(text: str) -> str:
-    """A condition or its opposite, whichever is written without a negation."""
+    """The condition without its negation."""
     text = strip_whitespace(text)
     while text.startswith("!") or (text.startswith("(") and text.endswith(")")):
         text = text[1:] if text.startswith("!") else text[1:-1]
@@ -260,7 +260,7 @@ def _positive(text: str) -> str:
 
 
 def _rejection(body: SgNode) -> tuple[str, str]:
-    """How a block ends early, and with what; empty where it goes on."""
+    """How a block ends early, and with what; empty if it does not."""
     whole = body.text()
     while body.kind() in _BLOCKS:
         inner = _statements(body)

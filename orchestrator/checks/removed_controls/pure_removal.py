@@ -1,4 +1,4 @@
-"""Conditions that a change takes out of a function to which it gives nothing new instead."""
+"""Conditions that a change removes from a function without a replacement."""
 
 import re
 
@@ -6,12 +6,12 @@ from orchestrator.checks.removed_controls import vocabulary as words
 from orchestrator.checks.removed_controls.control import ChangedFile, Control
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
-NEW_NAMES = 1  # in a function that no longer raises: another spelling of what is there
-LEAST = 3  # lines that stay where a name is new
-MOSTLY_GONE = 4  # lines that go for each that comes, where a change only takes out
+NEW_NAMES = 1  # in a function that no longer raises: a different spelling of existing code
+LEAST = 3  # minimum unchanged lines if a name is new
+MOSTLY_GONE = 4  # removed lines per added line from which a change is a pure removal
 
 _FLOW = re.compile(r"StopIteration|StopAsyncIteration|NotImplemented|ImportError")
-# What every function asks: whether something failed, is there, or is of a kind.
+# Common conditions: whether something failed, exists, or has a type.
 _ORDINARY = re.compile(
     r"^[!(]*\$?[\w.]+\)*$|\b(?:err|errors?|ok|stderr|er?|ex)\b|\b(?:typeof|instanceof|is_a\?|isinstance"
     r"|hasattr|callable|function_exists|class_exists|isset|empty)\b|\b(?:len|count|size)\(|\.length\b"
@@ -26,9 +26,9 @@ _DECISIVE = (
 
 
 def finds_rejection_lost(file: ChangedFile, control: Control) -> bool:
-    """Whether a rejection goes that nothing new in its function can stand for.
+    """Whether a rejection was removed that nothing new in its function can replace.
 
-    The words of the condition do not matter: a function that only gets shorter accepts more.
+    The condition's words do not matter: a function that only gets shorter accepts more.
     """
     if control.scope not in file.head.scopes or words.EMPTINESS.search(control.text.lstrip("!( ")):
         return False
@@ -44,7 +44,7 @@ def finds_rejection_lost(file: ChangedFile, control: Control) -> bool:
 
 
 def finds_decision_lost(file: ChangedFile, control: Control) -> bool:
-    """Whether a condition goes with what was done under it, and it is one that decides."""
+    """Whether a deciding condition was removed together with the code under it."""
     if control.scope not in file.head.scopes:
         return False
     came, went, _ = _lines(file, control)
@@ -59,6 +59,6 @@ def finds_decision_lost(file: ChangedFile, control: Control) -> bool:
 
 
 def _lines(file: ChangedFile, control: Control) -> tuple[int, int, int]:
-    """How many lines came into the function, how many went, and how many stayed."""
+    """The numbers of added, removed and unchanged lines of the function."""
     before, after = file.scope_lines(control.scope)
     return (after - before).total(), (before - after).total(), (before & after).total()

@@ -36,10 +36,10 @@ _POSITIVE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def read_controls(tree: ast.Module, lines: Sequence[str], touched: Container[int]) -> Version:
-    """The controls of a module, except in functions and classes that the change leaves alone.
+    """Read the controls of a module, except in functions and classes that are unchanged.
 
     Args:
-        touched: numbers of the lines that differ, and of those next to them.
+        touched: numbers of the differing lines and their neighbors.
     """
     scopes = {"": (1, max(1, len(lines)))}
     for definition in find_definitions(tree):
@@ -122,7 +122,7 @@ class _Reader(ast.NodeVisitor):
         self._definition(node)
 
     def _defaults(self, node: FunctionNode) -> None:
-        """A parameter that is a dependency: ``user=Depends(current_user)``."""
+        """Record parameters that are dependencies: ``user=Depends(current_user)``."""
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
             if isinstance(default, ast.Call) and _last(default) in {"Depends", "Security"}:
                 self._add(
@@ -139,7 +139,7 @@ class _Reader(ast.NodeVisitor):
             self._add(kind, _positive(part), part, **facts)  # type: ignore[arg-type]
 
     def visit_If(self, node: ast.If) -> None:
-        """A guard clause, or a condition under which something is done."""
+        """Record a guard clause, or another condition."""
         effect, rejection = _rejection(node.body)
         if effect in {"", "value"}:
             self._conditions("condition", node.test, either=False, follows=self._line(node.body))
@@ -151,28 +151,28 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """An assertion rejects what does not hold."""
+        """Record an assertion."""
         self._conditions("guard", node.test, either=False, effect="assert")
         self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> None:
-        """A bound of a loop."""
+        """Record the bound of a loop."""
         self._conditions("filter", node.test, either=False)
         self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        """A choice of one of two values."""
+        """Record a conditional expression."""
         self._conditions("condition", node.test, either=False)
         self.generic_visit(node)
 
     def visit_comprehension(self, node: ast.comprehension) -> None:
-        """What a comprehension lets through."""
+        """Record the filters of a comprehension."""
         for test in node.ifs:
             self._conditions("filter", test, either=False)
         self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> None:
-        """What has to hold for a yes."""
+        """Record the conditions for a positive answer."""
         if isinstance(node.value, ast.BoolOp) and isinstance(node.value.op, ast.And):
             self._conditions("filter", node.value, either=False)
         self.generic_visit(node)
@@ -183,7 +183,7 @@ class _Reader(ast.NodeVisitor):
     # --- calls and values -------------------------------------------------------------------------
 
     def visit_Call(self, node: ast.Call) -> None:
-        """A call, and each argument passed by name."""
+        """Record a call, and each keyword argument."""
         name = _last(node)
         arguments = ",".join(ast.unparse(argument) for argument in node.args)
         passed = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -198,7 +198,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
-        """A table of options, of which one protects."""
+        """Record the entries of a table of options."""
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and STRONG_HARDENING.fullmatch(str(key.value)):
                 text = f"{ast.unparse(key)}={ast.unparse(value)}"
@@ -220,7 +220,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """A setting, and each entry of a list or table."""
+        """Record a setting, and each entry of a list or table."""
         target = ast.unparse(node.targets[0])
         for entry in _entries(node.value):
             self._add("entry", f"{target}:{ast.unparse(entry)}", entry, name=target)
@@ -230,7 +230,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """As an assignment without a type."""
+        """Handle it like an assignment without a type."""
         if node.value and _last(node.annotation) != "TypeAlias":
             target = ast.unparse(node.target)
             for entry in _entries(node.value):
@@ -239,12 +239,12 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Delete(self, node: ast.Delete) -> None:
-        """What is taken out of a table."""
+        """Record what is removed from a table."""
         self._add("delete", ast.unparse(node), node, name=ast.unparse(node.targets[0]))
 
 
 def _is_type(value: ast.expr) -> bool:
-    """Whether a name is only another one for a type: ``Annotated[...]``, ``str | None``."""
+    """Whether it is only a type alias: ``Annotated[...]``, ``str | None``."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):
         sides = (value.left, value.right)
         return any((isinstance(s, ast.Constant) and s.value is None) or _is_type(s) for s in sides)
@@ -264,7 +264,7 @@ def _entries(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def _split(test: ast.expr, *, either: bool) -> Iterator[ast.expr]:
-    """The parts of a condition of which one (``either``) or all have to hold."""
+    """The operands of a disjunction (``either``) or conjunction."""
     negated = False
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, negated = test.operand, not negated
@@ -277,7 +277,7 @@ def _split(test: ast.expr, *, either: bool) -> Iterator[ast.expr]:
 
 
 def _positive(test: ast.expr) -> str:
-    """A condition or its opposite, whichever is written without a negation."""
+    """The condition without its negation."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _POSITIVE:
@@ -286,7 +286,7 @@ def _positive(test: ast.expr) -> str:
 
 
 def _rejection(body: Sequence[ast.stmt]) -> tuple[str, str]:
-    """How a block ends early, and with what; empty where it goes on."""
+    """How a block ends early, and with what; empty if it does not."""
     last = body[-1] if body else None
     if isinstance(last, ast.Raise):
         return "raise", ast.unparse(last)
@@ -304,7 +304,7 @@ def _rejection(body: Sequence[ast.stmt]) -> tuple[str, str]:
 
 
 def _last(node: ast.expr) -> str:
-    """The last part of the name of what is called or named."""
+    """The last part of a name or of a called name."""
     if isinstance(node, ast.Call):
         node = node.func
     if isinstance(node, ast.Attribute):
@@ -313,7 +313,7 @@ def _last(node: ast.expr) -> str:
 
 
 def _names(node: ast.AST) -> frozenset[str]:
-    """Variables and attributes, without what is called."""
+    """Names of variables and attributes, without called names."""
     called = {id(each.func) for each in walk(node) if isinstance(each, ast.Call)}
     found = (
         each.id if isinstance(each, ast.Name) else each.attr
@@ -324,7 +324,7 @@ def _names(node: ast.AST) -> frozenset[str]:
 
 
 def _words(node: ast.AST) -> frozenset[str]:
-    """Names, attributes and strings."""
+    """Names, attributes and strings in it."""
     found: set[str] = set()
     for each in walk(node):
         if isinstance(each, ast.Name):

@@ -1,4 +1,4 @@
-"""Findings about controls that a change takes out."""
+"""Builds the findings about removed controls."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from orchestrator.checks.removed_controls.control import ChangedFile, Control
 from orchestrator.checks.removed_controls.lost_wrapping import tell_other_lines
 
 POSSIBLE_LOSS = "possible-loss"
-"""The code of what ordinary commits take out more often than security fixes bring it in."""
+"""The code for controls that ordinary commits remove more often than security fixes add them."""
 
 SHOWN = 90  # characters of a control in a message
 
@@ -15,7 +15,7 @@ SHOWN = 90  # characters of a control in a message
 def as_finding(
     file: ChangedFile, code: str, places: Sequence[tuple[Control, str, float]]
 ) -> RawFinding:
-    """A finding at the first of the places, that names the others."""
+    """A finding at the first place that names the other places."""
     control, says, confidence = places[0]
     line = file.place(control)
     also = tell_other_lines({file.place(other) for other, _, _ in places[1:]} - {line})
@@ -32,6 +32,6 @@ def as_finding(
 
 
 def shorten(text: str) -> str:
-    """A control in one line of bounded length."""
+    """A control's text in one line of bounded length."""
     text = " ".join(text.split())
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -1,4 +1,4 @@
-"""Lines of an earlier security fix that a change takes out, or that bring back what it removed."""
+"""Earlier security fixes that a change reverts: it removes their lines or restores removed ones."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ _DEFINES = re.compile(
     r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
     r"(?:class|def|func|function|type|interface|struct|module|fn)\s+(?:self\.|\([^)]*\)\s*)?(\w+)"
 )
-# What every function has.
+# Lines that many functions have.
 _COMMON = frozenset(
     {"and", "break", "class", "const", "continue", "def", "else", "end", "err", "error", "except"}
     | {"false", "final", "finally", "for", "func", "function", "let", "new", "nil", "none", "not"}
@@ -38,13 +38,13 @@ _COMMON = frozenset(
 
 
 class Undone(Struct, frozen=True):
-    """How much of a fix of a file a change takes back.
+    """How much of a fix of a file a change reverts.
 
     Attributes:
-        gone: lines of base that came with the fix and that head has no more.
-        back: lines of head that the fix had removed.
-        of_added, of_removed: of how many lines of code.
-        hunk: where the first of them was.
+        gone: lines of base that the fix added and that head no longer has.
+        back: lines of head that the fix removed.
+        of_added, of_removed: the fix's numbers of added and removed lines of code.
+        hunk: the place of the first of them.
     """
 
     fix: PastFix
@@ -61,11 +61,11 @@ def add_history(
     fixes: Iterable[PastFix],
     came: Counter[str],
 ) -> list[RawFinding]:
-    """The findings, and the fixes that the change takes back: at the same place both are one.
+    """Add reverted fixes to the findings; a finding and a fix at the same place become one.
 
     Args:
         texts: the changed files by their path in base.
-        came: the lines that the change adds in any file, see ``count_added``.
+        came: the lines added in any file, see ``count_added``.
     """
     result = list(findings)
     for old_path, undone in find_undone(texts, fixes, came):
@@ -93,7 +93,7 @@ def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
 def find_undone(
     texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
 ) -> Iterator[tuple[str, Undone]]:
-    """Path in base → the fix of the file that the change takes most of back."""
+    """Path in base → the fix of the file that the change reverts most."""
     by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
@@ -108,7 +108,7 @@ def find_undone(
 
 
 def count_added(texts: Iterable[ChangedText]) -> Counter[str]:
-    """How often a change adds each line to any of its files, without white space."""
+    """Line without white space → how often the change adds it in any file."""
     return Counter(_key(line) for text in texts for line in text.added_text.split("\n"))
 
 
@@ -119,7 +119,7 @@ def _weight(undone: Undone) -> tuple[bool, int]:
 def _compare(
     text: ChangedText, sides: tuple[Counter[str], Counter[str]], fix: PastFix, came: Counter[str]
 ) -> Undone | None:
-    """What a change takes back of a fix of the same file; None where that is not so.
+    """What a change reverts of a fix of the same file; None: nothing significant.
 
     Args:
         sides: the lines of code of base and head.
@@ -139,7 +139,7 @@ def _compare(
         into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
         goes = [n for n in hunk.base if _tells(text.base[n - 1])]
         comes = [n for n in hunk.head if _tells(text.head[n - 1])]
-        # Nothing but the fix goes, nothing but what it removed comes, and no definition moved.
+        # Only the fix is removed, only what it removed is restored, and no definition moved.
         undoes = 2 * len(out) >= len(goes) and len(comes) <= len(into)
         if undoes and (out or into) and not _moves(text, out, into):
             gone += out
@@ -154,7 +154,7 @@ def _compare(
 
 
 def _moves(text: ChangedText, gone: Sequence[int], back: Sequence[int]) -> bool:
-    """Whether a name that a lost line defines is used in head and not defined by what is back."""
+    """Whether head uses a name that a removed line defines and no restored line defines."""
     names = _defined(text.base, gone) - _defined(text.head, back)
     return bool(names) and not names.isdisjoint(_WORD.findall("\n".join(text.head)))
 
@@ -164,11 +164,11 @@ def _defined(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
 
 
 def _enough(undone: Undone, there: int, new: int) -> bool:
-    """Whether that much is taken back that it is no change of something that was changed since.
+    """Whether so much is reverted that it is not an ordinary later edit.
 
     Args:
-        there: lines of the fix that base holds.
-        new: further lines of code that the change brings into the file.
+        there: lines of the fix that base contains.
+        new: other lines of code that the change adds to the file.
     """
     gone, back = len(undone.gone), len(undone.back)
     sure = undone.fix.statement == "security"
@@ -181,7 +181,7 @@ def _enough(undone: Undone, there: int, new: int) -> bool:
 
 
 def _code(lines: Iterable[str]) -> Counter[str]:
-    """The lines that tell one piece of code from another, without white space."""
+    """The distinctive lines of code, without white space."""
     return Counter(_key(line) for line in lines if _tells(line))
 
 
@@ -197,7 +197,7 @@ def _tells(line: str) -> bool:
 
 
 def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
-    """The finding where the lines were, with the commit that they came with."""
+    """The finding at the place of the lines, with the commit that added them."""
     line = undone.gone[0] if undone.gone else 0
     return RawFinding(
         "fix-reverted",
@@ -212,7 +212,7 @@ def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
 
 
 def describe(undone: Undone) -> str:
-    """The commit, in one sentence; its subject without secrets and of bounded length."""
+    """The commit in one sentence, with a redacted subject of bounded length."""
     fix = undone.fix
     subject = "".join(c if c.isprintable() else " " for c in fix.subject)
     secrets = {secret for _, secret in find_secrets_by_line(Source("message", subject.encode()))}
@@ -233,7 +233,7 @@ def _count(undone: Undone) -> str:
 
 
 def place(text: ChangedText, hunk: Hunk) -> int:
-    """The line of head that stands where the lines were, or one next to it."""
+    """The line of head at the place of the lines, or next to it."""
     near = (
         *hunk.head,
         *range(hunk.head.stop, len(text.head) + 1),

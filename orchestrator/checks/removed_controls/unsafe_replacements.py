@@ -1,4 +1,4 @@
-"""Calls and values that a change replaces with ones that protect less, from the differing lines."""
+"""Calls and values that a change replaces with less safe ones, from the differing lines."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from orchestrator.checks.removed_controls.lost_wrapping import (
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
 CODE = "unsafe-replacement"
-NEAR = 8  # lines around a folder in which it is compared
+NEAR = 8  # lines around a directory name in which it is compared
 
 _PYTHON = frozenset({".py"})
 _SCRIPT = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".html"})
@@ -28,10 +28,10 @@ _ANY = _PYTHON | _SCRIPT | _PHP | _RUBY | _GO | _JVM
 
 
 class Replacement(Struct, frozen=True):
-    """What protects, and what does the same without, in files of some languages.
+    """A safe call and its unsafe counterpart, in some languages.
 
     Attributes:
-        says: what is wrong with the second.
+        says: what is wrong with the unsafe one.
     """
 
     suffixes: frozenset[str]
@@ -127,11 +127,11 @@ REPLACEMENTS = (
           rf"|(?<!\w)[fF][rR]?\"{{1,3}}[^\n\"]{{0,200}}\b{_KEYWORDS}\b[^\n\"]{{0,200}}\{{\w",
           _QUERY),
 )  # fmt: skip
-"""What a hunk replaces with what protects less."""
+"""The known pairs of safe and unsafe calls."""
 
 
 def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
-    """Report what each hunk of a file replaces with something that protects less."""
+    """Report what each hunk of a file replaces with something less safe."""
     suffix = PurePosixPath(file.path).suffix.lower()
     if suffix not in _ANY:
         return
@@ -153,7 +153,7 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
 
 
 def _replaced(was: str, now: str, suffix: str) -> tuple[Replacement, int, str] | None:
-    """The first pair whose second is in place of its first, where in the text, and a message."""
+    """The first replaced pair, its place in the text, and a message."""
     for pair in REPLACEMENTS:
         if suffix not in pair.suffixes or pair.unsafe.search(was):
             continue
@@ -169,7 +169,7 @@ _ENDLESS = re.compile(r"[*+](?![*+=])")
 
 
 def _unbounded(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
-    """A repetition in a pattern that was bounded, in a line that is otherwise the same."""
+    """A bounded repetition in a pattern that became unbounded, in an otherwise equal line."""
     lines = {
         _BOUNDED.sub("*", strip_whitespace(file.base[n - 1])): n
         for n in hunk.base
@@ -198,7 +198,7 @@ _BEGINS = re.compile(r"(?i)starts_?with|HasPrefix|indexOf|strpos|strncmp|start_w
 
 
 def _without_separator(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
-    """A folder that names begin with, no longer followed by a separator."""
+    """A path prefix check whose directory is no longer followed by a separator."""
     lines = {
         _SEPARATOR.sub("", text)
         for number in hunk.base
@@ -225,12 +225,12 @@ _EXPOSES = frozenset(
 _NEGATES = frozenset({"disable", "disabled", "ignore", "no", "without"})
 _MOST = frozenset({"depth", "limit", "max", "maximum", "quota"})
 _LEAST = frozenset({"cost", "iterations", "rounds"})
-LARGE = 1000  # from where more than before is called too much
-SPAN = 60  # characters before a value in which it is named
+LARGE = 1000  # growth from which a larger number is too large
+SPAN = 60  # characters before a value that contain its name
 
 
 def _weaker_values(file: ChangedText, hunk: Hunk) -> Iterator[RawFinding]:
-    """A flag or a number that protects less, in a line that is otherwise the same."""
+    """A less safe flag or number, in an otherwise equal line."""
     lines = {
         tuple(parts[::2]): parts
         for number in hunk.base

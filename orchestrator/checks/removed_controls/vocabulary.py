@@ -1,4 +1,4 @@
-"""The words by which a control that protects is told from any other code."""
+"""The words by which security controls are recognized."""
 
 import re
 
@@ -132,7 +132,7 @@ SECURITY = frozenset(
         "xsrf",
     ]
 )
-"""Parts of names in a condition that decides who may do what, or where something may lead."""
+"""Parts of names in conditions about permissions or about allowed targets."""
 
 REFUSAL = re.compile(
     r"(?i)forbid|unauthori|permission|denied|disallow|not[ _]?allowed|prohibit|suspicious|security"
@@ -140,46 +140,46 @@ REFUSAL = re.compile(
     r"|bad_?request|traversal|illegal|dangerous|malicious|insecure|invalid|malformed"
     r"|must (?:be|not)|can(?:no|')t contain|may (?:only|not)|\b40[013]\b"
 )
-"""What a rejection is called."""
+"""Names of rejections."""
 
 DENIAL = re.compile(
     r"(?i)forbid|unauthori[sz]ed|(?:permission|access)[ _]?denied|not[ _]allowed|\b40[13]\b"
 )
-"""What an answer is called that refuses somebody."""
+"""Names of answers that deny access."""
 
 OWNERS = re.compile(
     r"(?:(?<=[a-z])I[Dd]|_id|\bid|\bID|[oO]wner|[aA]uthor|[tT]enant)\b[\w.()\[\]'\"]*\s*[!=]==?\s*"
     r"[\w.()$>-]*(?:(?<=[a-z])I[Dd]|_id|\bid|\bID|[oO]wner|[uU]ser|[aA]uthor|[tT]enant)\b"
 )
-"""A comparison of whose something is with who asks."""
+"""A comparison of an owner with the current user."""
 
 PREDICATE = re.compile(
     r"(?i)\b(?:is|has|can|may)_?(?:safe|valid|allowed|global|local|private|internal|external|public"
     r"|auth|permi|trusted|within|inside|relative|admin|owner|blocked|forbid|hidden|symlink|secure"
     r"|same_?origin|own|access|edit|delete|read|write|manage|role|privilege|right)\w*\("
 )
-"""A question about a right, or about where something leads."""
+"""Names of predicates about permissions or targets."""
 
 EMPTINESS = re.compile(
     r"(?:[!=]==?|is(?: not)?) (?:None|null|nil|undefined|\"\"|'')$"
     r"|^(?:None|null|nil|\"\"|'') ?[!=]="
     r"|\.(?:isEmpty|empty\?|isBlank|blank\?|nil\?|equals)\((?:\"\")?\)$|^\w+$"
 )
-"""A question whether there is a value."""
+"""A check whether there is a value."""
 
 INJECTED = re.compile(
     r"""^['"](?:\.\.?[/\\]*|[/\\]+|-+|[;|&$`<>"'%*?\0]|\\+[rnt0x\\]\w*|(?:\\[rn]|\\x0[0ad])+|file|https?|javascript"""
     r"""|(?:https?|file|javascript):.*|localhost|[.]+\w*"""
     r"""|__proto__|prototype|constructor)['"]$"""
 )
-"""Strings that a value from outside carries into a path, a header, a command line, or a URL."""
+"""Strings with which untrusted input attacks a path, a header, a command line or a URL."""
 
 SAFE = frozenset(
     {"clean", "cleansed", "constrained", "escaped", "masked", "quote", "quoted", "redacted"}
     | {"restricted", "safe", "sanitized", "secure", "sealed", "signed", "strict", "untrusted"}
     | {"escape", "sanitize", "unsafe"}
 )
-"""Parts of the name of a call whose result is safe to use, or marked as not safe."""
+"""Parts of names of calls whose result is sanitized, or marked as unsafe."""
 
 VALUES = frozenset(
     {
@@ -195,10 +195,10 @@ VALUES = frozenset(
     }
     | {"root", "scheme", "scope", "secret", "session", "token"}
 )
-"""Of those, the parts that name a value more often than a right; a condition may ask for it."""
+"""Of those, the parts that name a value more often than a permission."""
 
 NO_DECISION = re.compile(r"<\w|hasattr\(")
-"""What begins a condition that decides nothing: an element of a page, whether there is a name."""
+"""The beginning of conditions without security relevance: page elements, existence of a name."""
 
 LEGACY = frozenset(
     {"basestring", "unicode", "long", "six", "PY2", "PY3", "version_info", "string_types"}
@@ -237,36 +237,36 @@ CHECKS = re.compile(
     r"|^(?:escape|quote|quote_plus|normpath|realpath|secure_filename|sanitize|fchmod|chmod"
     r"|raise_for_status|is_relative_to|validated|islink|setrlimit)$"
 )
-"""Names of calls that check or make safe."""
+"""Names of calls that check or sanitize."""
 
 SAFE_CALL = re.compile(
     r"(?i)(?<!un)safe(?!_load)|ssrf|protected|(?<!in)secure|sanitiz|scrub|redact"
 )
-"""Names of calls that do in a safe way what another call does plainly."""
+"""Names of calls that are the safe variant of another call."""
 
 NORMALIZERS = frozenset({"normpath", "realpath", "abspath", "join"})
-"""Calls after which a value can still be a bad one."""
+"""Calls that normalize a value without making it safe."""
 
 STRIPS = frozenset({"lstrip", "strip", "rstrip", "replace", "translate", "removeprefix"})
-"""Calls that take characters out of a value."""
+"""Calls that remove characters from a value."""
 
 NO_CHECK = re.compile(
     r"(?i)unescape|unquote|^assert_?(?:equal|that|called|not|true|false|is|in)|_equal$"
     r"|^check_(?:output|call)$|^ensure_(?:text|str|binary|bytes|unicode|list|future)$|^filter_by$"
     r"|^(?:assert|require)$|timing_?safe|secure_?compare|constant_?time|mark_safe|^safe_load|^unsafe|^(?:is|has|needs)_\w+ed$"
 )
-"""Names that look like it."""
+"""Names that look like checks and are not."""
 
 RENEWAL = re.compile(
     r"(?i)^(?:cycle_?key|rotate_\w*(?:token|key)\w*|regenerate\w*|renew_?session|invalidate\w*|revoke\w*"
     r"|reset_session|clear_\w*sessions?|expire_(?!fragment|page|action|cache)\w+|flush_session|changeSessionId|session_regenerate_id|update_session_auth_hash)$"
 )
-"""Calls that give a session or token a new life, or end it."""
+"""Calls that renew or end a session or token."""
 
 NO_RENEWAL = re.compile(
     r"(?i)\bcontrol\.revoke$|object_?url$|cache|quer(?:y|ies)|layout|tags?$|paths?$|(?:^|\.)(?:tasks?|jobs?)\."
 )
-"""Called functions with such a name that end a task, or what is stored of results."""
+"""Functions with such a name that end a task or delete stored results."""
 
 ACCESS = re.compile(
     r"(?i)login_?required|permission|authori[sz]|authenticate|\bauth\b|requires?_(?!lib|py|pack)|_required$"
@@ -296,10 +296,10 @@ STRONG_HARDENING = re.compile(
     r"resolve_entities|no_network|forbid_\w+|autoescape|check_hostname|cert_reqs|verify_\w+"
     r"|httponly|samesite|secure|weights_only"
 )
-"""Of those, what is lost with the call that has it, too."""
+"""Of those, arguments whose loss counts even if the whole call is removed."""
 
 CONSTANT = re.compile(r"True|False|true|false|[\d_.]+|['\"].*['\"]|[A-Z][A-Z\d_.]*")
-"""A value that is written out, or that is called like one."""
+"""A literal, or the name of a constant."""
 
 EXCLUDING = frozenset(
     [
@@ -348,33 +348,33 @@ EXCLUDING = frozenset(
         "untrusted",
     ]
 )
-"""Parts of the name of a list that keeps out what is on it."""
+"""Parts of names of deny lists."""
 
 AUTHORITY = frozenset(
     {"admin", "allowed", "auth", "authenticated", "authorized", "csrf", "forbidden", "owner"}
     | {"permission", "permissions", "permitted", "privileged", "role", "roles", "signature"}
     | {"staff", "superuser", "trusted", "untrusted", "verified", "xsrf"}
 )
-"""Parts of names in a condition that say in any language who may do what."""
+"""Parts of names in conditions about permissions, in any language."""
 
 DENYING = frozenset(
     {"banned", "blacklist", "blocklist", "dangerous", "denied", "deny", "denylist", "disallow"}
     | {"disallowed", "forbid", "forbidden", "illegal", "insecure", "prohibited", "redact"}
     | {"redacted", "sensitive", "unsafe"}
 )
-"""Of those, the parts that a call or a variable of any language has only for that reason."""
+"""Of those, the parts that are specific enough for calls and variables."""
 
 TOO_MUCH = re.compile(r"(?i)too[ _]?(?:large|many|long|big|deep)|exceed")
-"""What a rejection of too much is called."""
+"""Names of rejections of too much."""
 
 LIMITS = re.compile(r"[<>](?!=? ?[01]\b(?!\.))")
-"""A comparison of which is more, with something else than nothing."""
+"""A comparison of sizes with something other than zero."""
 
 LOCKING = re.compile(r"Lock|RLock|lock|synchronize|acquire|with_lock")
 """Calls that take a lock."""
 
 CLAMPS = re.compile(r"(?i)min|clamp|take|substr(?:ing)?|slice|LimitReader|MaxBytesReader|truncate")
-"""Calls that bound a number, or how much is read."""
+"""Calls that bound a number, or the amount that is read."""
 
 MATCHES = re.compile(
     r"\.(?:match(?:es)?|fullmatch|search|findall|test|find|MatchString|Match|match\?)\(|preg_match\("
@@ -396,19 +396,19 @@ SENT_HEADERS = re.compile(
     r"(?i)x-frame-options|content-security-policy|x-content-type-options|strict-transport-security"
     r"|cross-origin-\w+-policy|content-disposition"
 )
-"""Of those, what a call sets; and what makes a browser store a file in place of showing it."""
+"""Of those, headers set by a call, and headers that make a browser download a file."""
 
 CREDENTIAL_HEADERS = re.compile(
     r"(?i)authorization|cookie|\btoken|password|secret|location|credential|api-?key|['\"]args['\"]|environ"
 )
-"""What must not be passed on."""
+"""Headers that must not be forwarded."""
 
 SETTINGS = re.compile(
     r"(?i)(?:^|[._\]['\"])(?:(?<!CSRF_)trusted_\w+|verify\w*|verify_mode|check_hostname|http_?only|secure|same_?site"
     r"|expires\w*|(?<!_)max_\w+|\w+_limit|allowed_\w+|minimum_version|options|umask|autoescape|assert_\w+|permission\w*"
     r"|authentication_classes|throttle_\w+|SESSION_\w+|CSRF_(?!TRUSTED)\w+|SECURE_\w+)['\"\]]*$"
 )
-"""Attributes and settings that protect."""
+"""Protective attributes and settings."""
 
 
 def split_words(words: frozenset[str] | set[str]) -> frozenset[str]:
@@ -417,7 +417,7 @@ def split_words(words: frozenset[str] | set[str]) -> frozenset[str]:
 
 
 def is_check(name: str) -> bool:
-    """Whether a call of that name checks a value or makes it safe."""
+    """Whether a call with that name checks or sanitizes a value."""
     if NO_CHECK.search(name):
         return False
     if CHECKS.search(name) or SAFE_CALL.search(name):

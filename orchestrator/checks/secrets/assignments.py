@@ -1,4 +1,4 @@
-"""Secrets that are known by the name they are given: ``password = "..."`` and what resembles it."""
+"""Secrets recognized by their name: ``password = "..."`` and similar forms."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _WORD = (
     r"|signing|encryption|encrypt|client|consumer|master|account|service|storage|shared|license|session|admin|deploy|security|hmac"
     r"|jwt|crypto|cipher|fernet)[_.-]?key)"
 )
-# A name may go on behind the word; these parts say that the value is about a secret, not one.
+# Parts after the word which show that the value is about a secret, and is not one.
 _TAIL = r"(?P<tail>\w{0,24})"
 _ABOUT = re.compile(
     r"field|name|label|hint|hash|ur[il]|path|file|dir|type|kind|length|len$|min|max|polic|header"
@@ -42,7 +42,7 @@ _ABOUT_BEFORE = re.compile(
 
 _NAME = re.compile(rf"(?i)(?P<before>.*?){_WORD}{_TAIL}$")
 
-# The last form is a literal within a literal, as in the cells of a notebook.
+# The last form is a literal inside a literal, as in cells of a notebook.
 _LITERAL = (
     r"(?:\"(?P<a>[^\"\n]{3,300})\"|'(?P<b>[^'\n]{3,300})'|`(?P<c>[^`\n]{3,300})`"
     r"|\\\"(?P<d>[^\"\\\n]{3,300})\\\")"
@@ -61,18 +61,18 @@ _ELEMENT = re.compile(
     r"(?:\]\]>)?</"
 )
 _BARE = re.compile(
-    # what precedes the name: a list's dash, a shell's time of day, a command that sets it
+    # text before the name: a list's dash, a shell prompt's time, a command that sets it
     r"(?im)^(?:: \d{9,11}:\d{1,6};)?[ \t>-]{0,40}"
     r"(?:(?:export|set|env|arg|declare[ \t]{1,4}-x)[ \t]{1,8})?"
     rf"[\w.:/\[\]-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{0,40}}[=:][ \t]{{0,40}}"
     r"(?P<a>[^\n\"'`]{3,300}?)[ \t]{0,40}(?:[ \t][#;][^\n]*)?$"
 )
-# A name and, with nothing but space between, its value: the directives of servers, Gradle.
+# A name and its value, separated by spaces only: directives of servers, Gradle.
 _SPACED = re.compile(
     rf"(?im)^[ \t]{{0,40}}[\w.:-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{1,20}}"
     r"(?P<q>[\"']?)(?P<a>[^\s\"'#;={}]{3,300})(?P=q);?[ \t]{0,40}$"
 )
-# The name is a value itself, of an attribute or a key, and the secret is beside or below it.
+# The name is itself the value of an attribute or key, and the secret is beside or below it.
 _NAMED = re.compile(
     rf"(?i)\b(?:name|key)[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?[\w.:-]{{0,60}}?{_WORD}{_TAIL}"
     r"(?:[\"'\s,-]{1,60}value[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
@@ -87,15 +87,15 @@ _HELD = re.compile(
     r"\s{0,20}\"(?P<a>[^\"\n]{3,300})\""
 )
 
-# Kinds of files, by name (whole path, lower case). The bare form, without quotes, is only read in
-# these: files whose whole content is somebody's settings,
+# Kinds of files, by name (whole path, lower case). The form without quotes is only read in these:
+# files that consist of settings,
 _SETTINGS = re.compile(
     r".*\.(?:env|ini|cfg|conf|cnf|config|properties|ya?ml|toml|tfvars|tfstate|sh|bash|zsh|fish"
     r"|service|plist|xml|jsonc?|json5|credentials|prefs|rc|local)"
     r"|(?:.*/)?(?:\.?env(?:\..*)?|dockerfile.*|config|credentials|hub|\.[a-z0-9_-]+)",
     re.DOTALL,
 )
-# files that hold one person's or one machine's own credentials,
+# files with the credentials of one person or machine,
 _PERSONAL = re.compile(
     r"(?:.*/)?(?:\.(?:bash(?:rc|_profile|_login|_history|_aliases)|zsh(?:rc|env|_history)|profile"
     r"|s3cfg|boto|tugboat|credentials|my\.cnf|mylogin\.cnf|hub|irssi.*|ncftp.*|lftprc|tfvars"
@@ -105,7 +105,7 @@ _PERSONAL = re.compile(
     r"|.*\.auto\.tfvars|ventrilo_srv\.ini|config)",
     re.DOTALL,
 )
-# and those of one installation.
+# and files of one installation.
 _INSTALLATION = re.compile(
     r"(?:.*/)?(?:\.env.*|[a-z0-9_-]{1,30}\.env|secrets?\.(?:ya?ml|json|toml|properties|ini)"
     r"|(?:config|configuration|config\.inc|localsettings|settings|settings\.local|database)\.php"
@@ -113,8 +113,8 @@ _INSTALLATION = re.compile(
     r"|(?:gradle|keystore|signing)\.properties|.*\.secret\.exs|tomcat-users\.xml)",
     re.DOTALL,
 )
-# Directives of servers and Gradle need no sign between name and value; in files of markup and
-# data a name can be a value.
+# Directives of servers and Gradle need no sign between name and value; in markup and data files a
+# name can be a value.
 _DIRECTIVES = re.compile(r".*\.(?:conf|cnf|cfg|gradle)|(?:.*/)?\.\w+rc", re.DOTALL)
 _LAID_OUT = re.compile(r".*\.(?:xml|config|plist|json|ya?ml|props|targets|resx)", re.DOTALL)
 _SAMPLE = re.compile(
@@ -125,12 +125,12 @@ _SAMPLE = re.compile(
 
 
 def _is_key(value: str) -> bool:
-    """Whether it is a key or token, or a password that was chosen to be one."""
+    """Whether it is a generated key or token, or a deliberately chosen password."""
     return looks_generated(value) or looks_like_policy_password(value)
 
 
 def _judge(path: str, word: str) -> Callable[[str], bool]:
-    """How strict to be: by the file, and by whether people or machines make up such a value."""
+    """Select the plausibility test, by the file and by whether people choose such values."""
     if not _SAMPLE.search(path):
         if _PERSONAL.fullmatch(path):
             return is_entered
@@ -140,12 +140,12 @@ def _judge(path: str, word: str) -> Callable[[str], bool]:
 
 
 def is_password_word(word: str) -> bool:
-    """Whether people make up the values of such names; those of others are generated."""
+    """Whether people choose the values of such names; values of other names are generated."""
     return word.lower().startswith(("pass", "pwd", "psw"))
 
 
 def find_secret_word(name: str) -> str:
-    """The word by which a name says that its value is a secret, in lower case; empty: none does."""
+    """The lower-case word in a name that says that its value is a secret; empty: none."""
     match = _NAME.search(name[:120])
     if not match or _ABOUT.search(match["tail"]) or _ABOUT_BEFORE.search(match["before"]):
         return ""
@@ -153,7 +153,7 @@ def find_secret_word(name: str) -> str:
 
 
 def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
-    """Literal values given to names that say password, secret, token or key."""
+    """Find literal values of names that contain password, secret, token or key."""
     path = path.lower()
     patterns = [_QUOTED, _DEFINE, _ELEMENT]
     if any(kind.fullmatch(path) for kind in (_SETTINGS, _PERSONAL, _INSTALLATION)):

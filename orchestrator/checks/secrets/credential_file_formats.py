@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from orchestrator.checks.secrets.secret_plausibility import Hit, is_entered, is_set
 
-# A table of users in a dump may hold plain digests, which only the table's name tells apart.
+# A users table in a dump may contain plain digests, recognizable only by the table's name.
 _INSERT_USERS = re.compile(
     r"^\s{0,8}(?:INSERT|REPLACE)\s+INTO\s+[`\"'\[.\w]{0,60}"
     r"(?:user|member|account|customer|admin|login|auth)[^;]{0,20000}",
@@ -47,7 +47,7 @@ def find_in_credential_file(path: str, text: str) -> Iterator[Hit]:
 
 
 def _kubernetes_secrets(text: str) -> Iterator[Hit]:
-    """Values in manifests of kind Secret (a sealed secret is another kind)."""
+    """Find values in manifests of kind Secret (sealed secrets are another kind)."""
     start = 0
     for document in text.split("\n---"):
         if _KUBERNETES_SECRET.search(document):
@@ -61,7 +61,7 @@ def _kubernetes_secrets(text: str) -> Iterator[Hit]:
 
 
 def _decoded(value: str) -> str | None:
-    """Decode base64: empty when it is no base64, None when the result is no text."""
+    """Decode base64: empty if it is not base64, None if the result is not text."""
     try:
         return base64.b64decode(value, validate=True).decode("ascii")
     except binascii.Error:
@@ -155,7 +155,7 @@ credential-file | Seed of one-time passwords | \.google_authenticator | \A([A-Z2
 
 
 class CredentialRule(NamedTuple):
-    """How a credential stands out in one kind of file."""
+    """The pattern of a credential in one kind of file."""
 
     code: str
     what: str
@@ -165,7 +165,7 @@ class CredentialRule(NamedTuple):
 
 @cache
 def credential_rules() -> tuple[CredentialRule, ...]:
-    """Every rule, in the order of the table; compiled when first used."""
+    """All rules in the order of the table; compiled on first use."""
     rules = []
     for row in _TABLE.strip().splitlines():
         code, what, file, line = row.split(" | ", 3)

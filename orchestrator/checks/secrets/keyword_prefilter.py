@@ -1,4 +1,4 @@
-"""A text in which costly patterns are only tried on the lines that hold one of their words."""
+"""Text search that tries expensive patterns only on lines that contain one of their keywords."""
 
 import re
 import string
@@ -16,12 +16,12 @@ class SearchableText:
 
     @cached_property
     def lower(self) -> str:
-        """The text in lower case, with every offset as it was."""
+        """The text in lower case, with unchanged offsets."""
         lower = self.text.lower()
         return lower if len(lower) == len(self.text) else self.text.translate(_ASCII_LOWER)
 
     def lines_with(self, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-        """Spans of the lines that hold one of some words, these in lower case."""
+        """Spans of the lines that contain one of the lower-case words."""
         starts: set[int] = set()
         for word in words:
             at = self.lower.find(word)
@@ -36,11 +36,11 @@ class SearchableText:
     def matches(
         self, words: tuple[str, ...], *patterns: re.Pattern[str], following: int = 0
     ) -> Iterator[re.Match[str]]:
-        """All matches of some patterns in the lines that hold one of some words.
+        """All matches of patterns in lines that contain one of the words.
 
         Args:
             words: in lower case.
-            following: lines after it that belong to what is searched.
+            following: number of lines after such a line to search as well.
         """
         for start, end in self.lines_with(words):
             last = end
@@ -52,6 +52,6 @@ class SearchableText:
 
 
 def value_of(match: re.Match[str]) -> tuple[str, int, int]:
-    """The text of whichever of the groups ``a`` to ``d`` took part, and its span."""
+    """The text and span of the one group among ``a`` to ``d`` that matched."""
     group = next(name for name in "abcd" if match.groupdict().get(name) is not None)
     return match[group], *match.span(group)

@@ -1,7 +1,7 @@
-"""Secrets that are known by their own format: what services issue, and private keys.
+"""Secrets recognized by their own format: tokens that services issue, and private keys.
 
-For texts of which nothing else is known: a tool's answer, a diff, a commit message. It is the same
-for the same text, and the text keeps its lines.
+For texts of unknown origin: a tool's result, a diff, a commit message. The result depends only on
+the text and keeps its lines.
 """
 
 import re
@@ -11,24 +11,24 @@ from orchestrator.checks.secrets.redaction import REDACTED
 from orchestrator.checks.secrets.token_formats import find_tokens
 
 SHORTEST = 16
-"""Characters: no format is shorter."""
+"""The length in characters of the shortest format."""
 
 _KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<body>.{1,20000}?)"
     r"(?:-----(?:END|BEGIN) |\Z)",
     re.DOTALL,
 )
-# As it stands in a file, a diff, numbered lines, or one string of a source.
+# As in a file, a diff, numbered lines, or a string in source code.
 _KEY_TEXT = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}|(?<![\w+/])[A-Za-z0-9+/]{2,}={1,2}(?!\w)")
 _ESCAPE = re.compile(r"\\[nrt\"'/]")
 _BLANK = "  "
 
 
 def redact_live_secrets(text: str) -> str:
-    """The text with each such secret replaced."""
+    """Replace all such secrets in a text."""
     if len(text) < SHORTEST:
         return text
-    # In a string of JSON or source, a letter that belongs to an escape stands before the token.
+    # In a JSON or source string, the letter of an escape sequence may precede the token.
     plain = _ESCAPE.sub(_BLANK, text) if "\\" in text else text
     spans = sorted([*_tokens(plain), *_private_keys(plain)])
     parts, done = list[str](), 0
@@ -45,7 +45,7 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of each key, one by one."""
+    """The lines of each private key."""
     if "PRIVATE KEY" not in text:
         return
     for key in _KEY.finditer(text):

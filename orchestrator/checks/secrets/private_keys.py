@@ -1,6 +1,6 @@
 """Private keys: PEM and OpenPGP blocks, keys of PuTTY and OpenVPN, JSON and XML.
 
-A marker with no key under it is only text.
+A marker without a key is not a finding.
 """
 
 import base64
@@ -18,13 +18,13 @@ _BEGIN = re.compile(
 )
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
 _PUTTY_BODY = re.compile(r"^Private-Lines: \d+\s+([A-Za-z0-9+/=\s]{64,})", re.MULTILINE)
-# Between the base64 of a block: line ends, raw or escaped, quotes, and signs that join strings.
+# Allowed between the base64 of a block: raw or escaped line ends, quotes, string concatenation.
 _FILLER = re.compile(r"\\[nr]|[\s\"'+,;\\#*>]+")
 _HEADER = re.compile(r"^[A-Za-z-]{3,20}:[^\n]{0,200}$", re.MULTILINE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{64,}")
 LONGEST = 20_000
 _EXAMPLE = "Private key in a test, an example, or documentation"
-# Keys whose text is one run: the shared key of OpenVPN, a JSON Web Key, an RSA key of .NET.
+# Keys on one line: OpenVPN's shared key, a JSON Web Key, an RSA key of .NET.
 _WHOLE = re.compile(
     r"-----BEGIN OpenVPN Static key V1-----(?P<openvpn>[0-9a-f\s]{512,600})"
     r"|\"kty\"\s{0,4}:\s{0,4}\"(?:RSA|EC|OKP|oct)\"[^{}]{0,2500}?\"[dk]\"\s{0,4}:\s{0,4}"
@@ -34,7 +34,7 @@ _WHOLE = re.compile(
 
 
 def _openssh_is_encrypted(body: str) -> bool:
-    """Whether an OpenSSH key names a cipher: the first string behind the magic is its name."""
+    """Whether an OpenSSH key is encrypted: the first string after the magic names the cipher."""
     try:
         start = base64.b64decode(body[:64])
     except binascii.Error:
@@ -43,7 +43,7 @@ def _openssh_is_encrypted(body: str) -> bool:
 
 
 def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
-    """Span, base64 and whether it is encrypted, of a block whose first marker ends at start."""
+    """The span, base64 and encryption of a block whose first marker ends at start."""
     other = text.find("-----BEGIN ", start, start + LONGEST)  # no key contains another
     last = other if other >= 0 else start + LONGEST
     end = _PEM_END.search(text, start, last)
@@ -66,9 +66,9 @@ def _putty(text: str, start: int) -> tuple[int, int, str, bool] | None:
 
 
 def find_private_keys(text: str, *, example: bool) -> Iterator[Hit]:
-    """Every private key; one that is an example, or encrypted, has a code of its own.
+    """Find all private keys; example keys and encrypted keys have codes of their own.
 
-    The span runs from the first marker to the end of the key, over several lines as a rule.
+    The span is from the first marker to the end of the key, usually over several lines.
     """
     for begin in _BEGIN.finditer(text):
         key = _putty(text, begin.end()) if begin[1] is None else _pem(text, begin.end(), begin[1])

@@ -1,4 +1,4 @@
-"""Texts without the secrets that are known to be in them."""
+"""Redacts known secrets in texts."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ REDACTED = "[redacted]"
 
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Text without the given secrets; the longest goes first, so that no tail of one is left."""
+    """Remove the given secrets, the longest first, so that no part of one remains."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, REDACTED)
     return text

@@ -1,8 +1,8 @@
-"""Is this text a secret, or only in the place of one?
+"""Decides whether a text in the place of a secret really is one.
 
-Three questions, from lenient to strict. A file made to hold credentials may hold any value but a
-template; a settings file may hold any value but the words that everybody writes; ordinary code must
-show something that looks chosen or generated.
+There are three tests, from lenient to strict. In a credentials file, any value except a template
+counts; in a settings file, any value except common placeholders; in ordinary code, only a value
+that looks chosen or generated.
 """
 
 import math
@@ -17,7 +17,7 @@ class Hit(NamedTuple):
     Attributes:
         what: what it is, for people.
         start, end: the secret itself, as offsets in the text.
-        key: identity of the secret where the text of its line does not tell it apart, else None.
+        key: identity of the secret if the text of its line is not unique, else None.
     """
 
     code: str
@@ -28,13 +28,13 @@ class Hit(NamedTuple):
     confidence: float = 1.0
 
 
-# Filled in elsewhere: a variable, a format field, a call, a reference to another store of secrets.
+# Substituted elsewhere: a variable, a format field, a call, a reference to a secret store.
 _TEMPLATE = re.compile(
     r"^\$\w|\$[{(]|\{\{|\}\}|\{%|<%|^\{[^}]*\}$|\{[\w.!:]*\}|%\(\w+\)s|%[sdr](?!\w)|^%\w+%$|^@\w+@$"
     r"|^<[^>]*>$|^\[[^\]]*\]$|#\{|\*{3}|•{3}|\.{3}|…"
     r"|^(?:process\.env|os\.environ|os\.getenv|env|getenv|config|settings|secrets?|vars?|self"
     r"|data|local|module|aws_\w+|random_\w+)[.(\[]"
-    r"|^ENC\[|^Ag[A-D][A-Za-z0-9+/=]{200,}$"  # sealed: of no use without a key kept elsewhere
+    r"|^ENC\[|^Ag[A-D][A-Za-z0-9+/=]{200,}$"  # sealed: useless without a key that is kept elsewhere
     r"|^(?:null|none|nil|true|false|undefined|yes|no|on|off|default|empty|unset|required"
     r"|optional|string|str|bytes|object|any|void|prompt|keyring|inherit|disabled|enabled)$"
     r"|^(?:vault|op|arn|ssm|sops|env|file|keychain|secretsmanager|ref|gcpkms)(?::|\+)",
@@ -49,7 +49,7 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 
-# In a random token nobody finds these; ``example`` and its like are in the list above.
+# These do not occur in random tokens; ``example`` and similar words are in the list above.
 _MADE_UP = re.compile(
     r"example|sample|dummy|placeholder|redacted|your[-_]|change.?me|replace|insert|foobar|deadbeef"
     r"|(.)\1{5}|x{4}|01234567|12345678|23456789|87654321|abcdefg|bcdefgh|qwerty|(?:abc){3}"
@@ -57,7 +57,7 @@ _MADE_UP = re.compile(
     re.IGNORECASE,
 )
 
-# What everybody writes where a password goes.
+# Common placeholder passwords.
 _PLAIN = frozenset(
     """
     123 1234 12345 123456 1234567 12345678 123456789 1234567890 abc abc123 abc1234 abcd
@@ -77,14 +77,14 @@ _PLAIN = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 
-# All that keeps a value in a credentials file from being one.
+# The only values in a credentials file that are not credentials.
 _STAND_IN = re.compile(
     r"^(?:<.*>|\[.*\]|x{3,}|\*+|-+|\.+|change[-_]?me|your.*|.*[-_ ](?:here|phrase)|null|none|true"
     r"|false|\$\w+|%\w+%|@\w+@|.*(?:\$\{|\$\(|\{\{|<%).*)$",
     re.IGNORECASE,
 )
 
-# An address, or a name with its version; a format or an expression.
+# An address, or a name with a version; a format or an expression.
 _WORD_AND_EXTENSION = re.compile(
     r"@[\w-]+\.\w|[%$]\w+[%$]?$|[()\[\]{}<>|=\\;,]|[*?]$|\w\.\w+$|^[*?^]"
 )
@@ -92,7 +92,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,512}")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _WORDY = re.compile(r"[A-Za-z]+\d{0,3}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,2}|\d{1,4}|v\d+", re.ASCII)
-# A path, a URL, a message, code, rules for a field: what is never typed into a password field.
+# A path, a URL, a message, code, rules for a field: text that is never a password.
 _NOT_A_PASSWORD = re.compile(
     r"\s|^[/.~]|://|[:=,;({\[]$|^[({\[]|\\[nrtux]|\(\)|::|->|=>|^--?\w|^[#.]\w+$|\w/\w+/\w|</|^%"
     r"|\w=\w+&|^(?:required|nullable|sometimes|present|bail)\|"
@@ -107,41 +107,41 @@ def compute_entropy(text: str) -> float:
 
 
 def is_template(value: str) -> bool:
-    """Whether something else fills this in at run time."""
+    """Whether it is substituted at run time."""
     return bool(_TEMPLATE.search(value))
 
 
 def is_made_up(token: str) -> bool:
-    """Whether a token of a service's own shape is plainly there to show the shape."""
+    """Whether a token with a service's format obviously only demonstrates the format."""
     return bool(_MADE_UP.search(token)) or not (
         any(c.isdigit() for c in token) or _is_letters_at_random(token)
     )
 
 
 def _is_letters_at_random(token: str) -> bool:
-    """Whether a token without digits is drawn from both cases; words repeat their letters more."""
+    """Whether a token without digits is random letters of both cases; words repeat letters more."""
     letters = max(re.split(r"[-_.]", token), key=len)
     mixed = not (letters.islower() or letters.isupper())
     return mixed and len(letters) >= 30 and compute_entropy(letters) >= 4.2
 
 
 def reads_as_example(value: str) -> bool:
-    """Whether its own words say that it is to be replaced, or only to be seen."""
+    """Whether its words say that it is a placeholder or an example."""
     return bool(_EXAMPLE.search(value))
 
 
 def _reads_as_code(value: str) -> bool:
-    """Whether it is a path, a message or a piece of code; the padding of base64 says nothing."""
+    """Whether it is a path, a message or code; base64 padding is ignored."""
     return bool(_NOT_A_PASSWORD.search(value.rstrip("=")))
 
 
 def is_entered(value: str) -> bool:
-    """For a file that holds nothing but credentials: any value that is not to be filled in."""
+    """The test for credentials files: any value that is not a template."""
     return len(value) >= 3 and not _STAND_IN.search(value)
 
 
 def is_set(value: str) -> bool:
-    """For a settings file: any value but a template, a stand-in and what everybody writes."""
+    """The test for settings files: any value except a template or a common placeholder."""
     return (
         len(value) >= 5
         and not is_template(value)
@@ -152,7 +152,7 @@ def is_set(value: str) -> bool:
 
 
 def looks_chosen(value: str) -> bool:
-    """For a password in ordinary code: it mixes kinds of characters and is not a name."""
+    """The test for passwords in ordinary code: it mixes kinds of characters and is not a name."""
     if not 6 <= len(value) <= 128 or not value.isascii() or value.lower() in _PLAIN:
         return False
     if is_template(value) or _EXAMPLE.search(value) or _reads_as_code(value):
@@ -168,7 +168,7 @@ def looks_chosen(value: str) -> bool:
 
 
 def looks_like_policy_password(value: str) -> bool:
-    """Whether it is what password policies ask for: both cases, a digit and a sign."""
+    """Whether it satisfies password policies: both cases, a digit and a symbol."""
     return (
         8 <= len(value) <= 40
         and not _WORD_AND_EXTENSION.search(value)
@@ -181,7 +181,7 @@ def looks_like_policy_password(value: str) -> bool:
 
 
 def _is_noise(value: str) -> bool:
-    """Whether it is a long run of letters, digits and signs without order, as generators make."""
+    """Whether it is a long random sequence of letters, digits and symbols."""
     signs = sum(not c.isalnum() for c in value)
     return (
         30 <= len(value) <= 128
@@ -194,7 +194,7 @@ def _is_noise(value: str) -> bool:
 
 
 def looks_generated(value: str) -> bool:
-    """For a key or token in ordinary code: long, mixed, and not put together from words."""
+    """The test for keys and tokens in ordinary code: long, mixed, and not made of words."""
     if is_template(value) or is_made_up(value):
         return False
     if not _TOKEN.fullmatch(value):

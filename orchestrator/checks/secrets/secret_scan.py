@@ -1,7 +1,7 @@
-"""Secrets in a text: tokens by their shape, private keys, and passwords by their context.
+"""Finds secrets: tokens by their format, private keys, and passwords by their context.
 
-No message holds a secret; each finding lists the exact texts to ``redact`` wherever it is shown.
-Among tests and examples only what a service issued is looked for: their passwords are made up.
+No message contains a secret; each finding lists the exact texts to ``redact`` wherever it is shown.
+In tests and examples only tokens of services are searched for, since passwords there are made up.
 """
 
 import bisect
@@ -20,17 +20,17 @@ from orchestrator.checks.secrets.secret_plausibility import Hit
 from orchestrator.checks.secrets.token_formats import find_tokens
 from orchestrator.checks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
-# Files full of random texts that are nobody's secret: lock files, checksums, generated code.
+# Files with random texts that are not secrets: lock files, checksums, generated code.
 _DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")
 _DIGEST_KINDS = frozenset({"lock_files", "generated"})
-# Keys of certificates that no other machine accepts.
+# Keys of certificates that no other machine trusts.
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MOST_REDACTED = 200
-MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten thousand
+MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not thousands
 
 
 def _hits(source: Source, text: str) -> Iterator[Hit]:
-    """Everything found, the surest first; the same text may be found more than once."""
+    """All hits, the most certain first; the same text may be found more than once."""
     illustrative = source.is_illustrative
     example_key = illustrative or bool(_OF_NOBODY.search(source.name))
     yield from find_private_keys(text, example=example_key)
@@ -63,7 +63,7 @@ def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:
 
 
 def find_secrets(source: Source) -> Iterator[RawFinding]:
-    """One finding a secret; what overlaps is the same secret, named by the first that found it."""
+    """One finding per secret; of overlapping hits the first counts."""
     text = source.text.replace("\r\n", "\n")
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
     hits = list(_apart(_hits(source, text)))
@@ -92,7 +92,7 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
 
 
 def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
-    """Lines and what of them is secret, for those who quote a file for another reason."""
+    """Line number → secrets in it, for code that quotes a file for other findings."""
     text = source.text.replace("\r\n", "\n")
     for hit in _apart(_hits(source, text)):
         first = text.count("\n", 0, hit.start) + 1

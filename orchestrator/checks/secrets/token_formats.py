@@ -1,8 +1,8 @@
-"""The shapes of tokens that services issue, as one table, and what of a text has one of them.
+"""The formats of tokens that services issue, as a table, and the search for such tokens.
 
-A token's shape is what its issuer documents: a fixed prefix, an alphabet and a length. Every
-pattern takes linear time: no repetition contains another, and every repetition is bounded or
-cannot be followed by what it repeats.
+A format is what the issuer documents: a fixed prefix, an alphabet and a length. Every pattern takes
+linear time: repetitions are not nested, and each is bounded or cannot be followed by what it
+repeats.
 """
 
 import re
@@ -117,7 +117,7 @@ json-web-token | JSON Web Token | eyJ | eyJ[A-Za-z0-9_-]{{14,2000}}\.eyJ[A-Za-z0
 
 
 class TokenFormat(NamedTuple):
-    """The format in which a service issues its tokens."""
+    """The format of a service's tokens."""
 
     code: str
     what: str
@@ -127,14 +127,14 @@ class TokenFormat(NamedTuple):
 
 @cache
 def token_formats() -> tuple[TokenFormat, ...]:
-    """Every format, in the order of the table: the first that matches names the secret.
+    """All formats in the order of the table; the first match names the secret.
 
-    Compiled when first used: a worker that runs another check does not pay for it.
+    Compiled on first use, so that workers with other checks do not pay for it.
     """
     formats = []
     for row in _TABLE.strip().splitlines():
         code, what, hints, pattern = row.split(" | ", 3)
-        # A token is not part of a longer run of letters and digits.
+        # A token is not part of a longer sequence of letters and digits.
         bounded = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])", re.ASCII)
         formats.append(TokenFormat(code, what, tuple(hints.split(",")), bounded))
     return tuple(formats)
@@ -162,7 +162,7 @@ def find_tokens(text: str) -> Iterator[Hit]:
         for match in shape.pattern.finditer(text):
             group = "s" if match.groupdict().get("s") else 0
             token = match[group]
-            # Some services pad: the padding says nothing of what follows it.
+            # Some services pad; after padding, following characters do not matter.
             own = token.lstrip("A")
             if token in PUBLIC or is_made_up(own) or compute_entropy(own) < 3.0:
                 continue

@@ -1,4 +1,4 @@
-"""Secrets handed over: in a URL, a connection string, a call, a command line or a header."""
+"""Secrets that are passed in a URL, a connection string, a call, a command line or a header."""
 
 import base64
 import binascii
@@ -21,7 +21,7 @@ _URL = re.compile(
     r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}://(?P<user>[^\s:/@\"'<>`|,()]{0,80}):"
     r"(?P<a>[^\s/\"'<>`|]{3,200})@(?P<host>[\w.-]{1,120})"
 )
-# Machines that nobody else can reach, and names that stand for whichever machine it is.
+# Hosts that are only reachable locally, and placeholder host names.
 _NOWHERE = re.compile(
     r"localhost|127\.|0\.0\.0\.0|host\.docker|[^.]*$|.*\.(?:local|localhost|test|invalid|example)$"
     r"|(?:.*\.)?(?:example|foo|bar|domain|host|server|acme|test)\.|myhost|.*your",
@@ -38,7 +38,7 @@ _CONNECTION_WORDS = ("password=", "pwd=", "password =", "pwd =", "@tcp(", "jdbc:
 _CONNECTION = re.compile(
     r"(?i)(?:(?:server|data source|host|addr|address|endpoint|user ?id|uid|initial catalog|database"
     r"|jdbc:)[^\n\"'`]{1,300}?[;?&](?:password|pwd)\s?=\s?"
-    # libpq's form, that of Go's driver of MySQL, that of Oracle's driver
+    # the syntax of libpq, of Go's MySQL driver, and of Oracle's driver
     r"|\b(?:host|dbname|user|port)=[^\n\"'`]{1,300}?\spassword="
     r"|[\"'`\s=]\w{1,60}:(?=[^\s@\"'`]{3,128}@tcp\((?!localhost|127\.))"
     r"|jdbc:oracle:thin:[^\s/\"'@]{1,60}/(?=[^\s@\"'`]{3,128}@))"
@@ -84,7 +84,7 @@ _HEADER = re.compile(
 
 
 def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
-    """Passwords in URLs and connection strings that lead to another machine."""
+    """Find passwords in URLs and connection strings of other machines."""
     for match in searched.matches(("://",), _URL):
         password, start, end = value_of(match)
         user = match["user"].lower()
@@ -92,7 +92,7 @@ def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
             continue
         if is_template(password) or reads_as_example(password):
             continue
-        # A password made up for one's own machine does not follow a policy.
+        # A password for a local machine does not satisfy a password policy.
         nowhere = _NOWHERE.match(match["host"])
         if looks_like_policy_password(password) if nowhere else is_entered(password):
             yield Hit("connection-string", "Password in a URL", start, end)
@@ -108,7 +108,7 @@ def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
 
 
 def find_in_calls(searched: SearchableText) -> Iterator[Hit]:
-    """Passwords and tokens in a login call, on a command line or in a header."""
+    """Find passwords and tokens in a login call, on a command line or in a header."""
     for match in searched.matches(_CALL_WORDS, _CALL):
         password, start, end = value_of(match)
         if is_set(password) and not _REFUSAL.fullmatch(password):
@@ -124,7 +124,7 @@ def find_in_calls(searched: SearchableText) -> Iterator[Hit]:
 
 
 def _basic_password(token: str) -> bool:
-    """Whether a Basic header's value holds a password that somebody set."""
+    """Whether the value of a Basic header contains a real password."""
     try:
         user, colon, password = base64.b64decode(token, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):

@@ -17,7 +17,7 @@ _FILLED = frozenset(
     ["DEFAULT", "GENERATED", "IDENTITY", "AUTO_INCREMENT", "PRIMARY", "AS", "CONSTRAINT", "CHECK"]
 )
 _GRANTABLE = frozenset(["USAGE", "CONNECT", "EXECUTE", "SELECT", "TEMP", "TEMPORARY"])
-_LONGEST = 1000  # tokens of a statement that are read, so that a file takes linear time
+_LONGEST = 1000  # maximum tokens per statement, so that a file takes linear time
 _LIMITED = frozenset(["WHERE", "JOIN", "USING", "LIMIT", "TOP", "OUTPUT"])
 _UNDONE = re.compile(
     r"(?:^|[/._-])(?:down|rollback|undo|revert|uninstall|clean\w*|reset)(?:[/._-]|$)"
@@ -26,7 +26,7 @@ _WEAK = frozenset(["MD5", "SHA1", "SHA"])
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Look at SQL files (see ``check_io`` for the shape of jobs and replies)."""
+    """Check SQL files (see ``check_io`` for the format of jobs and replies)."""
     return check_files(job, _look)
 
 
@@ -45,7 +45,7 @@ def _values(tokens: Tokens, first: int, count: int) -> list[str]:
 
 
 def _statement(tokens: Tokens, at: int) -> Tokens:
-    """The rest of the statement that a token is in; a quoted body is part of it."""
+    """The rest of the statement that contains a token, including a quoted body."""
     body = tokens[at].body
     last = min(len(tokens), at + _LONGEST)
     for end in range(at + 1, last):
@@ -57,7 +57,7 @@ def _statement(tokens: Tokens, at: int) -> Tokens:
 
 
 def _everyone(tokens: Tokens) -> Iterator[Token]:
-    """Rights for everybody, or every right there is."""
+    """Find privileges granted to everybody, and grants of all privileges."""
     for at, token in enumerate(tokens):
         following = _values(tokens, at + 1, 4)
         if token.value == "GRANT" and token.kind == "word":
@@ -83,7 +83,7 @@ def _everyone(tokens: Tokens) -> Iterator[Token]:
 
 
 def _programs(tokens: Tokens) -> Iterator[Token]:
-    """Programs of the operating system."""
+    """Find statements that run programs of the operating system."""
     for at, token in enumerate(tokens):
         if token.kind == "word" and token.value == "XP_CMDSHELL":
             yield token
@@ -96,7 +96,7 @@ def _programs(tokens: Tokens) -> Iterator[Token]:
 
 
 def _definers(tokens: Tokens) -> Iterator[Token]:
-    """Functions of PostgreSQL with the rights of their owner and the path of their caller."""
+    """Find PostgreSQL functions with their owner's rights and their caller's search path."""
     outside = [token for token in tokens if token.body == 0]
     for at, token in enumerate(outside):
         if token.value != "CREATE" or "FUNCTION" not in _values(outside, at + 1, 3):

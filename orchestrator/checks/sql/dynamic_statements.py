@@ -1,7 +1,7 @@
-"""Statements that a routine puts together from its parameters and executes.
+"""Routines that execute statements built from their parameters.
 
-A parameter of a text type is followed through assignments to the variable or expression that is
-executed. What quotes an identifier or a literal ends the way.
+A parameter of a text type is followed through assignments to the executed variable or expression.
+Quoting as an identifier or a literal makes it safe.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ _QUOTING = frozenset(
 )  # fmt: skip
 _JOINING = frozenset(["CONCAT", "CONCAT_WS", "REPLACE", "FORMAT", "FORMATMESSAGE"])
 _NO_STATEMENT = frozenset(["PROCEDURE", "FUNCTION", "ON", "TO", "AS", "PERMISSION"])
-_LONGEST = 500  # tokens of an expression that are read, so that a file takes linear time
+_LONGEST = 500  # maximum tokens per expression, so that a file takes linear time
 _ENDS = frozenset([";", "USING", "INTO", "LOOP", "GO", "END"])
 _BEFORE_PARAMETER = frozenset(["(", ",", "IN", "OUT", "INOUT", "VARIADIC"])
 _HEADER_ENDS = frozenset(["AS", "IS", "BEGIN", "RETURNS", "RETURN", "LANGUAGE", ";"])
 
 
 def find_dynamic_statements(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The words that execute a statement built from a parameter of the routine around them."""
+    """Find keywords that execute a statement built from a parameter of the routine."""
     starts = [at for at, token in enumerate(tokens) if _begins_routine(tokens, at)]
     for start, end in pairwise([*starts, len(tokens)]):
         yield from _in_routine(tokens[start:end])
@@ -59,7 +59,7 @@ def _in_routine(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _text_parameters(tokens: Sequence[Token]) -> Iterator[str]:
-    """Names that the header declares with a type of text; in SQL Server they stand bare."""
+    """Parameters that the header declares with a text type; SQL Server needs no parentheses."""
     depth = 0
     for at, token in enumerate(tokens[:-1]):
         if token.value in {"(", ")"}:
@@ -78,7 +78,7 @@ def _text_parameters(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _assignment(tokens: Sequence[Token], at: int) -> tuple[str, int]:
-    """The variable that is given a value at a place, and where the value begins."""
+    """The variable assigned at a place, and the start of its value."""
     token = tokens[at]
     if not token.is_identifier or at + 2 >= len(tokens):
         return "", 0
@@ -98,7 +98,7 @@ def _assignment(tokens: Sequence[Token], at: int) -> tuple[str, int]:
 
 
 def _executed(tokens: Sequence[Token], at: int) -> Sequence[Token]:
-    """The expression or variable that is executed at a place; empty where it is no statement."""
+    """The expression or variable that is executed at a place; empty: none."""
     first = at + 1
     if tokens[at].value == "PREPARE":
         names = [token.value for token in tokens[at : at + 4]]
@@ -120,7 +120,7 @@ def _executed(tokens: Sequence[Token], at: int) -> Sequence[Token]:
 
 
 def _expression(tokens: Sequence[Token], first: int) -> Sequence[Token]:
-    """The tokens to the end of a statement, or to the parenthesis that closes around it."""
+    """The tokens up to the end of the statement, or up to the enclosing closing parenthesis."""
     depth, last = 0, min(len(tokens), first + _LONGEST)
     for at in range(first, last):
         value = tokens[at].value
@@ -133,14 +133,14 @@ def _expression(tokens: Sequence[Token], first: int) -> Sequence[Token]:
 
 
 def _is_joined(value: Sequence[Token]) -> bool:
-    """Whether an expression puts text together."""
+    """Whether an expression concatenates text."""
     if not any(token.kind == "text" for token in value):
         return False
     return any(token.value in {"||", "+"} or token.value in _JOINING for token in value)
 
 
 def _carries(value: Sequence[Token], names: set[str]) -> bool:
-    """Whether a part of an expression is one of these variables, unquoted."""
+    """Whether an expression contains one of these variables unquoted."""
     depth, quoted = 0, -1
     safe_format = _has_safe_placeholders(value)
     for at, token in enumerate(value):
@@ -159,7 +159,7 @@ def _carries(value: Sequence[Token], names: set[str]) -> bool:
 
 
 def _has_safe_placeholders(value: Sequence[Token]) -> int:
-    """Where ``format`` stands with %I and %L alone; -2 for nowhere."""
+    """The position of a ``format`` that only uses %I and %L; -2: none."""
     for at, token in enumerate(value[:-2]):
         if token.value == "FORMAT" and value[at + 2].kind == "text":
             return -2 if "%s" in value[at + 2].value else at

@@ -1,7 +1,8 @@
-"""Words of SQL in any dialect, with the line and the routine's quotes that they are in.
+"""A lexer for SQL of any dialect; tokens know their line and their quoted routine bodies.
 
-One lexer reads PostgreSQL, MySQL, SQL Server, Oracle and SQLite, because a file seldom says which
-it is. The delimiter of a quoted body (``$$``) is a token, and the body is read like the rest.
+One lexer reads PostgreSQL, MySQL, SQL Server, Oracle and SQLite, because a file rarely names its
+dialect. The delimiter of a quoted body (``$$``) is a token, and the body is tokenized like the
+rest.
 """
 
 import re
@@ -26,18 +27,18 @@ _TOKEN = re.compile(
 )
 _TEXT_END = re.compile(r"'(?:[^']|'')*+'")
 _ESCAPED_TEXT_END = re.compile(r"'(?:[^'\\]|''|\\.)*+'", re.DOTALL)
-# Only MySQL, and E'' of PostgreSQL, know a backslash as an escape: elsewhere 'C:\' is whole.
+# Backslash escapes exist only in MySQL and in E'' of PostgreSQL: elsewhere 'C:\' is complete.
 _MYSQL = re.compile(r"`|\bENGINE\s*=|^DELIMITER\b|\bAUTO_INCREMENT\b", re.IGNORECASE | re.MULTILINE)
 
 
 class Token(Struct, frozen=True):
-    """One word, sign or literal.
+    """A word, symbol or literal.
 
     Attributes:
         kind: ``word``, ``name`` (quoted), ``text``, ``number``, ``sign`` or ``dollar``.
         value: a word in upper case; a quoted name without its quotes, in upper case too.
         line: 1-based.
-        body: how many quoted bodies it is in.
+        body: number of enclosing quoted bodies.
     """
 
     kind: str
@@ -47,12 +48,12 @@ class Token(Struct, frozen=True):
 
     @property
     def is_identifier(self) -> bool:
-        """Whether it names something, or may."""
+        """Whether it is or may be an identifier."""
         return self.kind in {"word", "name"}
 
 
 def read_tokens(text: str) -> list[Token]:
-    """The tokens of a file.
+    """Tokenize a file.
 
     Raises:
         Gap: a text, a comment or a quoted body is not closed.

@@ -1,9 +1,9 @@
 """Taint analysis of Python: follows values from sources to sinks by abstract interpretation.
 
-Sources, sinks and sanitizers are data: the YAML files under ``config/taint``, one per library
-(``library_models.py`` has their schema). The interpreter runs the program on abstract values:
-flow-sensitive within a function, and context-sensitive, as each call into the tree runs the callee
-with the arguments of its caller. Nothing of the program under review is executed or imported.
+Sources, sinks and sanitizers are data: YAML files under ``config/taint``, one per library
+(``library_models.py`` has their schema). The interpreter runs the program on abstract values. It is
+flow-sensitive within a function, and context-sensitive, since each call of a function in the tree
+runs it with the caller's arguments. The program under review is neither executed nor imported.
 """
 
 import gc
@@ -22,7 +22,7 @@ from orchestrator.checks.taint.module_index import Project
 from orchestrator.checks.taint.template_files import Templates
 
 _MODULES: Final = (".py", ".pyi")
-_RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
+_RECURSION: Final = 6000  # expressions in real code are nested far less; deeper ones are a gap
 _MAX_SHOWN: Final = 16
 _MAX_STEPS: Final = 40
 
@@ -40,18 +40,18 @@ def run(job: dict[str, Any]) -> CheckReply:
         ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
 
     Raises:
-        ConfigError: a data file is missing or wrong.
+        ConfigError: a data file is missing or invalid.
     """
     limit, collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, _RECURSION))
-    gc.disable()  # millions of syntax nodes that all live to the end: collecting doubles the time
+    gc.disable()  # millions of nodes live to the end, and collection doubles the time
     try:
         return _trace(job)
     finally:
         sys.setrecursionlimit(limit)
         if collecting:
             gc.enable()
-        gc.freeze()  # the trees are kept for other checks, and hold no garbage
+        gc.freeze()  # the trees are kept for other checks, and contain no garbage
 
 
 def _trace(job: dict[str, Any]) -> CheckReply:
@@ -84,7 +84,7 @@ def _trace(job: dict[str, Any]) -> CheckReply:
 
 
 def _affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
-    """The names that the changed modules give another meaning."""
+    """The names whose meaning the changed modules alter."""
     files = [
         pair
         for pair in change["files"]
@@ -111,7 +111,7 @@ def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[R
 
 
 def _place(finding: TaintFinding, steps: list[Step], reported: frozenset[str]) -> Step | None:
-    """The sink, or when it is elsewhere, the last step in a file that is reported on."""
+    """The place of the sink, or, if it is elsewhere, of the last step in a reported file."""
     if finding.path in reported:
         return Step(finding.path, finding.line, "")
     for step in reversed(steps):

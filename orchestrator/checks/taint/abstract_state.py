@@ -1,4 +1,4 @@
-"""The state of the abstract machine: variables, heap objects, and what is known of origins."""
+"""The state of the abstract machine: variables, heap objects, and facts about origins."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any, Literal
@@ -22,12 +22,12 @@ _MAX_REACHED = 200
 
 
 class HeapObject(Struct, frozen=True, eq=False):
-    """One heap object; changing it means putting another in its place.
+    """An immutable heap object; a change replaces it.
 
     Attributes:
-        kind: ``list`` also covers tuples and sets; ``cells`` is an object from outside.
+        kind: ``list`` also covers tuples and sets; ``cells`` is an external object.
         items: by constant key, position, attribute name, or tuple of constants.
-        rest: the value of any other key, None when there is nothing else.
+        rest: the value of any other key; None: nothing.
         cls: the class of an instance.
     """
 
@@ -37,14 +37,14 @@ class HeapObject(Struct, frozen=True, eq=False):
     cls: Any = None
 
     def get(self, key: Hashable) -> Value | None:
-        """The value under a known key; None when nothing does."""
+        """The value under a known key; None: none."""
         found = self.items.get(key)
         if found is None:
             return self.rest
         return found if self.rest is None else join(found, self.rest)
 
     def any(self) -> Value | None:
-        """The value that an unknown key may have; None when it is empty."""
+        """The value that an unknown key may have; None: the object is empty."""
         values = list(self.items.values())
         if self.rest is not None:
             values.append(self.rest)
@@ -56,21 +56,21 @@ class HeapObject(Struct, frozen=True, eq=False):
         return joined
 
     def put(self, key: Hashable, value: Value) -> "HeapObject":
-        """The object with a value under a known key."""
+        """A copy with a value under a known key."""
         return HeapObject(self.kind, {**self.items, key: value}, self.rest, self.cls)
 
     def add(self, value: Value) -> "HeapObject":
-        """The object with a value under an unknown key."""
+        """A copy with a value under an unknown key."""
         rest = value if self.rest is None else join(self.rest, value)
         return HeapObject(self.kind, self.items, rest, self.cls)
 
     def widen(self) -> "HeapObject":
-        """The object with all positions forgotten."""
+        """A copy without positions."""
         return HeapObject(self.kind, {}, self.any(), self.cls)
 
 
 def join_objects(left: HeapObject, right: HeapObject) -> HeapObject:
-    """An object that may be either."""
+    """The join of two objects."""
     if left is right:
         return left
     if left.kind == "list" and (
@@ -103,24 +103,24 @@ def _same_object(left: HeapObject, right: HeapObject) -> bool:
 
 
 class Heap:
-    """Numbers heap objects and holds those that module bodies made, for every state to read."""
+    """Numbers heap objects, and holds those of module bodies, which all states share."""
 
     def __init__(self) -> None:
         self.shared: dict[int, HeapObject] = {}
         self._next = 0
 
     def allocate(self) -> int:
-        """A number that no object has."""
+        """Return an unused number."""
         self._next += 1
         return self._next
 
 
 class State:
-    """What holds at one point of one activation.
+    """The abstract state at one point of one activation.
 
     Attributes:
-        facts: what is known of origins at this point.
-        live: False when this point cannot be reached.
+        facts: known facts about origins at this point.
+        live: False if this point is unreachable.
     """
 
     __slots__ = ("facts", "heap", "live", "objects", "vars")
@@ -133,23 +133,23 @@ class State:
         self.live = True
 
     def copy(self) -> "State":
-        """An independent copy; values and objects are shared, for they never change."""
+        """An independent copy; immutable values and objects are shared."""
         other = State(self.heap)
         other.vars, other.objects = dict(self.vars), dict(self.objects)
         other.facts, other.live = dict(self.facts), self.live
         return other
 
     def object(self, loc: int) -> HeapObject:
-        """The object of that number."""
+        """The object with a number."""
         found = self.objects.get(loc)
         return found if found is not None else self.heap.shared.get(loc, _EMPTY)
 
     def of(self, value: Value) -> list[HeapObject]:
-        """The objects a value may be."""
+        """The objects that a value may be."""
         return [self.object(loc) for loc in value.locs]
 
     def learn(self, facts: Facts) -> None:
-        """Add to what is known of origins."""
+        """Add facts about origins."""
         for origin, known in facts.items():
             self.facts[origin] = self.facts.get(origin, frozenset()) | known
             if SLICE in origin:
@@ -158,7 +158,7 @@ class State:
                 self.facts[whole] = self.facts.get(whole, frozenset()) | lacks
 
     def facts_of(self, taint: Taint) -> frozenset[str]:
-        """All that is known of a taint here."""
+        """All facts about a taint at this point."""
         known = taint.facts
         if self.facts:
             for origin in ancestors(taint.origin):
@@ -170,7 +170,7 @@ _EMPTY = HeapObject("cells", rest=UNKNOWN)
 
 
 def join_states(states: Iterable[State], heap: Heap) -> State:
-    """The state after several ways meet; dead ways do not count."""
+    """The join of the states of several paths; unreachable ones do not count."""
     alive = [state for state in states if state.live]
     if not alive:
         dead = State(heap)
@@ -183,7 +183,7 @@ def join_states(states: Iterable[State], heap: Heap) -> State:
 
 
 def _settled(value: Value, state: State) -> Value:
-    """The value with what this way knows of it, before another way that does not joins it."""
+    """The value with this path's facts, before it is joined with a path without them."""
     if not value.taints or not state.facts:
         return value
     return value.with_taints(
@@ -219,7 +219,7 @@ def _join_two(left: State, right: State) -> State:
 
 
 def same_state(left: State, right: State) -> bool:
-    """Whether two states say the same: then a loop has come to rest."""
+    """Whether two states are equal, which means that a loop has reached its fixed point."""
     if left.live != right.live or left.facts != right.facts:
         return False
     if left.vars.keys() != right.vars.keys():
@@ -234,7 +234,7 @@ def same_state(left: State, right: State) -> bool:
 
 
 def collect_taints(value: Value, state: State) -> tuple[Taint, ...]:
-    """The taints of a value and of everything it holds."""
+    """The taints of a value and of everything that it contains."""
     if not value.locs:
         return value.taints
     groups = [value.taints]
@@ -246,7 +246,7 @@ def collect_taints(value: Value, state: State) -> tuple[Taint, ...]:
 
 
 def reachable_objects(value: Value, state: State) -> dict[int, HeapObject]:
-    """The objects that a value may be or may hold, as far as anyone looks."""
+    """The objects that a value may be or contain, up to a maximum depth."""
     found: dict[int, HeapObject] = {}
     fresh = list(value.locs)
     while fresh and len(found) < _MAX_REACHED:

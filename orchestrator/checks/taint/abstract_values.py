@@ -1,4 +1,4 @@
-"""What an expression may be: a constant, a name from outside, an object of ours, tainted or not."""
+"""Abstract values: constants, external names, objects of the tree, with or without taint."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from msgspec.structs import replace
 MAX_ORIGINS: Final = 6
 MAX_LOCS: Final = 4
 MAX_CHOICES: Final = 8
-PART: Final = "›"  # a part of what precedes it: what holds for the whole holds for it
-# a slice: what it lacks, the whole lacks as well, for all that a check can mean
+PART: Final = "›"  # a part of the preceding origin: facts about the whole apply to it
+# a slice: characters that it lacks count as missing in the whole as well
 SLICE: Final = "›~"
-DECODED: Final = "»"  # made anew from what precedes it: nothing known of that still holds
+DECODED: Final = "»"  # computed from the preceding origin: facts about that no longer apply
 
 ROW: Final = "row"
-"""The mark of what stands for any object of a model that a database holds, and for many of them."""
+"""The mark of a value that represents any stored object of a database model, or many of them."""
 
 
 class _NotConst:
@@ -34,8 +34,8 @@ class Step(Struct, frozen=True):
 
     Attributes:
         path, line: where, 1-based.
-        what: a few words, ``"bar" is set``.
-        before: the step that leads here, None at the source.
+        what: a short description, ``"bar" is set``.
+        before: the previous step; None at the source.
     """
 
     path: str
@@ -55,15 +55,16 @@ class Step(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Where a value came from, and what is known to hold for it.
+    """The origin of a value, and the known facts about it.
 
     Attributes:
-        origin: identity of the source; parts and decoded forms append to it.
-        kind: ``request``, ``socket``, ``environment``, ``argv``, ``file``; ``parameter`` for one
-            of a function that nobody is seen to call, ``spliced`` once a statement quotes it.
-        facts: what holds for this very value, ``safe xss``, ``lacks '``.
-        sure: 0 to 1, how certain the flow is up to here.
-        trace: the way to here; no part of the identity.
+        origin: identity of the source; parts and decoded forms have suffixes.
+        kind: ``request``, ``socket``, ``environment``, ``argv``, ``file``; ``parameter`` for a
+            parameter of a function without known callers, ``spliced`` once it is quoted in a
+            statement.
+        facts: facts about exactly this value: ``safe xss``, ``lacks '``.
+        sure: 0 to 1, confidence in the flow up to here.
+        trace: the steps to here; not part of the identity.
     """
 
     origin: str
@@ -73,22 +74,22 @@ class Taint:
     trace: Step | None = field(default=None, compare=False)
 
     def step(self, path: str, line: int, what: str) -> "Taint":
-        """The same taint one step further on; a second step on one line adds nothing."""
+        """The taint after one more step; a second step on one line adds nothing."""
         last = self.trace
         if last is not None and last.line == line and last.path == path:
             return self
         return Taint(self.origin, self.kind, self.facts, self.sure, Step(path, line, what, last))
 
     def with_facts(self, facts: Iterable[str]) -> "Taint":
-        """The same taint of which more is known."""
+        """The taint with more facts."""
         return Taint(self.origin, self.kind, self.facts.union(facts), self.sure, self.trace)
 
     def of_kind(self, kind: str) -> "Taint":
-        """The same taint as one of another kind."""
+        """The taint with another kind."""
         return Taint(self.origin, kind, self.facts, self.sure, self.trace)
 
     def derive(self, mark: str, site: str, sure: float = 1.0) -> "Taint":
-        """The taint of a part or a decoded form; bounded, so that loops come to rest."""
+        """The taint of a part or a decoded form; bounded, so that loops reach a fixed point."""
         facts = frozenset[str]() if mark == DECODED else self.facts
         origin = self.origin
         if site not in origin and len(origin) < 400:
@@ -100,26 +101,26 @@ Facts = dict[str, frozenset[str]]
 
 
 class Implication(Struct, frozen=True):
-    """What is known of which origin when a value is true, and when it is false."""
+    """The facts about origins that follow if a value is true, and if it is false."""
 
     true: Facts
     false: Facts
 
 
 class Value(Struct, eq=False):
-    """What is known of one value. Treated as immutable.
+    """An abstract value; treated as immutable.
 
     Attributes:
-        const: the value itself when it is known, else ``NOT_CONST``.
-        ref: dotted name of something outside the tree, ``flask.request.args``; a call appends
-            ``()``; ``?.name`` is an attribute of something unknown.
-        taints: where it came from, at most one per origin.
-        locs: heap objects it may be.
+        const: the concrete value if known, else ``NOT_CONST``.
+        ref: dotted name of an external object, ``flask.request.args``; a call appends ``()``;
+            ``?.name`` is an attribute of an unknown object.
+        taints: its origins, at most one taint per origin.
+        locs: the heap objects that it may be.
         target: a function, class or module of the tree, or a bound method.
-        prefix: the text it is known to begin with.
+        prefix: the known beginning of its text.
         marks: further properties, such as ``normalized``.
-        implies: what its truth says about other values.
-        choices: when it is not known, the few constants that it may be; empty for any.
+        implies: what its truth implies for other values.
+        choices: if unknown, the few constants that it may be; empty: any.
     """
 
     const: Any = NOT_CONST
@@ -134,20 +135,20 @@ class Value(Struct, eq=False):
 
     @property
     def known(self) -> bool:
-        """Whether the value itself is known."""
+        """Whether the concrete value is known."""
         return self.const is not NOT_CONST
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """The constants that it may be; empty when it may be anything."""
+        """The constants that it may be; empty: anything."""
         return (self.const,) if self.const is not NOT_CONST else self.choices
 
     def with_implication(self, implies: Implication | None) -> "Value":
-        """The same value, with what its truth says."""
+        """The value with an implication of its truth."""
         return replace(self, implies=implies)
 
     def with_taints(self, taints: tuple[Taint, ...]) -> "Value":
-        """The same value, tainted so."""
+        """The value with these taints."""
         if not taints:
             return replace(self, taints=())
         return replace(self, const=NOT_CONST, taints=taints, choices=())
@@ -157,11 +158,11 @@ UNKNOWN: Final = Value()
 
 
 class Deferred(Value):
-    """What a module imports or defines by name, found when it is first used: most of it never is.
+    """A lazily evaluated import or definition of a module, since most are never used.
 
     Attributes:
-        find: looks it up, or performs the definition.
-        found: what it is, once it was used.
+        find: looks it up, or executes the definition.
+        found: the value, once it was used.
     """
 
     find: Callable[[], Value] = Value
@@ -169,12 +170,12 @@ class Deferred(Value):
 
 
 def resolve(value: Value) -> Value:
-    """The value itself, where it is a name that nobody has used so far."""
+    """The value, evaluated if it is deferred."""
     if type(value) is not Deferred:
         return value
     if value.found is None:
-        find, value.find = value.find, Value  # which may hold the names of a whole module
-        value.found = UNKNOWN  # to whoever asks in a circle
+        find, value.find = value.find, Value  # which may refer to the names of a whole module
+        value.found = UNKNOWN  # for circular lookups
         value.found = find()
     return value.found
 
@@ -183,7 +184,7 @@ NORETURN: Final = Value(marks=frozenset({"noreturn"}))
 
 
 def merge_taints(*groups: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """The taints of a value that is made of, or may be any of, several values."""
+    """The combined taints of several values."""
     filled = [group for group in groups if group]
     if len(filled) <= 1:
         return filled[0] if filled else ()
@@ -202,7 +203,7 @@ def merge_taints(*groups: tuple[Taint, ...]) -> tuple[Taint, ...]:
 
 
 def same_const(left: Any, right: Any) -> bool:
-    """Equality of constants that keeps ``1`` and ``True`` apart."""
+    """Equality of constants that distinguishes ``1`` from ``True``."""
     return type(left) is type(right) and bool(left == right)
 
 
@@ -219,17 +220,17 @@ def _common_prefix(left: Value, right: Value) -> str:
 
 
 def prefix_of(value: Value) -> str:
-    """The text a value is known to begin with."""
+    """The known beginning of a value's text."""
     return value.const if isinstance(value.const, str) else value.prefix
 
 
 def join(left: Value, right: Value) -> Value:
-    """A value that may be either."""
+    """The join of two values."""
     if left is right:
         return left
     left, right = resolve(left), resolve(right)
     same_value = left.known and right.known and same_const(left.const, right.const)
-    # A name that is None on one way is used only on the other.
+    # A name that is None on one path is only used on the other.
     if left.known and left.const is None and not right.known:
         return right
     if right.known and right.const is None and not left.known:
@@ -259,7 +260,7 @@ def _either_constant(left: Value, right: Value) -> tuple[Any, ...]:
 
 
 def join_all(values: Iterable[Value]) -> Value:
-    """A value that may be any of these; unknown when there is none."""
+    """The join of values; unknown for none."""
     joined: Value | None = None
     for value in values:
         joined = value if joined is None else join(joined, value)
@@ -267,7 +268,7 @@ def join_all(values: Iterable[Value]) -> Value:
 
 
 def same_value(left: Value, right: Value) -> bool:
-    """Whether two values say the same, traces apart."""
+    """Whether two values are equal except for their traces."""
     if left is right:
         return True
     left, right = resolve(left), resolve(right)
@@ -284,7 +285,7 @@ def same_value(left: Value, right: Value) -> bool:
 
 
 def ancestors(origin: str) -> Iterable[str]:
-    """An origin and every whole that it is a part of."""
+    """An origin and all wholes that it is a part of."""
     yield origin
     while True:
         cut = origin.rfind(PART)

@@ -1,7 +1,7 @@
-"""What users of changed files can notice of a change: the names whose definitions it alters.
+"""Finds the names whose definitions a change alters, for the users of changed files.
 
-Of two runs, one for each side, only the difference counts. A function elsewhere that uses nothing
-of what the change alters behaves the same in both, so neither has to run it.
+Taint analysis runs on both sides, and only the difference counts. A function elsewhere that uses no
+altered name behaves the same on both sides, so neither has to run it.
 """
 
 import ast
@@ -20,7 +20,7 @@ from orchestrator.checks.python.syntax_tree_cache import parse, walk
 from orchestrator.checks.taint.entry_points import Definition, distinctive_names
 
 MAX_FILES: Final = 100
-"""Of a larger change little is unaffected, and reading its other side costs more than it saves."""
+"""In a larger change most names are affected, so computing them costs more than it saves."""
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _WILDCARD: Final = "*"
@@ -30,8 +30,8 @@ class _Part(Struct, frozen=True):
     """A definition or statement of a module, or of a class in it.
 
     Attributes:
-        text: its lines; of a class those that are not another part's.
-        binds: the names that stand for something else when it does.
+        text: its lines; for a class, those that are not in another part.
+        binds: the names whose meaning it determines.
     """
 
     text: str
@@ -39,10 +39,10 @@ class _Part(Struct, frozen=True):
 
 
 def affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
-    """The names of changed files that a change gives another meaning; None: any of them.
+    """The names of changed files whose meaning the change alters; None: possibly all.
 
-    They are those that a part binds which differs between the sides or mentions such a name. The
-    answer is the same for both sides.
+    These are the names bound by parts that differ between the sides or that mention such a name.
+    The result is the same for both sides.
 
     Args:
         root: this side's directory.
@@ -60,13 +60,13 @@ def affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | No
             parts += old + new
             altered.update(_altered(old, new) if here == there else old + new)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OSError):
-        return None  # what cannot be read is a gap elsewhere
+        return None  # an unreadable file is a gap elsewhere
     found = _closure(parts, altered)
     return None if _WILDCARD in found else found
 
 
 def _altered(old: Sequence[_Part], new: Sequence[_Part]) -> Iterable[_Part]:
-    """The parts that only one side has; all of them where others change places."""
+    """The parts that only one side has; all parts if the order of the others differs."""
     shared = set(old) & set(new)
     if [part for part in old if part in shared] != [part for part in new if part in shared]:
         return chain(old, new)
@@ -74,7 +74,7 @@ def _altered(old: Sequence[_Part], new: Sequence[_Part]) -> Iterable[_Part]:
 
 
 def _closure(parts: Iterable[_Part], altered: Iterable[_Part]) -> frozenset[str]:
-    """The names that these parts bind, and those of parts that mention one of them, and so on."""
+    """The names that these parts bind, and transitively those of parts that mention them."""
     mentioning: dict[str, list[_Part]] = {}
     for part in set(parts):
         for word in set(_WORD.findall(part.text)):
@@ -104,9 +104,9 @@ def _parts(body: Iterable[ast.stmt], lines: Sequence[str]) -> Iterator[_Part]:
 
 
 def _parts_of_class(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[_Part]:
-    """Its methods, and what is left, which stands for the class and all of its methods.
+    """The methods of a class, and the rest, which represents the class and all its methods.
 
-    So does a method whose name does not say which one is meant, such as ``__init__`` or ``get``.
+    A method with an ambiguous name, such as ``__init__`` or ``get``, counts as the rest.
     """
     methods = [item for item in node.body if isinstance(item, Definition)]
     others = (item for item in node.body if not isinstance(item, Definition))
@@ -134,14 +134,14 @@ def _text(node: ast.stmt, lines: Sequence[str]) -> str:
 
 
 def _defined(node: ast.AST) -> Iterator[str]:
-    """The names of functions and classes in a tree."""
+    """The names of the functions and classes in a tree."""
     for item in walk(node):
         if isinstance(item, Definition | ast.ClassDef):
             yield item.name
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a statement binds, or whose values it may alter."""
+    """The names that a statement binds, or whose values it may change."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             yield from _defined(node)

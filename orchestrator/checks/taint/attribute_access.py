@@ -1,4 +1,4 @@
-"""Attributes and items: of our own objects, of modules, and of things from outside."""
+"""Attributes and items of objects of the tree, of modules, and of external objects."""
 
 import ast
 from collections.abc import Hashable
@@ -25,7 +25,7 @@ _AT = "at "
 
 
 def external_value(frame: Frame, ref: str, node: ast.AST) -> Value:
-    """A value known by its dotted name only: a source, or nothing yet."""
+    """A value known only by its dotted name: a source, or an untainted external object."""
     models = frame.run.models
     ref = models.canonical(ref) if len(ref) <= _MAX_REF else ""
     for source in models.sources.find(ref):
@@ -57,7 +57,7 @@ def _attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
         if member is not None:
             return member
     if base.known and base.const is not None:
-        return UNKNOWN  # what is None here is set by then, by something that is not followed
+        return UNKNOWN  # a value that is None here was set by then in a way that is not followed
     kept = frame.run.contexts.get(f"{base.ref}.{name}") if frame.run.contexts else None
     if kept is not None:
         return kept
@@ -78,7 +78,7 @@ def _attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
 
 
 def get_member(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
-    """What a template means by ``base.name``: an item or an attribute."""
+    """The meaning of ``base.name`` in a template: an item or an attribute."""
     objects = frame.state.of(base)
     if any(name in obj.items for obj in objects if obj.kind == "dict"):
         return get_item(frame, base, Value(name), node)
@@ -88,7 +88,7 @@ def get_member(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
 
 
 def _of_row(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
-    """An attribute of any object of a model that the database holds."""
+    """An attribute of any stored object of a database model."""
     classes = stored_fields.classes_of(frame, base)
     for cls in classes:
         found = cls.lookup(name)
@@ -98,14 +98,14 @@ def _of_row(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
 
 
 def _sanitized(frame: Frame, ref: str, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """What an attribute has of its object, where the data files say that it is harmless."""
+    """The taints of an attribute that the data files call harmless."""
     rules = frame.run.models.sanitizers.exact(ref) if taints else ()
     facts = [f"safe {klass}" for rule in rules for klass in rule.clears]
     return tuple(taint.with_facts(facts) for taint in taints) if facts else taints
 
 
 def _of_whole(member: Value, base: Value, name: str) -> Value:
-    """A member that is only known by name comes from where its object does."""
+    """A member known only by name has the origin of its object."""
     if member.taints or member.known or member.locs or member.target or not base.taints:
         return member
     taints = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
@@ -131,7 +131,7 @@ def _member(
 
 
 def _inherited(frame: Frame, cls: Class, name: str, node: ast.AST) -> Value:
-    """An attribute that a class has from outside the tree, or that is not known at all."""
+    """An attribute that a class inherits from outside the tree, or that is unknown."""
     outers = [f"{outer}.{name}" for outer in cls.outer_bases()]
     for outer in outers:
         value = external_value(frame, outer, node)
@@ -203,12 +203,12 @@ def get_item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
 
 
 def access_path(base: Value) -> tuple[Hashable, ...]:
-    """The keys by which a value was reached within an object from outside."""
+    """The keys by which a value was reached inside an external object."""
     return tuple(mark.removeprefix(_AT) for mark in base.marks if mark.startswith(_AT))
 
 
 def set_item(frame: Frame, base: Value, key: Value, value: Value) -> None:
-    """Perform ``base[key] = value`` on objects of ours and on those from outside."""
+    """Perform ``base[key] = value`` on objects of the tree and on external ones."""
     containers.set_item(frame, base, key, value)
     path = (*access_path(base), key.const if key.known else key.ref)
     for loc in base.locs:

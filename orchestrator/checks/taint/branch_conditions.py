@@ -1,4 +1,4 @@
-"""What the outcome of a test says about the values in it."""
+"""What the outcome of a condition implies for the values in it."""
 
 import ast
 import re
@@ -22,17 +22,17 @@ from orchestrator.checks.taint.containers import constants
 from orchestrator.checks.taint.library_models import Check, LibraryModels
 from orchestrator.checks.taint.strings import strict_pattern
 
-LISTED: Final = "listed"  # it is one of a few values that the program itself names
+LISTED: Final = "listed"  # it is one of a few values that the program lists
 _MAX_CHARACTERS: Final = 12
 
 
 def facts_about(taints: Iterable[Taint], *facts: str) -> Facts:
-    """The same facts for every origin."""
+    """The same facts for all origins."""
     return {taint.origin: frozenset(facts) for taint in taints}
 
 
 def conjoin(left: Facts, right: Facts) -> Facts:
-    """What holds when both hold."""
+    """The facts if both conditions hold."""
     if not left or not right:
         return left or right
     origins = {**left, **right}
@@ -42,7 +42,7 @@ def conjoin(left: Facts, right: Facts) -> Facts:
 
 
 def disjoin(left: Facts, right: Facts) -> Facts:
-    """What holds when one of them holds, unknown which; what is listed is as good as anything."""
+    """The facts if at least one of the conditions holds."""
     shared = {origin: _weaker(left[origin], right[origin]) for origin in left if origin in right}
     return {origin: facts for origin, facts in shared.items() if facts}
 
@@ -54,7 +54,7 @@ def _weaker(left: frozenset[str], right: frozenset[str]) -> frozenset[str]:
 
 
 def facts_when(value: Value, *, truth: bool) -> Facts:
-    """What is known once a value has turned out true or false."""
+    """The facts that follow if a value is true, or if it is false."""
     if value.implies is not None:
         return value.implies.true if truth else value.implies.false
     if not truth and value.taints and not value.locs:
@@ -113,7 +113,7 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
 
 
 def _known_to_be(models: LibraryModels, ref: str, taints: Sequence[Taint]) -> Facts:
-    """What it says of a value, or of the whole that it is a part of, to be one of a few."""
+    """The facts that follow for a value, or its whole, if it is one of a few values."""
     facts = facts_about(taints, LISTED)
     for part in models.parts.find(ref):
         wholes = {taint.origin.rpartition(PART)[0] or taint.origin for taint in taints}
@@ -122,7 +122,7 @@ def _known_to_be(models: LibraryModels, ref: str, taints: Sequence[Taint]) -> Fa
 
 
 def without_part(models: LibraryModels, ref: str, taints: Sequence[Taint]) -> Implication | None:
-    """What it says of a whole that a part of it, an attribute of that name, is empty."""
+    """The facts that follow for a whole if its attribute of that name is empty."""
     if not taints or not models.parts.exact(ref):
         return None
     return Implication({}, _known_to_be(models, ref, taints))
@@ -151,7 +151,7 @@ def _equality(frame: Frame, left: Value, right: Value) -> Facts:
 
 
 def evaluate_check(frame: Frame, call: Call) -> Implication | None:
-    """What the truth of a call says of its arguments; None when no data file names the test."""
+    """What the truth of a call implies for its arguments; None if no data file has the test."""
     true: Facts = {}
     false: Facts = {}
     for test in frame.run.models.tests.find(call.ref):
@@ -173,7 +173,7 @@ def evaluate_check(frame: Frame, call: Call) -> Implication | None:
 
 
 def cell(frame: Frame, call: Call, selector: str) -> Value:
-    """An argument, or with ``self[0]`` what the receiver was made with."""
+    """An argument; ``self[0]`` is the first argument that constructed the receiver."""
     name, _, key = selector.partition("[")
     value = call.select_argument(name) or Value()
     if not key:
@@ -186,7 +186,7 @@ def cell(frame: Frame, call: Call, selector: str) -> Value:
 
 
 def edges(call: Call, name: str) -> Implication | None:
-    """What ``text.startswith(...)`` and ``text.endswith(...)`` say of the text."""
+    """What ``text.startswith(...)`` and ``text.endswith(...)`` imply for the text."""
     text = call.receiver
     if text is None or not text.taints or not call.args:
         return None
@@ -208,7 +208,7 @@ def _names_host(text: object) -> bool:
 
 
 def any_of(frame: Frame, node: ast.Call) -> Implication | None:
-    """What ``any(c in text for c in "...")`` says of the text when false."""
+    """What ``any(c in text for c in "...")`` implies for the text if it is false."""
     if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
         return None
     generator = node.args[0]
@@ -228,7 +228,7 @@ def any_of(frame: Frame, node: ast.Call) -> Implication | None:
 
 
 def evaluate_bool_op(frame: Frame, node: ast.BoolOp) -> Value:
-    """The value of ``and`` and ``or``, each operand evaluated under what the earlier ones say."""
+    """The value of ``and`` and ``or``; each operand is evaluated with the facts of earlier ones."""
     stop_at = isinstance(node.op, ast.Or)
     outer = frame.state.facts
     frame.state.facts = dict(outer)
@@ -262,7 +262,7 @@ def _choice(kept: list[Value], last: Value, implies: Implication, *, stop_at: bo
         taints = merge_taints(*(operand.taints for operand in usable))
     else:
         implies = Implication(implies.false, implies.true)
-        usable, taints = kept, last.taints  # what stops an "and" is empty
+        usable, taints = kept, last.taints  # the operand that stops an "and" is empty
     value = join_all(usable).with_taints(taints)
     return value.with_implication(implies if implies.true or implies.false else None)
 
@@ -275,7 +275,7 @@ _MAX_NODES: Final = 5000
 
 
 def matches_context(frame: Frame, call: Call, check: Check) -> bool:
-    """Whether the words that a check asks for surround the call."""
+    """Whether the words that a check requires are near the call."""
     if not check.words:
         return True
     if frame.handler and check.handlers == "any":

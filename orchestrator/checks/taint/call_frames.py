@@ -1,4 +1,4 @@
-"""One run over a tree, and one activation of a function within it."""
+"""The shared data of one run, and the frame of one function activation."""
 
 import ast
 import builtins
@@ -18,25 +18,25 @@ Place = tuple[str, int, str]
 """A sink: path, line, class."""
 
 MAX_DEPTH: Final = 7
-MAX_STEPS: Final = 30_000  # statements run on behalf of one entry point
+MAX_STEPS: Final = 30_000  # maximum statements per entry point
 MAX_CALLS: Final = 160  # activations on behalf of one entry point
-MAX_UNTAINTED_DEPTH: Final = 3  # nested activations that are given nothing from a source
-MAX_UNTAINTED_CALLS: Final = 60  # such activations on behalf of one entry point
+MAX_UNTAINTED_DEPTH: Final = 3  # maximum nested activations without tainted arguments
+MAX_UNTAINTED_CALLS: Final = 60  # maximum such activations per entry point
 
 
 class BudgetExceeded(Exception):
-    """An entry point used up its budget of work."""
+    """An entry point has used up its budget."""
 
 
 class Call(Struct):
-    """One call with its parts evaluated.
+    """A call with its parts evaluated.
 
     Attributes:
-        node: where it is.
-        function: what is called.
-        receiver: what the method was looked up on, None for a plain function.
-        args, keywords: in the order of the call.
-        rest: what ``*args`` and ``**kwargs`` of the call may hold, else None.
+        node: its place.
+        function: the called value.
+        receiver: the object of the method; None for a plain function.
+        args, keywords: in the call's order.
+        rest: what ``*args`` and ``**kwargs`` of the call may contain, else None.
     """
 
     node: ast.expr
@@ -48,16 +48,16 @@ class Call(Struct):
 
     @property
     def ref(self) -> str:
-        """The dotted name of what is called."""
+        """The dotted name of the called function."""
         return self.function.ref
 
     def values(self) -> list[Value]:
-        """All arguments of the call, unpacked ones included."""
+        """All arguments of the call, including unpacked ones."""
         extra = [] if self.rest is None else [self.rest]
         return [*self.args, *self.keywords.values(), *extra]
 
     def select_argument(self, selector: str) -> Value | None:
-        """The argument that a selector such as ``0|url`` or ``self`` names; None when absent."""
+        """The argument for a selector such as ``0|url`` or ``self``; None if absent."""
         for part in selector.split("|"):
             if part == "self":
                 return self.receiver
@@ -72,7 +72,7 @@ class Call(Struct):
 
 
 class Return(Struct):
-    """One way out of a function, with the state at that point."""
+    """An exit of a function, with the state at that point."""
 
     node: ast.AST
     value: Value
@@ -80,11 +80,11 @@ class Return(Struct):
 
 
 class Rendering(Struct, frozen=True):
-    """Which templates are being filled in, each by the one before it, and what fills in the first.
+    """The chain of templates that are being rendered, and the code that renders the first.
 
     Attributes:
         path, line: of the program.
-        name: of the template, as the program has it.
+        name: of the template, as in the program.
     """
 
     pages: tuple[str, ...]
@@ -93,12 +93,12 @@ class Rendering(Struct, frozen=True):
     name: str
 
     def within(self, page: str) -> "Rendering":
-        """The same with one template more."""
+        """The chain with one more template."""
         return Rendering((*self.pages, page), self.path, self.line, self.name)
 
 
 class TaintFinding(Struct):
-    """A defect before it is turned into the reply's form."""
+    """A finding before it is converted for the reply."""
 
     code: str
     path: str
@@ -111,27 +111,27 @@ class TaintFinding(Struct):
 
 
 class Run(Struct, eq=False):
-    """What all activations of one job share.
+    """The data shared by all activations of one job.
 
     Attributes:
-        constant, moving: sinks that constants were seen to reach in a function run from outside,
-            and those that something else reached.
-        given_safe: functions that a request handler was seen to call with nothing from outside.
-        handling: a request handler is being run.
-        held: by class, the attributes that some method sets to what comes from a request.
-        contexts: by dotted name, what comes from outside in objects that a whole request shares.
-        text_fields: by class, the fields of a database model that hold text.
-        stored: by field and model, what a request leaves in it, not escaped.
-        rows: by model, any object of it that the database holds.
-        asked: the fields of such objects that were read, as class and name.
-        filters: by name, the filters of templates.
-        filter_modules: the modules that may define some; None: nobody has looked for them.
-        imported_models: by module, the models of a database that it defines or imports.
-        constructed: by the definition of a class, the first call in a module's body that makes one.
-        pending: by module, the objects that its body makes and whose constructors are yet to run.
+        constant, moving: sinks in entry functions that only constants were seen to reach, and those
+            that other values reached.
+        given_safe: functions that a request handler was seen to call with untainted arguments only.
+        handling: a request handler is running.
+        held: class → attributes that some method sets to values from a request.
+        contexts: dotted name → tainted content of an object that a whole request shares.
+        text_fields: class → text fields of a database model.
+        stored: field and model → unescaped values that requests store in it.
+        rows: model → the value that represents any stored object of it.
+        asked: fields of such objects that were read, as class and name.
+        filters: name → template filter.
+        filter_modules: the modules that may define filters; None: not searched yet.
+        imported_models: module → database models that it defines or imports.
+        constructed: class definition → the first call in a module's body that constructs it.
+        pending: module → objects that its body makes and whose constructors have not run yet.
 
-    The callables are the machine's parts; they are set once, where the parts are put together,
-    so that no part imports another one in a circle.
+    The callables are the parts of the interpreter; they are set once where the parts are assembled,
+    which avoids circular imports.
     """
 
     project: Project
@@ -184,7 +184,7 @@ class Run(Struct, eq=False):
             raise BudgetExceeded
 
     def report(self, found: TaintFinding) -> None:
-        """Keep a defect; of two at one place the surer one stays."""
+        """Add a finding; of two at one place, the one with the higher confidence is kept."""
         key = (found.code, found.path, found.line)
         known = self.found.get(key)
         if known is None or found.confidence > known.confidence:
@@ -192,7 +192,7 @@ class Run(Struct, eq=False):
 
 
 class Frame:
-    """One activation: its state, and the ways out of it that were met so far."""
+    """One activation: its state, and the exits reached so far."""
 
     __slots__ = (
         "call", "caller", "closure", "depth", "function", "handler", "id", "jumps", "module",
@@ -211,10 +211,10 @@ class Frame:
         self.returns: list[Return] = []
         self.yields: list[Value] = []
         self.jumps: list[tuple[list[State], list[State]]] = []  # per loop: breaks, continues
-        self.quiet = False  # a body that is run for its names only
+        self.quiet = False  # a body that is only run for its names
         self.handler = False  # the activation of a request handler itself
         self.statement: ast.stmt | None = None
-        self.rendering: Rendering | None = None  # a template is being filled in
+        self.rendering: Rendering | None = None  # a template is being rendered
         run.frames += 1
         self.id = run.frames
 
@@ -223,7 +223,7 @@ class Frame:
         return self.run.evaluate(self, node)
 
     def new(self, node: ast.AST, obj: HeapObject, slot: str = "") -> Value:
-        """A value that is an object made at this place; the same place makes the same number."""
+        """A value that is an object created at this place; the same place gives the same number."""
         key = (self.id, id(node), slot)
         loc = self.run.sites.get(key)
         if loc is None:
@@ -237,7 +237,7 @@ class Frame:
         return f"{self.module.path}:{line}:{column}"
 
     def at(self, value: Value, node: ast.AST, what: str) -> Value:
-        """The value one step further on its way, when it comes from a source."""
+        """The value after one more step, if it is tainted."""
         if not value.taints:
             return value
         line = getattr(node, "lineno", 0)
@@ -245,7 +245,7 @@ class Frame:
         return value.with_taints(tuple(taint.step(path, line, what) for taint in value.taints))
 
     def lookup(self, name: str) -> Value:
-        """The value of a name: local, enclosing, global, built in."""
+        """The value of a name: local, enclosing, global or built-in."""
         value = self.state.vars.get(name)
         if value is None:
             value = self.closure.get(name)
@@ -261,7 +261,7 @@ class Frame:
 
     @property
     def scope(self) -> str:
-        """Dotted name of the function, empty at module level."""
+        """The dotted name of the function; empty at module level."""
         return self.function.name if self.function else ""
 
 

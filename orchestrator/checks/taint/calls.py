@@ -1,4 +1,4 @@
-"""What a call gives: built in, a container's method, a function of the tree, or one outside."""
+"""Evaluates calls of built-ins, containers, functions of the tree and external functions."""
 
 import ast
 from collections.abc import Hashable, Mapping
@@ -125,7 +125,7 @@ def _spread(frame: Frame, record: Call, value: Value) -> None:
 
 
 def invoke(frame: Frame, record: Call) -> Value:
-    """The value of a call whose parts are known: for callbacks and properties."""
+    """The value of a call with given parts, for callbacks and properties."""
     return _dispatch(frame, record, record.ref.rpartition(".")[2])
 
 
@@ -155,7 +155,7 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
 
 
 def _folded(frame: Frame, record: Call) -> Value | None:
-    """A built-in function called with constants."""
+    """The result of a built-in function of constants."""
     name = record.ref.removeprefix("builtins.")
     if record.keywords or record.rest is not None:
         return None
@@ -195,7 +195,7 @@ def _text_method(frame: Frame, record: Call, name: str) -> Value | None:
 
 
 def _folded_method(frame: Frame, record: Call, name: str) -> Value | None:
-    """A method of a known text called with constants."""
+    """The result of a method of a known text with constant arguments."""
     consts = [containers.constants(frame, value) for value in record.args]
     if record.receiver is None or NOT_CONST in consts or record.keywords:
         return None
@@ -206,7 +206,7 @@ def _folded_method(frame: Frame, record: Call, name: str) -> Value | None:
 
 
 def _container(frame: Frame, record: Call, kind: str) -> Value:
-    """A container made of another one, of pairs, or of keywords."""
+    """A container made from another one, from pairs, or from keywords."""
     source = record.args[0] if record.args else None
     if kind == "dict":
         items: dict[Hashable, Value] = dict(record.keywords.items())
@@ -231,12 +231,12 @@ def _container(frame: Frame, record: Call, kind: str) -> Value:
     return containers.make_bag(frame, record.node, containers.element(frame, source, record.node))
 
 
-_NOT_FOLLOWED: Final = 0.45  # what a call gives that is not run is no ground for a finding
+_NOT_FOLLOWED: Final = 0.45  # the result of a call that was not run must not cause a finding
 _MAX_MEMO: Final = 20_000
 
 
 def call_function(frame: Frame, call: Call) -> Value | None:
-    """The value of a call into the tree; None when the callee is not in the tree."""
+    """The value of a call of a function in the tree; None if it is not in the tree."""
     target = call.function.target
     if target is None:
         target = _called_instance(frame, call)
@@ -260,7 +260,7 @@ def _called_instance(frame: Frame, call: Call) -> Bound | None:
 
 
 def _announce(frame: Frame, call: Call) -> Value | None:
-    """An object that a module's body makes; its constructor runs once the module is complete."""
+    """Record an object of a module's body; its constructor runs once the module is complete."""
     cls = call.function.target
     if not isinstance(cls, Class):
         return None
@@ -274,7 +274,7 @@ def _announce(frame: Frame, call: Call) -> Value | None:
 
 
 def construct(frame: Frame, call: Call, value: Value) -> None:
-    """Run the constructor of an object that was announced."""
+    """Run the constructor of a recorded object."""
     constructor = call.function.target.lookup("__init__")
     if constructor is not None and isinstance(constructor.target, Function):
         run_function(frame, call, constructor.target, [value, *call.args])
@@ -295,7 +295,7 @@ def instantiate(frame: Frame, call: Call, cls: Class) -> Value:
 
 
 def _fields(call: Call, cls: Class) -> dict[Any, Value]:
-    """The fields of a data class or named tuple, as its annotations order them."""
+    """The fields of a data class or named tuple in the order of its annotations."""
     names = [
         item.target.id
         for item in cls.node.body
@@ -307,7 +307,7 @@ def _fields(call: Call, cls: Class) -> dict[Any, Value]:
 
 
 def run_function(frame: Frame, call: Call, function: Function, args: list[Value]) -> Value:
-    """What a function gives when it is called so, and what it does to the caller's objects."""
+    """Run a function with these arguments: its result, and its effects on the caller's objects."""
     everything = [*args, *call.keywords.values(), *([call.rest] if call.rest else [])]
     taints = taints_of(everything, frame.state)
     if function in frame.stack:
@@ -356,7 +356,7 @@ def _changes(
     after: Mapping[int, HeapObject],
     shared: Mapping[int, HeapObject],
 ) -> bool:
-    """Whether an activation changed an object of its caller or of a module."""
+    """Whether an activation changed an object of its caller or a module."""
     if not before.items() <= after.items():
         return True
     if len(after) == len(before):
@@ -365,7 +365,7 @@ def _changes(
 
 
 def _affordable(frame: Frame, *, untainted: bool) -> bool:
-    """Whether the root may have one more activation."""
+    """Whether the budget of the entry point allows another activation."""
     if frame.depth >= MAX_DEPTH or frame.run.calls >= MAX_CALLS:
         return False
     return not untainted or (
@@ -374,7 +374,7 @@ def _affordable(frame: Frame, *, untainted: bool) -> bool:
 
 
 def _memo_key(frame: Frame, function: Function, call: Call, args: list[Value]) -> Any:
-    """What the outcome depends on when no argument comes from a source."""
+    """The cache key of a call without tainted arguments."""
     if frame.state.facts:
         return None
     named = sorted(call.keywords.items())
@@ -439,7 +439,7 @@ def defaults(given: ast.arguments) -> dict[str, ast.expr]:
 
 
 def _body(frame: Frame, call: Call) -> Value:
-    """Run a bound frame to its end; its state is then that of all ways out."""
+    """Run a bound frame to its end; its state is then the join of all exits."""
     function = frame.function
     if function is None:
         return UNKNOWN
@@ -473,7 +473,7 @@ def _settled_join(frame: Frame) -> Value:
 
 
 def _implied(frame: Frame, end: State) -> Implication | None:
-    """What a function's true or false answer says of the values it looked at."""
+    """What a function's true or false result implies for the values that it tested."""
     true: Facts | None = None
     false: Facts | None = dict(end.facts) if end.live else None
     for way in frame.returns:

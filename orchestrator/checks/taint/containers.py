@@ -1,4 +1,4 @@
-"""Dictionaries, lists, tuples and sets: which value is where, and what an item of one is."""
+"""Dictionaries, lists, tuples and sets: values by key, and values of items."""
 
 import ast
 from collections.abc import Callable, Hashable
@@ -22,18 +22,18 @@ MAX_ITEMS: Final = 64
 
 
 def make_list(frame: Frame, node: ast.AST, values: list[Value]) -> Value:
-    """A list, tuple or set whose items are known."""
+    """A list, tuple or set with known items."""
     obj = HeapObject("list", dict(enumerate(values)))
     return frame.new(node, obj if len(values) <= MAX_ITEMS else obj.widen())
 
 
 def make_bag(frame: Frame, node: ast.AST, item: Value | None) -> Value:
-    """A list of which only is known what its items may be."""
+    """A list of which only the possible items are known."""
     return frame.new(node, HeapObject("list", {}, item))
 
 
 def constants(frame: Frame, value: Value) -> object:
-    """A tuple of the constants that a list holds, the constant itself, or ``NOT_CONST``."""
+    """A tuple of a list's constants, the constant itself, or ``NOT_CONST``."""
     if value.known:
         return value.const
     objects = frame.state.of(value)
@@ -50,7 +50,7 @@ def constants(frame: Frame, value: Value) -> object:
 
 
 def element(frame: Frame, value: Value, node: ast.AST) -> Value:
-    """What iterating over a value gives."""
+    """The value of an item when iterating."""
     if ROW in value.marks:
         return value
     found: list[Value] = []
@@ -63,7 +63,7 @@ def element(frame: Frame, value: Value, node: ast.AST) -> Value:
             if get_item is not None:
                 found.append(get_item)
         elif obj.kind == "instance" and obj.rest is not None and obj.rest.taints:
-            found.append(value)  # a list of what a request is converted to is one of them
+            found.append(value)  # including a list of converted request values
     if isinstance(value.const, tuple):
         found.extend(Value(get_item) for get_item in value.const)
     if value.taints:
@@ -93,7 +93,7 @@ def get_item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
 
 
 def read_item(obj: HeapObject, key: Value) -> Value | None:
-    """What an object holds under a key, known or not; None when nothing."""
+    """The value under a known or unknown key of an object; None: none."""
     if not key.known or not isinstance(key.const, Hashable):
         return obj.any()
     name = key.const
@@ -321,7 +321,7 @@ _READS: Final = frozenset({"copy", "get", "items", "keys", "pop", "values"})
 
 
 def call_method(frame: Frame, name: str, call: Call) -> Value | None:
-    """The value of a method of a container; None when it is no container's."""
+    """The value of a call of a container's method; None for any other method."""
     if call.receiver is None or not call.receiver.locs:
         return None
     results: list[Value] = []

@@ -1,4 +1,4 @@
-"""What the parameters of a function hold when a framework calls it."""
+"""The values of a function's parameters when a framework calls it."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ _CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal",
                                "PositiveFloat", "condecimal", "IPvAnyAddress"})  # fmt: skip
 _STRUCTURED: Final = frozenset({"dict", "Dict", "Any", "Mapping", "MutableMapping"})
 _KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
-# Parameters that the program's own parts fill, with names and objects, and not with texts.
+# Parameters that the program itself fills with names and objects, not with text.
 _PROGRAM: Final = re.compile(
     r"_.*|self|cls|conn|con|connection|cur|cursor|db|database|session|engine|logger|dialect"
     r"|.*(?:table|column|col|field|schema|sql|query|where|order|sort|limit|offset|clause|statement"
@@ -36,14 +36,14 @@ _WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", 
 
 
 class Entry(Struct):
-    """What a function is to the outside.
+    """The role of an entry function.
 
     Attributes:
         handler: it answers requests.
-        returns: classes of the sink that its answer reaches.
-        url: parameters taken from the URL, with whether they are converted to something harmless.
+        returns: classes of the sink that its return value reaches.
+        url: parameters from the URL, and whether each is converted to something harmless.
         text: all other parameters come from the request as well.
-        besides: the names of those that do not.
+        besides: the names of parameters that do not.
     """
 
     handler: bool = False
@@ -53,12 +53,12 @@ class Entry(Struct):
     besides: set[str] = field(default_factory=lambda: {"cls"})
 
     def source(self) -> tuple[str, str]:
-        """The kind of what its parameters hold, and the words for it in a trace."""
+        """The taint kind of its parameters, and its description in a trace."""
         return ("request", "from the request") if self.handler else ("parameter", "from its caller")
 
 
 def describe_entry_point(run: Run, function: Function) -> Entry:
-    """What the decorators and the class of a function make of it."""
+    """The role of a function by its decorators and its class."""
     entry = Entry()
     models = run.models
     for node, value in function.decorators:
@@ -117,7 +117,7 @@ def _asks_for(node: ast.expr, asks: dict[str, str]) -> bool:
 
 
 def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
-    """Set a root frame's parameters to what they hold when the function is entered from outside."""
+    """Set an entry frame's parameters to their values from outside."""
     function = frame.function
     if function is None:
         return
@@ -161,7 +161,7 @@ def _bind_url(frame: Frame, entry: Entry, rest: ast.arg | None) -> None:
 
 
 def place_of(node: ast.AST) -> ast.expr:
-    """An expression that stands where a node does."""
+    """An expression at the place of a node."""
     return ast.Constant(None, lineno=getattr(node, "lineno", 1), col_offset=0)
 
 
@@ -205,7 +205,7 @@ def _dependency(frame: Frame, parameter: ast.arg) -> ast.Call | None:
 
 
 def _from_dependency(frame: Frame, entry: Entry, node: ast.Call, typed: Value | None) -> Value:
-    """What a function gives, or how an object is made, whose parameters are the request's."""
+    """The value of a dependency whose parameters come from the request."""
     target = frame.evaluate(node.args[0]).target if node.args else None
     if target is None and typed is not None and typed.locs:
         target = frame.state.of(typed)[0].cls
@@ -252,14 +252,14 @@ def _from_outside(
 
 
 def _may_be_text(frame: Frame, parameter: ast.arg) -> bool:
-    """Whether a parameter that nothing says more of may be a text that a user typed."""
+    """Whether a parameter without further information may be user text."""
     default = frame.state.vars.get(parameter.arg, UNKNOWN)
     numeric = isinstance(default.const, int | float)
     return not numeric and _PROGRAM.fullmatch(parameter.arg) is None
 
 
 def _harmless_fields(cls: object, depth: int = 8) -> Iterator[tuple[Hashable, Value]]:
-    """The fields of a data class that are converted to something harmless, its bases included."""
+    """The fields of a data class and its bases that are converted to something harmless."""
     if not isinstance(cls, Class) or not depth:
         return
     for base in cls.bases:
@@ -278,7 +278,7 @@ def _names_in(annotation: ast.expr) -> set[str]:
 
 
 def _is_harmless(frame: Frame, parameter: ast.arg) -> bool:
-    """Whether the framework converts the parameter, or fills it from elsewhere."""
+    """Whether the framework converts the parameter, or fills it from another source."""
     if parameter.annotation is not None:
         names = _names_in(parameter.annotation)
         if names & _CONVERTED or "Depends" in names:
@@ -301,7 +301,7 @@ def _annotated(frame: Frame, node: ast.expr | None) -> Value | None:
 
 
 def _named_type(node: ast.expr | None) -> ast.Name | ast.Attribute | None:
-    """The one name that an annotation comes down to."""
+    """The single type name that an annotation reduces to."""
     match node:
         case ast.Constant(value=str(text)):
             try:
@@ -321,7 +321,7 @@ def _named_type(node: ast.expr | None) -> ast.Name | ast.Attribute | None:
 
 
 def _known_parameters(frame: Frame, constructor: Function) -> dict[str, Value]:
-    """The parameters of a constructor whose names say what a framework gives it."""
+    """The parameters of a constructor whose names show what a framework passes."""
     given: dict[str, Value] = {}
     for index, parameter in enumerate(constructor.node.args.args[1:]):
         for rule in frame.run.models.parameters:
@@ -332,7 +332,7 @@ def _known_parameters(frame: Frame, constructor: Function) -> dict[str, Value]:
 
 
 def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
-    """An object of a class as its constructor leaves it, given what a module's body gives it."""
+    """An object of a class after its constructor, with arguments from a module's body."""
     value = frame.new(cls.node, HeapObject("instance", _given_fields(frame, cls, entry), None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
@@ -359,7 +359,7 @@ def instance(frame: Frame, cls: Class, entry: Entry) -> Value:
 
 
 def _given_fields(frame: Frame, cls: Class, entry: Entry) -> dict[Hashable, Value]:
-    """The annotated fields of a data class, when whoever calls its methods may set them."""
+    """The annotated fields of a data class, if callers of its methods may set them."""
     if not entry.text or entry.handler or cls.lookup("__init__") is not None:
         return {}
     fields: dict[Hashable, Value] = {}

@@ -1,4 +1,4 @@
-"""Evaluates Python expressions to the abstract values of the taint analysis."""
+"""Evaluates Python expressions to abstract values."""
 
 import ast
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from orchestrator.checks.taint.template_code import Member
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
-    """The value of an expression in the frame's present state."""
+    """The value of an expression in the frame's current state."""
     handler = _HANDLERS.get(type(node))
     return UNKNOWN if handler is None else handler(frame, node)
 
@@ -40,7 +40,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
 
 
 def _member(frame: Frame, node: Member) -> Value:
-    """``value.attr`` in a template, called where it is a function, as Django does."""
+    """``value.attr`` in a template; functions are called, as in Django."""
     base = frame.evaluate(node.value)
     value = attribute_access.get_member(frame, base, node.attr, node)
     of_container = value.ref and any(obj.kind in {"dict", "list"} for obj in frame.state.of(base))
@@ -85,7 +85,7 @@ def operate(
     if left.known and right.known:
         return Value(strings.fold_binary(kind, left.const, right.const))
     taints = merge_taints(left.taints, right.taints)
-    keeps = left.ref if kind is ast.Div else ""  # a path and a name make a path
+    keeps = left.ref if kind is ast.Div else ""  # a path joined with a name
     return Value(taints=taints, ref=keeps) if taints or keeps else UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""What a function outside the tree gives, by what the data files say of its name."""
+"""The results of external functions, by the library models."""
 
 from collections.abc import Hashable
 from typing import Final
@@ -26,8 +26,8 @@ from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.library_models import Propagator, Sanitizer
 from orchestrator.checks.taint.strings import clean_by_pattern, taints_of
 
-_UNSURE: Final = 0.8  # a function of which nothing is known may well make its argument harmless
-_UNRELATED: Final = 0.6  # what a method gives of an object that such a function made
+_UNSURE: Final = 0.8  # an unknown function may make its argument harmless
+_UNRELATED: Final = 0.6  # the result of a method of an object that such a function made
 _MAX_SEARCH: Final = 4
 _TEXT_METHODS: Final = frozenset(
     {"strip", "lstrip", "rstrip", "lower", "upper", "casefold", "title", "capitalize"}
@@ -35,7 +35,7 @@ _TEXT_METHODS: Final = frozenset(
 
 
 def result(frame: Frame, call: Call) -> Value:
-    """The value of a call to something outside the tree; its sinks are checked on the way."""
+    """The value of a call of an external function; sinks are checked as well."""
     models = frame.run.models
     sink_checks.check_call(frame, call, call.ref)
     rendered_templates.check_call(frame, call)
@@ -72,7 +72,7 @@ def result(frame: Frame, call: Call) -> Value:
 
 
 def _given(frame: Frame, call: Call) -> Value:
-    """What the data files say a call gives; of a source, by what is asked for."""
+    """The result of a call by the models; of a source, by the requested key."""
     named = attribute_access.external_value(
         frame, f"{call.ref}()" if call.ref else "?()", call.node
     )
@@ -83,14 +83,14 @@ def _given(frame: Frame, call: Call) -> Value:
 
 
 def _remembered(call: Call) -> HeapObject:
-    """An object from outside that remembers what it was made with."""
+    """An external object that remembers its constructor's arguments."""
     items: dict[Hashable, Value] = {(str(i),): value for i, value in enumerate(call.args)}
     items.update({(name,): value for name, value in call.keywords.items()})
     return HeapObject("cells", items)
 
 
 def _run_callbacks(frame: Frame, call: Call) -> None:
-    """Run the functions among the arguments with what else is there."""
+    """Run the functions among the arguments with the other arguments."""
     functions = [value for value in call.values() if value.target is not None]
     given = call.select_argument("args")
     for function in functions[:_MAX_SEARCH]:
@@ -103,7 +103,7 @@ def _run_callbacks(frame: Frame, call: Call) -> None:
 
 
 def _cells(frame: Frame, call: Call) -> Value | None:
-    """Keep a value in, or take it from, an object that remembers what it is given."""
+    """Store a value in, or read it from, an object with constant keys."""
     if call.receiver is None or not call.receiver.locs:
         return None
     for rule in frame.run.models.stores.exact(call.ref):
@@ -124,7 +124,7 @@ def _cells(frame: Frame, call: Call) -> Value | None:
 
 
 def _flow(frame: Frame, call: Call) -> Value:
-    """What of the arguments is in the result."""
+    """The taints of the arguments that flow into the result."""
     models = frame.run.models
     taints = taints_of(_inputs(call), frame.state)
     implies = branch_conditions.evaluate_check(frame, call)
@@ -196,13 +196,13 @@ def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
 
 
 def _decoded(frame: Frame, taint: Taint, site: str) -> Taint:
-    """A decoded value: of what was checked before, only that it is one of a few still holds."""
+    """A decoded value: of the known facts, only "one of a few values" still applies."""
     kept = frame.state.facts_of(taint) & {branch_conditions.LISTED}
     return taint.derive(DECODED, site).with_facts(kept)
 
 
 def _by_default(frame: Frame, call: Call) -> Value:
-    """No model has this name: plain functions pass on, and methods of what is tainted."""
+    """Without a model, functions and methods of tainted objects pass taint on."""
     receiver = call.receiver
     if receiver is not None and receiver.taints:
         return _method_of_tainted(frame, call, receiver)
@@ -215,7 +215,7 @@ def _by_default(frame: Frame, call: Call) -> Value:
     if not ref or frame.run.models.listed("lookups", ref):
         return UNKNOWN
     taints = taints_of(call.values(), frame.state)
-    site = frame.site(call.node)  # what is learned of the result is not learned of the arguments
+    site = frame.site(call.node)  # facts about the result are not facts about the arguments
     return Value(taints=tuple(taint.derive(PART, site, _UNSURE) for taint in taints))
 
 

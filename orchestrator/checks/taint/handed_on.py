@@ -1,4 +1,4 @@
-"""Where a text was put together that reaches a sink through functions that only hand it on."""
+"""Finds where a text was built that reaches a sink through functions that only pass it on."""
 
 import ast
 
@@ -7,14 +7,15 @@ from orchestrator.checks.taint.module_index import Bound, Class, Function
 
 
 def giving_call(frame: Frame, node: ast.AST, selector: str) -> tuple[Frame, ast.AST]:
-    """The call that gives a function what it hands on, in the activation that makes that call.
+    """Find the call that passes a value into a function that only passes it on.
 
     Args:
         node: a call, in ``frame``.
-        selector: the argument of it that is asked about, as in the library models.
+        selector: the argument in question, as in the library models.
 
     Returns:
-        ``frame`` and ``node`` themselves where the argument is no parameter as it came.
+        The frame and node of that call; the given ones if the argument is not an unchanged
+        parameter.
     """
     caller, call = frame.caller, frame.call
     while caller is not None and call is not None and frame.function is not None:
@@ -27,7 +28,7 @@ def giving_call(frame: Frame, node: ast.AST, selector: str) -> tuple[Frame, ast.
 
 
 def _written(node: ast.AST, selector: str) -> ast.expr | None:
-    """The expression that a call has for an argument."""
+    """The expression of an argument in a call."""
     if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
         return None
     for part in selector.split("|"):
@@ -42,7 +43,7 @@ def _written(node: ast.AST, selector: str) -> ast.expr | None:
 
 
 def _selector(function: Function, call: Call, argument: ast.expr | None) -> str | None:
-    """What selects in a call the parameter that an expression is; None where it is none."""
+    """The selector of the parameter that an expression is; None if it is not a parameter."""
     if not isinstance(argument, ast.Name) or isinstance(function.node, ast.Lambda):
         return None
     given = function.node.args

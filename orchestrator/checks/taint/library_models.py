@@ -1,7 +1,7 @@
-"""The schema of the library models: what a file under ``config/taint`` may say.
+"""The schema of library models: files under ``config/taint``.
 
-Names are dotted paths as imported, ``flask.request.args``; a call appends ``()``, an item ``[]``, a
-store into an item or attribute ends in ``=``; ``?.name`` is an attribute of anything not known.
+Names are dotted paths as imported, ``flask.request.args``; a call appends ``()``, an item ``[]``,
+and an assignment to an item or attribute ``=``; ``?.name`` is an attribute of any unknown object.
 
 A *selector* names an argument: ``0|url`` is the first positional or the keyword ``url``, ``self``
 what the method was called on, ``*`` all of them, ``**`` a whole mapping from
@@ -24,7 +24,7 @@ Confidence = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """Values from outside. ``mapping``: each key is an origin of its own."""
+    """Values from outside. ``mapping``: each key is a separate origin."""
 
     match: Names
     kind: str
@@ -32,22 +32,23 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 class Sink(Struct, frozen=True, kw_only=True):
-    """Arguments that must not come from outside.
+    """Arguments that must not be tainted.
 
     Attributes:
         klass: the class of defect (``class`` in the file).
         args: selectors of the dangerous arguments.
-        when, unless: selector → what the argument must be (or must not be) for this to be a sink:
-            a constant, a list of constants or dotted names, or a mapping of cells of the object.
-        select: ``program``: of an argument vector only the program and what ``-c`` gets.
-        prefix: what the known beginning of the text decides. ``host``, ``host-or-path``: safe
-            once it is a fixed one; ``markup``, ``statement``: safe unless it begins HTML or SQL;
-            ``any``: safe once it begins with anything fixed.
-        itself: only the value itself counts, not what a container or an object holds.
-        key: only what a mapping in the argument holds under this key counts.
-        roots: how the name of the call must begin, for names that other libraries have as well.
-        origin: regular expression; only values of sources that it is found in count.
-        kinds: only sources of these kinds; what a user gives to his own program is seldom a threat.
+        when, unless: selector → what the argument must be (or must not be) for this to be a sink: a
+            constant, a list of constants or dotted names, or a mapping of the object's cells.
+        select: ``program``: of an argument vector, only the program and the argument of ``-c``.
+        prefix: how the known beginning of the text decides. ``host``, ``host-or-path``: safe if
+            that is fixed; ``markup``, ``statement``: safe unless it begins HTML or SQL; ``any``:
+            safe if it begins with anything fixed.
+        itself: only the value itself counts, not the content of a container or object.
+        key: only the value under this key of a mapping in the argument counts.
+        roots: required prefixes of the call's name, for names that other libraries have as well.
+        origin: regular expression; only sources that it matches count.
+        kinds: only sources of these kinds count; a user's input to a local program is rarely a
+            threat.
         confidence: 0 to 1, multiplied with that of the source.
     """
 
@@ -71,9 +72,9 @@ class Sanitizer(Struct, frozen=True, kw_only=True):
 
     Attributes:
         clears: classes, or ``all``.
-        of: selector of what the result is made of.
-        pattern: selector of a regular expression that must remove all but harmless characters.
-        validates: it raises on anything else, so that the argument itself is safe afterwards.
+        of: selector of the sanitized argument.
+        pattern: selector of a regular expression that must remove all dangerous characters.
+        validates: it raises for other values, so the argument itself is safe afterwards.
     """
 
     match: Names
@@ -84,14 +85,14 @@ class Sanitizer(Struct, frozen=True, kw_only=True):
 
 
 class Propagator(Struct, frozen=True, kw_only=True):
-    """Functions that let taint through.
+    """Functions that pass taint on.
 
     Attributes:
         of: selectors of the arguments that flow into the result.
         mark: a property of the result, ``normalized``.
-        part: the result is a part of what it was made of.
-        decodes: what was known of the argument does not hold for the result.
-        fact: what holds for the result.
+        part: the result is a part of the argument.
+        decodes: facts about the argument do not apply to the result.
+        fact: a fact about the result.
     """
 
     match: Names
@@ -103,15 +104,15 @@ class Propagator(Struct, frozen=True, kw_only=True):
 
 
 class Test(Struct, frozen=True, kw_only=True):
-    """Functions whose truth says something of an argument.
+    """Functions whose truth implies a fact about an argument.
 
     Attributes:
         of: selector of the argument.
-        when: the truth value that says so.
-        fact: what then holds.
+        when: the truth value that implies it.
+        fact: the implied fact.
         pattern: selector of a regular expression that must allow only harmless characters.
-        mark: a property the argument must have, ``normalized``.
-        given: selector → dotted names, one of which that argument must be.
+        mark: a property that the argument must have, ``normalized``.
+        given: selector → dotted names, one of which the argument must be.
     """
 
     match: Names
@@ -131,14 +132,14 @@ class Guard(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """Attributes that are parts of a whole; comparing the part says ``fact`` of the whole."""
+    """Attributes that are parts of a whole; comparing a part implies ``fact`` for the whole."""
 
     match: Names
     fact: str
 
 
 class Store(Struct, frozen=True, kw_only=True):
-    """Methods that keep (``value`` given) or give back a value under constant keys."""
+    """Methods that store (with ``value``) or return a value under constant keys."""
 
     match: Names
     key: Names
@@ -146,7 +147,7 @@ class Store(Struct, frozen=True, kw_only=True):
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """Parameters known by name and place in modules that import a library; -1: any place."""
+    """Parameters recognized by name and position in modules that import a library; -1: any."""
 
     name: str
     imports: str
@@ -159,10 +160,11 @@ class Route(Struct, frozen=True, kw_only=True):
 
     Attributes:
         imports: the library that the module must import, for decorators of unknown objects.
-        parameters: ``url``: those in the URL rule; ``text``: all that are not converted.
+        parameters: ``url``: those in the URL rule; ``text``: all parameters without conversion.
         besides: names of parameters that the framework itself fills.
-        returns: class of the sink that the returned value reaches, or empty.
-        asks: keyword of the decorator → last part of the name that it must be for ``returns``.
+        returns: class of the sink that the return value reaches, or empty.
+        asks: keyword of the decorator → last part of the name that its value must have for
+            ``returns``.
     """
 
     match: Names
@@ -178,8 +180,8 @@ class Handler(Struct, frozen=True, kw_only=True):
     """Classes whose methods are request handlers; their text parameters come from outside.
 
     Attributes:
-        base: names of base classes; ``?`` is any class of a module that imports ``imports``.
-        methods: their names, ``resolve_*`` for all that begin so.
+        base: names of base classes; ``?`` is any class in a module that imports ``imports``.
+        methods: their names; ``resolve_*`` matches a prefix.
         besides: names of parameters that the framework itself fills.
     """
 
@@ -192,13 +194,13 @@ class Handler(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """Calls that are a defect in themselves, whatever flows into them.
+    """Calls that are a defect for any arguments.
 
     Attributes:
         when, unless: as for sinks.
-        words: regular expression; one of the names and texts of the statement must match.
-        handlers: in a request handler ``any`` asks for no words, ``function`` for words anywhere
-            in the function.
+        words: regular expression that one of the statement's names or texts must match.
+        handlers: in a request handler, ``any`` requires no words, ``function`` words anywhere in
+            the function.
     """
 
     match: Names
@@ -212,12 +214,12 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Renderer(Struct, frozen=True, kw_only=True):
-    """Calls that fill in a template.
+    """Calls that render a template.
 
     Attributes:
-        template: selector of its name; ``self``: of the first argument that made the object.
-        values: selector of a mapping with its values; empty: they are the keywords of the call.
-        returned: a decorator; the values are a mapping that its function returns.
+        template: selector of its name; ``self``: the first argument that constructed the object.
+        values: selector of a mapping with its values; empty: the keywords of the call.
+        returned: a decorator; the values are the mapping that its function returns.
     """
 
     match: Names
@@ -227,7 +229,7 @@ class Renderer(Struct, frozen=True, kw_only=True):
 
 
 class ClassModel(Struct, frozen=True, kw_only=True):
-    """One class of defect: the words of its message."""
+    """The texts for the message of one class of defect."""
 
     name: str
     sink: str
@@ -259,7 +261,7 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 class Index(Generic[_T]):
-    """Rules by the names they match; ``?.name`` answers for every name not matched exactly."""
+    """Rules by name; ``?.name`` matches names without an exact rule."""
 
     def __init__(self, rules_: Iterable[_T], names: str = "match") -> None:
         self._by_name: dict[str, list[_T]] = {}
@@ -272,25 +274,25 @@ class Index(Generic[_T]):
         return self._by_name.get(ref, [])
 
     def find(self, ref: str) -> list[_T]:
-        """The rules for this name, else those for its last part on anything."""
+        """The rules for this name, else those for its last part on any object."""
         found = self._by_name.get(ref)
         if found is None and ref:
             found = self._by_name.get("?." + leaf(ref))
         return found or []
 
     def rules(self) -> Iterable[_T]:
-        """All rules, those of several names several times."""
+        """All rules; rules with several names repeat."""
         return (rule for rules_ in self._by_name.values() for rule in rules_)
 
 
 @functools.lru_cache(maxsize=8192)
 def leaf(ref: str) -> str:
-    """The last part of a dotted path, brackets of a store included."""
+    """The last part of a dotted path, including the brackets of an assignment."""
     return ref.rpartition(".")[2]
 
 
 class LibraryModels(Struct, eq=False):
-    """Everything the data files say, indexed."""
+    """All library models, indexed."""
 
     types: dict[str, str]
     sources: Index[Source]
@@ -311,16 +313,16 @@ class LibraryModels(Struct, eq=False):
     _cleared: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
     def canonical(self, ref: str) -> str:
-        """The name that the data files use for a dotted path."""
+        """The name that the models use for a dotted path."""
         return self.types.get(ref, ref)
 
     def listed(self, section: str, ref: str) -> bool:
-        """Whether a plain list of names holds this one, or its last part on anything."""
+        """Whether a list of names contains this one, or its last part on any object."""
         names = self.names[section]
         return bool(names) and (ref in names or "?." + leaf(ref) in names)
 
     def named_classes(self) -> Iterator[str]:
-        """The classes of defect that sinks, sanitizers, guards and routes speak of."""
+        """The classes of defect in sinks, sanitizers, guards and routes."""
         yield from (sink.klass for sink in self.sinks.rules())
         cleared = [rule.clears for rule in self.sanitizers.rules()]
         cleared += [guard.clears for guard in self.guards]
@@ -328,7 +330,7 @@ class LibraryModels(Struct, eq=False):
         yield from (route.returns for route in self.routes.rules() if route.returns)
 
     def cleared_classes(self, facts: frozenset[str]) -> frozenset[str]:
-        """The classes for which these facts make a value safe; ``all`` means every one."""
+        """The classes for which these facts make a value safe; ``all``: every class."""
         known = self._cleared.get(facts)
         if known is None:
             safe = {fact[5:] for fact in facts if fact.startswith("safe ")}
@@ -344,7 +346,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _spelled_out(kind: Any, value: Any) -> Any:
-    """A value as its field's type has it: one name stands for a list, a position is text."""
+    """A value converted to its field's type: one name becomes a list, a position becomes text."""
     if kind == Names:
         return _names(value)
     return str(value) if kind is str and type(value) is int else value
@@ -372,7 +374,7 @@ def _rule(raw: Any, file: str, where: str) -> Any:
 
 
 def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> LibraryModels:
-    """Knowledge from parsed data files.
+    """Build library models from parsed files.
 
     Args:
         documents: file name and content of each; later files add to earlier ones.
@@ -421,7 +423,7 @@ def _load(files: tuple[tuple[str, bytes], ...]) -> LibraryModels:
 
 
 def load(files: Iterable[str]) -> LibraryModels:
-    """Knowledge from data files; of the same names and contents it is made once per process."""
+    """Load library models; the same files are only loaded once per process."""
     try:
         found = tuple((Path(file).name, Path(file).read_bytes()) for file in files)
     except OSError as error:

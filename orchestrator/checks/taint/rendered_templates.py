@@ -1,4 +1,4 @@
-"""Values that templates print without escaping, followed from the program that fills them in."""
+"""Follows values from the program into templates that print them without escaping."""
 
 import ast
 import contextlib
@@ -30,13 +30,13 @@ _WORDS: Final = {
 }
 _FORM: Final = re.compile(r"Form(?:Set)?$")
 _POSTED: Final = re.compile(r"\.(?:form|POST|data|json|body|files|FILES)\b|\.post\(\)")
-# A function of which nothing is known may make markup of a value or sanitize it.
+# An unknown function may turn a value into markup or sanitize it.
 _CERTAIN: Final = {"request": 0.9, "socket": 0.9, STORED: 0.6}
-_MAX_STEPS: Final = 4_000  # statements run to fill in one template
+_MAX_STEPS: Final = 4_000  # maximum statements to render one template
 
 
 def check_call(frame: Frame, call: Call) -> None:
-    """Follow the values of a call that fills in a template."""
+    """Follow the values of a call that renders a template."""
     if frame.quiet or not call.ref:
         return
     for renderer in frame.run.models.renderers.find(call.ref):
@@ -50,7 +50,7 @@ def check_call(frame: Frame, call: Call) -> None:
 
 
 def check_returned(frame: Frame, decorator: ast.expr, ref: str, way: Return) -> None:
-    """Follow what a function returns when its decorator fills in a template with it."""
+    """Follow a return value that a decorator renders in a template."""
     if not isinstance(decorator, ast.Call):
         return
     for renderer in frame.run.models.renderers.find(ref):
@@ -67,7 +67,7 @@ def check_returned(frame: Frame, decorator: ast.expr, ref: str, way: Return) -> 
 
 
 def _template(frame: Frame, call: Call, renderer: Renderer) -> Value | None:
-    """The name of the template; ``self``: what the object was made with that is rendered."""
+    """The name of the template; ``self``: the rendered object's first constructor argument."""
     if renderer.template != "self":
         return call.select_argument(renderer.template)
     for obj in frame.state.of(call.receiver) if call.receiver is not None else ():
@@ -86,7 +86,7 @@ def _values(frame: Frame, call: Call, renderer: Renderer) -> Iterator[tuple[str,
 
 
 def items_of(frame: Frame, mapping: Value) -> dict[str, Value]:
-    """What a mapping holds under names."""
+    """The items of a mapping with names as keys."""
     found: dict[str, Value] = {}
     for obj in frame.state.of(mapping):
         for key, value in obj.items.items():
@@ -97,7 +97,7 @@ def items_of(frame: Frame, mapping: Value) -> dict[str, Value]:
 
 
 def render(frame: Frame, node: ast.AST, name: str, values: Mapping[str, Value]) -> None:
-    """Fill in a template, with a budget of its own: what it costs is no gap of its caller's."""
+    """Render a template with a separate budget, so that its cost causes no gap for the caller."""
     run, line = frame.run, getattr(node, "lineno", 1)
     path = run.templates.find(name, frame.module.path)
     if path is None or not run.templates.prints(path):
@@ -117,7 +117,7 @@ def render(frame: Frame, node: ast.AST, name: str, values: Mapping[str, Value]) 
 
 
 def _is_form(frame: Frame, value: Value) -> bool:
-    """Whether a value is a form, whose fields escape what they were given."""
+    """Whether a value is a form, whose fields escape their values."""
     classes = classes_of(frame, value)
     return any(_FORM.search(base) for cls in classes for base in cls.outer_bases())
 
@@ -129,14 +129,14 @@ def _fill_in(frame: Frame, path: str) -> None:
 
 
 def _define(frame: Frame, body: list[ast.stmt], filters: Iterable[str]) -> None:
-    """Define the macros of a template, and all names that they see."""
+    """Define the macros of a template, and the names that they use."""
     frame.run.execute(frame, [each for each in body if isinstance(each, ast.FunctionDef)])
     known = {f"{FILTER}{name}": find_filter(frame.run, name) for name in filters}
     frame.module.globals = {**known, **frame.state.vars}
 
 
 def _enter(frame: Frame, template: str) -> tuple[Frame, str] | None:
-    """A frame for another template, where that prints anything and is not being filled in."""
+    """A frame for another template, if that prints values and is not being rendered already."""
     templates, rendering = frame.run.templates, frame.rendering
     path = templates.find(template, frame.module.path)
     if rendering is None or path is None or path in rendering.pages or not templates.prints(path):
@@ -149,7 +149,7 @@ def _enter(frame: Frame, template: str) -> tuple[Frame, str] | None:
 
 
 def include(frame: Frame, node: Include) -> None:
-    """Fill in a template that another one includes or extends."""
+    """Render a template that another one includes or extends."""
     entered = _enter(frame, node.template)
     if entered is None:
         return
@@ -162,7 +162,7 @@ def include(frame: Frame, node: Include) -> None:
 
 
 def import_macros(frame: Frame, node: ImportMacros) -> None:
-    """Give the macros of another template their names here."""
+    """Import the macros of another template."""
     entered = _enter(frame, node.template)
     if entered is None:
         return
@@ -183,7 +183,7 @@ def import_macros(frame: Frame, node: ImportMacros) -> None:
 
 
 def print_value(frame: Frame, node: Print) -> None:
-    """Report a value that comes from others and is printed without escaping."""
+    """Report an untrusted value that is printed without escaping."""
     value = frame.evaluate(node.value)
     models, rendering = frame.run.models, frame.rendering
     for taint in value.taints:
@@ -193,7 +193,7 @@ def print_value(frame: Frame, node: Print) -> None:
         if {"xss", "all"} & cleared:
             continue
         if _POSTED.search(taint.origin) and is_staff(frame):
-            continue  # what those who run the site type themselves
+            continue  # text that the site's staff enters
         path, line, before = frame.module.path, node.lineno, taint.trace
         seen = before.chain() if before is not None else []
         if rendering is not None and all(step.path != rendering.path for step in seen):

@@ -1,4 +1,4 @@
-"""Whether what reaches a sink may come from outside, and the finding when it may."""
+"""Checks whether tainted values reach a sink, and reports them."""
 
 import ast
 import re
@@ -32,7 +32,7 @@ _SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter", "store
 # Classes for which it counts that somebody has stored the text before.
 _STORED: Final = frozenset({"xss", "sql", "command", "code", "template"})
 _LOCAL: Final = 0.4
-_DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
+_DOUBTFUL: Final = 0.5  # too many unknown functions on the path
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
 _SHELLS: Final = re.compile(
     r"(?:\w{0,4}sh|cmd|powershell|python[\d.]*|su|sudo|env|busybox)(?:\.exe)?", re.IGNORECASE
@@ -50,7 +50,7 @@ _KINDS: Final = {
 
 
 def check_call(frame: Frame, call: Call, ref: str) -> None:
-    """Report what dangerous arguments of a call may come from outside."""
+    """Report dangerous arguments of a call that may be tainted."""
     if frame.quiet or not ref:
         return
     models = frame.run.models
@@ -73,7 +73,7 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
 def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
     """Remember whether it was a constant that came, or a value that was checked to be harmless.
 
-    Only a function run from outside tells: one that is called may be called with more by others.
+    Only an entry function counts, since other functions may be called with other values.
     """
     place = (frame.module.path, getattr(call.node, "lineno", 1), sink.klass)
     cleared_classes, facts_of = frame.run.models.cleared_classes, frame.state.facts_of
@@ -116,7 +116,7 @@ def _argument(frame: Frame, call: Call, selector: str, sink: Sink) -> Value | No
 
 
 def _program(frame: Frame, value: Value) -> Value | None:
-    """Of an argument vector: the program, and what follows ``-c``; a plain text as it is."""
+    """The program and the argument of ``-c`` of an argument vector; a plain text itself."""
     vectors = [obj for obj in frame.state.of(value) if obj.kind == "list"]
     if not vectors:
         return value if value.taints and not value.known else None
@@ -124,7 +124,7 @@ def _program(frame: Frame, value: Value) -> Value | None:
     for vector in vectors:
         first = vector.get(0)
         if vector.rest is not None and first is vector.rest:
-            continue  # positions are not supported: most of them are plain arguments
+            continue  # other positions are ignored, since they are mostly plain arguments
         if first is not None:
             chosen.append(first)
         flag, script = vector.items.get(1), vector.items.get(2)
@@ -135,14 +135,14 @@ def _program(frame: Frame, value: Value) -> Value | None:
 
 
 def _runs_scripts(program: Value | None) -> bool:
-    """Whether a program takes a script after ``-c``; one that is not known may."""
+    """Whether a program accepts a script after ``-c``; an unknown one may."""
     if program is None or not isinstance(program.const, str):
         return True
     return _SHELLS.fullmatch(program.const.rpartition("/")[2]) is not None
 
 
 def fixed(sink: Sink, value: Value) -> bool:
-    """Whether the value's fixed beginning already decides where it leads."""
+    """Whether the value's fixed beginning already determines the target."""
     if not sink.prefix:
         return False
     text = prefix_of(value)
@@ -151,7 +151,7 @@ def fixed(sink: Sink, value: Value) -> bool:
     if sink.prefix in _BEGINNINGS:
         return _BEGINNINGS[sink.prefix].match(text) is None
     if "led" in value.marks:
-        return True  # the program itself says where it leads, even if not in these lines
+        return True  # the program determines the target elsewhere
     if _HOST.match(text):
         return True
     return sink.prefix == "host-or-path" and _PATH.match(text) is not None
@@ -195,7 +195,7 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
 def check_value(
     frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str, selector: str = ""
 ) -> None:
-    """Report a value that reaches a sink; ``selector``: as which argument of a call."""
+    """Report a value that reaches a sink; ``selector``: the argument of the call."""
     taints = value.taints if sink.itself else collect_taints(value, frame.state)
     for taint in taints:
         wanted = (
@@ -222,7 +222,7 @@ def report(
     sink: tuple[str, str, float],
     place: tuple[Frame, ast.AST] | None = None,
 ) -> None:
-    """Report one flow, at the sink or another place, unless what is known makes it safe."""
+    """Report one flow, at the sink or another place, unless known facts make it safe."""
     klass, ref, confidence = sink
     cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
     code = f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
@@ -239,7 +239,7 @@ def report(
 
 
 def check_returned(frame: Frame, node: ast.AST, value: Value, state: State, klass: str) -> None:
-    """Report what a request handler answers with, when it comes from the request unescaped."""
+    """Report a request handler's return value if it is unescaped text from the request."""
     parts = [value]
     if "tuple" in value.marks:
         parts = [item for obj in state.of(value) for item in obj.items.values()] or parts
@@ -255,7 +255,7 @@ def check_returned(frame: Frame, node: ast.AST, value: Value, state: State, klas
 
 
 def _says_not_markup(state: State, value: Value) -> bool:
-    """Whether a response or its headers name a type that no browser takes for markup."""
+    """Whether a response has a content type that browsers do not render as markup."""
     for obj in state.of(value):
         for key, item in obj.items.items():
             if obj.kind == "cells" and item.locs and _says_not_markup(state, item):

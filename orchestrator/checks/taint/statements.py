@@ -1,4 +1,4 @@
-"""What a statement does to the state."""
+"""Executes statements on the abstract state."""
 
 import ast
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _MAX_ROUNDS: Final = 4
 
 
 def execute(frame: Frame, body: list[ast.stmt]) -> None:
-    """Run statements one after the other until no way leads on."""
+    """Run statements in order until the state is unreachable."""
     for statement in body:
         if not frame.state.live:
             return
@@ -104,10 +104,10 @@ def _if(frame: Frame, node: ast.If) -> None:
 def _loop(
     frame: Frame, step: Callable[[], Value], node: ast.For | ast.AsyncFor | ast.While
 ) -> None:
-    """Run a loop's body until nothing new comes of it.
+    """Run a loop's body until its state reaches a fixed point.
 
     Args:
-        step: does what comes before each round, and gives the condition to enter it.
+        step: runs before each iteration, and returns the condition to enter it.
     """
     frame.jumps.append(([], []))
     for _ in range(_MAX_ROUNDS):
@@ -222,7 +222,7 @@ def _match(frame: Frame, node: ast.Match) -> None:
 
 
 def _fits(frame: Frame, pattern: ast.pattern, subject: Value) -> bool | None:
-    """Whether a pattern takes a subject; None when that is not known."""
+    """Whether a pattern matches a subject; None: unknown."""
     match pattern:
         case ast.MatchAs(pattern=None):
             return True
@@ -255,7 +255,7 @@ def _delete(frame: Frame, node: ast.Delete) -> None:
 
 
 def set_name(frame: Frame, name: str, value: Value) -> None:
-    """Set a name; what a module's body defined before, and is yet to run, keeps the old one."""
+    """Set a name; earlier deferred definitions of a module's body keep its old value."""
     if frame.quiet and name in frame.state.vars:
         frame.state.vars = dict(frame.state.vars)
     frame.state.vars[name] = value
@@ -300,7 +300,7 @@ def _unpack(frame: Frame, elements: list[ast.expr], value: Value) -> None:
         return
     whole = containers.element(frame, value, elements[0]) if elements else Value()
     for index, element in enumerate(elements):
-        # What is known of one part says nothing of its neighbors.
+        # Facts about one part do not apply to its neighbors.
         parts = tuple(taint.derive(PART, f"#{index}") for taint in whole.taints)
         item = whole.with_taints(parts) if parts else whole
         if isinstance(element, ast.Starred):
@@ -330,7 +330,7 @@ def _without(obj: HeapObject, key: Value) -> HeapObject:
 
 
 def execute_definition(frame: Frame, node: Definition) -> None:
-    """Execute a ``def`` or ``class``; one in a body run for its names, when its name is used."""
+    """Execute a ``def`` or ``class``; in a body that is run for its names, on first use."""
     if not frame.quiet or node.col_offset:
         set_name(frame, node.name, define(frame, node))
         return
@@ -340,7 +340,7 @@ def execute_definition(frame: Frame, node: Definition) -> None:
 
 
 def define(frame: Frame, node: Definition) -> Value:
-    """What a ``def`` makes, the function without what decorators do to it, or a ``class``."""
+    """The value of a ``def``, without the effects of decorators, or of a ``class``."""
     if isinstance(node, ast.ClassDef):
         return Value(target=make_class(frame, node))
     return Value(target=make_function(frame, node, None, frame.scope))
@@ -349,7 +349,7 @@ def define(frame: Frame, node: Definition) -> Value:
 def make_function(
     frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: Class | None, scope: str
 ) -> Function:
-    """The function that a ``def`` makes here."""
+    """The function of a ``def``."""
     closure = {**frame.closure, **frame.state.vars} if frame.function else {}
     decorators = tuple(
         (decorator, _decorator(frame, decorator)) for decorator in node.decorator_list
@@ -361,12 +361,12 @@ def make_function(
 
 
 def _decorator(frame: Frame, node: ast.expr) -> Value:
-    """A decorator's own value; for ``@route(...)`` that of ``route``."""
+    """The value of a decorator; for ``@route(...)``, of ``route``."""
     return frame.evaluate(node.func if isinstance(node, ast.Call) else node)
 
 
 def make_class(frame: Frame, node: ast.ClassDef) -> Class:
-    """The class that a ``class`` makes here: its body is run for its names."""
+    """The class of a ``class`` statement; its body is run for its names."""
     bases = tuple(frame.evaluate(base) for base in node.bases)
     scope = f"{frame.scope}.{node.name}" if frame.scope else node.name
     made = Class(node, frame.module, scope, bases, {})
@@ -416,9 +416,9 @@ def _value(found: Module | Namespace) -> Value:
 
 
 def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:
-    """Perform a ``from ... import``; one that a module begins with, when its names are used."""
+    """Perform a ``from ... import``; at the top of a module, when its names are used."""
     is_outermost = frame.function is None and node.col_offset == 0
-    # A frame of its own: what is held by a name that it holds itself would never be freed.
+    # A separate frame, since a reference cycle would never be freed.
     later = Frame(frame.run, frame.module) if is_outermost else frame
     for alias in node.names:
         if alias.name == "*":

@@ -1,4 +1,4 @@
-"""Texts that a request leaves in a field of a database model, for other requests to be shown."""
+"""Texts that a request stores in a field of a database model and that other requests show."""
 
 import ast
 import re
@@ -23,11 +23,11 @@ SHOWN: Final = re.compile(
 """Found in a function that may send markup to a browser, or have a text executed."""
 
 MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\(|SQLModel\b)")
-"""Found in a module that may define models of a database."""
+"""Matches in a module that may define database models."""
 
 _REMOTE: Final = frozenset({"request", "socket"})
 _CERTAIN: Final = 0.7
-# Which object is read is not known; low enough that a function of which nothing is known ends it.
+# The object that is read is unknown; low enough that an unknown function ends the flow.
 _SURE: Final = 0.6
 _CREATES: Final = frozenset(
     {"create", "get_or_create", "update_or_create", "acreate", "insert", "update"}
@@ -36,7 +36,7 @@ _NO_MODEL: Final = re.compile(
     r"(?:Serializer|Form|Filter|FilterSet|Schema|Input|Configs?|Settings?|Options?|Preferences?)$"
 )
 _TEXT_FIELD: Final = re.compile(r"\w*(?:Text|Char|String)\w*Field")
-# An editor writes markup into these, which is meant to be printed as such.
+# Editors write markup into these fields, which is printed on purpose.
 _RICH: Final = re.compile(
     r"rich|html|markd|markup|editor|quill|tiny|summernote|bleach|martor|wysiwyg|froala",
     re.IGNORECASE,
@@ -51,7 +51,7 @@ _FORM: Final = re.compile(r"^class\s+(\w+)\([^)]*(?:Form|Serializer)\b", re.MULT
 _SAVES: Final = re.compile(r"\.a?save\(")
 _CLEANS: Final = re.compile(r"nh3|bleach|escape|saniti[sz]e|strip_tags", re.IGNORECASE)
 _MAX_REF: Final = 100
-# Who stores as one of these is trusted with markup.
+# Users with these roles are trusted with markup.
 _STAFF: Final = re.compile(
     r"admin|staff|superuser|permission|moderat|role|organi[sz]er|editor", re.IGNORECASE
 )
@@ -66,7 +66,7 @@ _ROWS: Final = re.compile(
 
 
 def note_call(frame: Frame, call: Call) -> None:
-    """Remember the fields that a call creates an object with, when a request gives them."""
+    """Record the fields of an object that a call creates from a request."""
     if frame.quiet:
         return
     target = call.function.target
@@ -86,7 +86,7 @@ def note_call(frame: Frame, call: Call) -> None:
 
 
 def _note_form(frame: Frame, form: Class, call: Call) -> None:
-    """Remember the fields of a form's or a serializer's model, when a request fills it in."""
+    """Record the model fields of a form or serializer that a request fills."""
     meta = next((item for item in form.node.body if _is_meta(item)), None)
     given = [value for value in (*call.args, call.keywords.get("data")) if value and value.taints]
     if (
@@ -114,13 +114,13 @@ def _is_meta(item: ast.stmt) -> TypeGuard[ast.ClassDef]:
 
 
 def _constants(node: ast.expr | None) -> frozenset[str]:
-    """The texts that are written in an expression."""
+    """The string literals in an expression."""
     parts = ast.walk(node) if node is not None else ()
     return frozenset(str(part.value) for part in parts if isinstance(part, ast.Constant))
 
 
 def _class_named(cls: Class, node: ast.expr | None) -> Class | None:
-    """The class of the tree that an expression in a class's module names by its last part."""
+    """The class of the tree that an expression in a class's module names."""
     leaf = getattr(node, "id", getattr(node, "value", getattr(node, "attr", "")))
     leaf = leaf.rpartition(".")[2] if isinstance(leaf, str) else getattr(node, "attr", "")
     value = (cls.module.globals or {}).get(leaf)
@@ -129,7 +129,7 @@ def _class_named(cls: Class, node: ast.expr | None) -> Class | None:
 
 
 def note_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
-    """Remember a field that is set to what a request gives."""
+    """Record a field that is set to a value from a request."""
     if frame.quiet or not value.taints or base.target is not None:
         return
     classes = classes_of(frame, base)
@@ -138,13 +138,13 @@ def note_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
 
 
 def classes_of(frame: Frame, value: Value) -> "list[Class]":
-    """The classes of what a value may be."""
+    """The classes of a value's possible objects."""
     made = (obj.cls for obj in frame.state.of(value))
     return [cls for cls in made if isinstance(cls, Class)]
 
 
 def read(frame: Frame, base: Value, name: str, node: ast.AST) -> tuple[Taint, ...]:
-    """What a field holds that some request has set; nothing where the object is no row."""
+    """The value that requests stored in a field; none if the object is not a row."""
     stored = frame.run.stored.get(name)
     if not stored or not _ROWS.fullmatch(base.ref):
         return ()
@@ -168,7 +168,7 @@ def _note(frame: Frame, classes: "list[Class]", name: str, value: Value) -> None
 
 
 def is_staff(frame: Frame) -> bool:
-    """Whether only those who run the site get into the function that was entered from outside."""
+    """Whether only staff can reach the current entry function."""
     function = frame.stack[0] if frame.stack else frame.function
     if function is None:
         return False
@@ -182,7 +182,7 @@ def is_staff(frame: Frame) -> bool:
 
 
 def writers(run: Run, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str, list[int]]]:
-    """The modules that may store these fields, and the lines that name one or fill in a form."""
+    """The modules that may store these fields, and the lines that name a field or fill a form."""
     if not asked:
         return
     words = _any_of(name for _, name in asked)
@@ -207,7 +207,7 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def fields_shown(run: Run, module: Module) -> set[str]:
-    """The fields that requests set, of the models that a module defines or imports."""
+    """The fields set by requests in the models that a module defines or imports."""
     models = set(_models(run, module))
     return {name for name, written in run.stored.items() if not models.isdisjoint(written)}
 
@@ -234,14 +234,14 @@ def _text_fields(run: Run, cls: Class) -> frozenset[str]:
         model = cls.bases and not _NO_MODEL.search(cls.node.name)
         own = frozenset(_declared(cls) if model else ())
         bases = [base.target for base in cls.bases if isinstance(base.target, Class)]
-        run.text_fields[cls] = own  # to a class that is its own base
+        run.text_fields[cls] = own  # for a class that is its own base
         known = own.union(*(_text_fields(run, base) for base in bases))
         run.text_fields[cls] = known
     return known
 
 
 def _declared(cls: Class) -> Iterator[str]:
-    """The fields of a model that hold text which anybody may choose."""
+    """The fields of a model with free text."""
     table = any(map(_SQLMODEL.search, cls.outer_bases()))
     for item in cls.node.body:
         match item:
@@ -265,7 +265,7 @@ def _declared(cls: Class) -> Iterator[str]:
 
 
 def rows(run: Run, cls: Class, ref: str) -> Value:
-    """What stands for any object of a model that the database holds."""
+    """The value that represents any stored object of a model."""
     loc = run.rows.get(cls)
     if loc is None:
         loc = run.rows[cls] = run.heap.allocate()
@@ -274,9 +274,9 @@ def rows(run: Run, cls: Class, ref: str) -> Value:
 
 
 def manager(run: Run, cls: Class, name: str) -> Value | None:
-    """What a model's class has its objects by; None for any other attribute.
+    """The manager of a model's objects; None for any other attribute.
 
-    Where the tree has a class for it, its methods are found there.
+    If the tree has a class for it, its methods are found there.
     """
     if name not in _MANAGERS or not _is_model(run, cls):
         return None
@@ -289,7 +289,7 @@ def _is_model(run: Run, cls: Class) -> bool:
 
 
 def row_of(run: Run, call: Call) -> Value | None:
-    """What a call outside the tree gives that is made on or given a model or its objects."""
+    """The result of an external call on a model or its objects, or with them as arguments."""
     if call.receiver is not None and ROW in call.receiver.marks:
         return call.receiver
     for value in (*call.args, *call.keywords.values()):
@@ -301,7 +301,7 @@ def row_of(run: Run, call: Call) -> Value | None:
 
 
 def read_row(frame: Frame, base: Value, classes: "list[Class]", name: str, node: ast.AST) -> Value:
-    """A field of any stored object; what its class does not have is taken for more of them."""
+    """A field of any stored object; an unknown attribute counts as a query for more objects."""
     run = frame.run
     for cls in classes:
         if name in _text_fields(run, cls):
@@ -318,7 +318,7 @@ def read_row(frame: Frame, base: Value, classes: "list[Class]", name: str, node:
 
 
 def _related(cls: Class, name: str) -> Class | None:
-    """The model that a field of another one leads to."""
+    """The model to which a relation field refers."""
     for item in cls.node.body:
         match item:
             case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[first, *_])):

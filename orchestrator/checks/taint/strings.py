@@ -1,4 +1,4 @@
-"""Text made of values: what it begins with, where it came from, what is left out of it."""
+"""Text operations: the known beginning, the taints, and the removed characters of the result."""
 
 import ast
 import operator
@@ -20,18 +20,18 @@ from orchestrator.checks.taint.call_frames import Call, Frame
 
 _PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-zA-Z%])")
 _NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])+\][+*]?")
-_VALUE: Final = re.compile(  # what stands before a value in a statement, and never before a name
+_VALUE: Final = re.compile(  # text that precedes a value in a statement, and never a name
     r"(?:['\"][%_]*|(?:[=<>]|\b(?:like|between|in\s*\(|values\s*\(.*))\s*)$",
     re.IGNORECASE | re.DOTALL,
 )
 _NUMERIC: Final = "dioxXeEfFgGbcn"
 _MAX_PREFIX: Final = 500
-TEXT: Final = ("text",)  # it is no mapping and no list
+TEXT: Final = ("text",)  # it is neither a mapping nor a list
 _REPR: Final = ("lacks \n", "lacks \r")
 
 
 def concatenate(parts: Sequence[Value], state: State) -> Value:
-    """The text that these values make one after the other."""
+    """The concatenation of values."""
     if all(part.known for part in parts):
         texts = [part.const if isinstance(part.const, str) else str(part.const) for part in parts]
         if sum(map(len, texts)) <= _MAX_PREFIX * 8:
@@ -47,7 +47,7 @@ def concatenate(parts: Sequence[Value], state: State) -> Value:
 
 
 def _spliced(parts: Sequence[Value], state: State) -> Iterator[tuple[Taint, ...]]:
-    """The taints of each part; a parameter of which a text makes a value has another kind."""
+    """The taints of each part; a parameter that is quoted as a value changes its kind."""
     before = ""
     for part in parts:
         taints = collect_taints(part, state)
@@ -61,7 +61,7 @@ def _spliced(parts: Sequence[Value], state: State) -> Iterator[tuple[Taint, ...]
 
 
 def _led(parts: Sequence[Value], state: State) -> frozenset[str]:
-    """``led`` when the text begins with something that comes from no source, known or not."""
+    """``led`` if the text begins with something untainted, known or not."""
     for part in parts:
         if part.known and part.const == "":
             continue
@@ -188,7 +188,7 @@ def join_strings(call: Call, state: State) -> Value:
 
 
 def replace_text(call: Call) -> Value | None:
-    """The value of ``text.replace(old, new)``: it lacks what was taken out."""
+    """The value of ``text.replace(old, new)``: it lacks the removed text."""
     text = call.receiver
     if text is None or len(call.args) < 2:
         return None
@@ -204,7 +204,7 @@ def replace_text(call: Call) -> Value | None:
 
 
 def _really_gone(old: str, new: object) -> bool:
-    """Whether no ``old`` is left: what removal brings together may make a new one."""
+    """Whether no ``old`` is left: removal may create a new occurrence."""
     if not isinstance(new, str):
         return False
     if old == "'" and new == "''":
@@ -229,9 +229,9 @@ def add(left: Value, right: Value, state: State) -> Value:
 
 
 def clean_by_pattern(pattern: object) -> bool:
-    """Whether removing every match leaves only characters that mean nothing anywhere.
+    """Whether removing all matches leaves only characters that are harmless everywhere.
 
-    That is so for a negated class of word characters, spaces, dots and dashes at most.
+    This is the case for a negated class of at most word characters, spaces, dots and dashes.
     """
     if not isinstance(pattern, str):
         return False
@@ -239,11 +239,11 @@ def clean_by_pattern(pattern: object) -> bool:
 
 
 def strict_pattern(pattern: object, *, whole: bool) -> bool:
-    """Whether a text that matches holds only characters that mean nothing anywhere.
+    """Whether a matching text only contains characters that are harmless everywhere.
 
     Args:
-        pattern: the regular expression when it is known.
-        whole: the match must cover the whole text in any case.
+        pattern: the regular expression, if known.
+        whole: the function always matches the whole text.
     """
     if not isinstance(pattern, str):
         return False
@@ -260,7 +260,7 @@ def strict_pattern(pattern: object, *, whole: bool) -> bool:
 
 
 def taints_of(values: Sequence[Value], state: State) -> tuple[Taint, ...]:
-    """The taints of several values and of all they hold."""
+    """The taints of several values and of everything that they contain."""
     return merge_taints(*(collect_taints(value, state) for value in values))
 
 
@@ -318,7 +318,7 @@ _ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Value
 
 
 def _fold(compute: Callable[..., Any], *args: Any) -> Any:
-    """What a computation gives; ``NOT_CONST`` where it fails or gives no constant of usual size."""
+    """The result of a computation; ``NOT_CONST`` if it fails or is too large."""
     try:
         value = compute(*args)
     except _ERRORS:
@@ -335,7 +335,7 @@ def _fold(compute: Callable[..., Any], *args: Any) -> Any:
 
 
 def _grows(kind: type[ast.operator], left: Any, right: Any) -> bool:
-    """Whether computing this could take long or much memory."""
+    """Whether this computation could take much time or memory."""
     if kind in (ast.Pow, ast.LShift):
         return not (isinstance(right, int) and 0 <= right <= _MAX_EXPONENT)
     if kind is ast.Mult:
@@ -363,7 +363,7 @@ def fold_unary(kind: type[ast.unaryop], operand: Any) -> Any:
 def fold_compare(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
     """The value of ``left <op> right``, or ``NOT_CONST``."""
     if kind in (ast.Is, ast.IsNot) and None not in (left, right):
-        return NOT_CONST  # identity of equal constants is the interpreter's own affair
+        return NOT_CONST  # the identity of equal constants depends on the interpreter
     return _fold(lambda: bool(_COMPARE[kind](left, right)))
 
 
@@ -377,7 +377,7 @@ def fold_method(receiver: Any, name: str, args: list[Any]) -> Any:
     if name not in _METHODS or not isinstance(receiver, str | bytes | int | tuple):
         return NOT_CONST
     if name == "format" and not (isinstance(receiver, str) and not set(receiver) & set(":.[")):
-        return NOT_CONST  # widths can ask for gigabytes, attributes are not for us
+        return NOT_CONST  # widths can request gigabytes, and attributes are not supported
     if name in {"replace", "join"} and sum(map(_size, (receiver, *args))) > 256:
         return NOT_CONST
     return _fold(lambda: getattr(receiver, name)(*args))
@@ -396,5 +396,5 @@ def fold_builtin(name: str, args: list[Any]) -> Any:
 
 
 def fold_truth(value: Any) -> bool | None:
-    """Whether a constant is true; None when it is not known."""
+    """Whether a constant is true; None: unknown."""
     return None if value is NOT_CONST else bool(value)

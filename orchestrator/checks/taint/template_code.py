@@ -1,7 +1,7 @@
-"""A template as statements that the taint analysis runs: what leads to values printed unescaped.
+"""Converts a template to statements for the taint analysis, as far as unescaped values need them.
 
-An expression of a template is nearly one of Python. A filter binds as a product does there, so
-``a ~ b|upper`` is read as ``a + b @ upper``, and then becomes a call of the filter.
+Template expressions are almost Python. A filter binds like a product, so ``a ~ b|upper`` is read as
+``a + b @ upper``, and then becomes a call of the filter.
 """
 
 import ast
@@ -17,7 +17,7 @@ from orchestrator.checks.templates.page_scanner import Page, Tag
 _Node = TypeVar("_Node", bound=ast.AST)
 
 FILTER: Final = "|"
-"""What the names of filters begin with, so that they are no names of values."""
+"""A prefix that keeps names of filters apart from names of values."""
 
 _LONGEST: Final = 2000  # characters of a tag
 _TOKEN: Final = re.compile(
@@ -57,7 +57,7 @@ class Member(ast.Attribute):
 
 
 class Print(ast.stmt):
-    """A value is printed without the escaping that its place needs."""
+    """A value is printed without the escaping that its context needs."""
 
     def __init__(self, value: ast.expr, shown: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Print(ast.stmt):
 
 
 class Include(ast.stmt):
-    """Another template is filled in with the same values and some more."""
+    """Another template is rendered with the same values and more."""
 
     def __init__(self, template: str, values: list[tuple[str, ast.expr]], *, alone: bool) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Include(ast.stmt):
 
 
 class ImportMacros(ast.stmt):
-    """Macros of another template: ``names`` of macro and variable, or all of them as ``whole``."""
+    """Imported macros: ``names`` of macros and variables, or the whole template as ``whole``."""
 
     def __init__(self, template: str, names: list[tuple[str, str]], whole: str) -> None:
         super().__init__()
@@ -81,13 +81,13 @@ class ImportMacros(ast.stmt):
 
 
 class TemplateCode(Struct):
-    """What of a template matters.
+    """The relevant content of a template.
 
     Attributes:
-        prints: it prints a value unescaped itself.
-        filters: the filters that it uses.
+        prints: it prints a value unescaped.
+        filters: the used filters.
         others: names of the templates that it extends, includes and imports.
-        parent: that of the one that it extends.
+        parent: the name of the template that it extends.
     """
 
     body: list[ast.stmt]
@@ -98,11 +98,11 @@ class TemplateCode(Struct):
 
 
 def read_code(page: Page, printed: Iterable[tuple[int, str]], *, lines: bool) -> TemplateCode:
-    """The statements of a template.
+    """Read the statements of a template.
 
     Args:
-        printed: where values are printed without escaping, and these.
-        lines: a line that begins with a percent sign is a statement, as in Mako and Bottle.
+        printed: offset → value that is printed without escaping.
+        lines: lines that begin with a percent sign are statements, as in Mako and Bottle.
     """
     builder = _Builder(page, dict(printed))
     marks: list[tuple[int, Tag | re.Match[str]]] = [
@@ -117,7 +117,9 @@ def read_code(page: Page, printed: Iterable[tuple[int, str]], *, lines: bool) ->
         if not isinstance(mark, Tag):
             name = mark.groupdict().get("name")
             builder.statement(f"{mark['how']} '{name}'" if name else mark["code"])
-        elif len(mark.source) > _LONGEST or mark.source.startswith("\n"):  # a line, read above
+        elif len(mark.source) > _LONGEST or mark.source.startswith(
+            "\n"
+        ):  # a line statement, read above
             continue
         elif mark.kind == "value" or start in builder.printed:
             builder.value(mark)
@@ -133,7 +135,7 @@ def read_code(page: Page, printed: Iterable[tuple[int, str]], *, lines: bool) ->
 
 
 def _needed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements without those that lead to nothing."""
+    """The statements without those that have no effect on printed values."""
     for statement in body:
         if isinstance(statement, ast.For | ast.FunctionDef):
             statement.body = list(_needed(statement.body))
@@ -148,7 +150,7 @@ def _needed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 class _Builder:
-    """Puts statements together as the tags come."""
+    """Builds statements from the tags in order."""
 
     def __init__(self, page: Page, printed: dict[int, str]) -> None:
         self.printed = printed
@@ -162,7 +164,7 @@ class _Builder:
         self._macros: set[str] = set()
 
     def value(self, tag: Tag) -> None:
-        """A tag that prints a value."""
+        """Handle a tag that prints a value."""
         text = self.printed.get(tag.start)
         if text is not None:
             value = self._expression(text)
@@ -173,7 +175,7 @@ class _Builder:
             self._call(tag.source[2:-2].strip("-+ \t\r\n"))
 
     def statement(self, text: str) -> None:
-        """A tag that does something."""
+        """Handle a statement tag."""
         word, rest = [*text.split(None, 1), "", ""][:2]
         if word.startswith("end"):
             self._close(word.removeprefix("end"))
@@ -313,7 +315,7 @@ class _Builder:
         return node
 
     def _expression(self, text: str) -> ast.expr | None:
-        """An expression; None where it is not understood."""
+        """Parse an expression; None if it is not supported."""
         rewritten = _rewritten(text)
         for ending in ("", " else ''"):
             try:
@@ -342,7 +344,7 @@ _STATEMENTS: Final[dict[str, Any]] = {
 
 
 def _rewritten(text: str) -> str:
-    """An expression of a template as one of Python."""
+    """A template expression rewritten as Python."""
 
     def put(found: re.Match[str]) -> str:
         if found["text"]:
@@ -359,7 +361,7 @@ def _rewritten(text: str) -> str:
 
 
 class _Filters(ast.NodeTransformer):
-    """Makes members of attributes and calls of filters."""
+    """Converts attributes to members and filters to calls."""
 
     def __init__(self, seen: set[str]) -> None:
         self._seen = seen

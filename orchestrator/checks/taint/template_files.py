@@ -1,4 +1,4 @@
-"""The templates of a tree, read when one is asked for."""
+"""The templates of a tree, read on demand."""
 
 import ast
 import re
@@ -16,9 +16,9 @@ _INCLUDED = re.compile(
     r"""(?:\{%[-+]?\s*(?:extends|include|import|from)\s+|<%(?:include|inherit)\s+file=)["']([^"'\n]+)"""
 )
 _EXTENDS = re.compile(r"\{%[-+]?\s*extends\s")
-# Messages that no browser shows have some of these, and no others.
+# Formats of messages that no browser renders.
 _OF_MESSAGES = frozenset({"b", "code", "em", "i", "pre", "strong", "u"})
-_DEEPEST = 4  # templates that include each other
+_DEEPEST = 4  # maximum depth of templates that include each other
 _NOTHING = TemplateCode([], prints=False, filters=frozenset(), others=(), parent="")
 _OFF = re.compile(
     r"\bjinja_(?:env|environment)\.autoescape\s*=\s*False\b"
@@ -28,7 +28,7 @@ _OFF = re.compile(
 """Turns escaping off for all templates of an application."""
 _TURNED_OFF = frozenset({"jinja", "tornado"})
 _ADDED_ENDING = ".tpl"  # Bottle adds it to a name
-_LINES = frozenset({"bottle", "mako"})  # dialects with statements that are lines
+_LINES = frozenset({"bottle", "mako"})  # dialects with line statements
 
 
 class Templates:
@@ -52,10 +52,10 @@ class Templates:
         self._prints: dict[str, bool] = {}
 
     def find(self, name: str, caller: str) -> str | None:
-        """The path of a template.
+        """Find the path of a template.
 
         Args:
-            name: as the program has it, below a directory of templates.
+            name: as in the program, relative to a template directory.
             caller: path of the module or the template that names it.
         """
         name = name.removeprefix("./").lstrip("/")
@@ -65,21 +65,21 @@ class Templates:
         return find_nearest(caller, [path for path in known if f"/{path}".endswith(f"/{name}")])
 
     def code(self, path: str) -> TemplateCode:
-        """What a template does."""
+        """The code of a template."""
         if path not in self._code:
             self._code[path] = self._read(path)
         return self._code[path]
 
     def module(self, path: str) -> Module:
-        """A template as the module that its statements are run in."""
+        """The module in which a template's statements run."""
         if path not in self._modules:
             self._modules[path] = Module(path, ast.Module([], []), frozenset(), {})
         return self._modules[path]
 
     def prints(self, path: str, depth: int = _DEEPEST) -> bool:
-        """Whether a template, or one that it includes, prints values without escaping."""
+        """Whether a template or one that it includes prints values without escaping."""
         if path not in self._prints:
-            self._prints[path] = False  # to whoever asks in a circle
+            self._prints[path] = False  # for circular lookups
             code = self.code(path)
             others = (self.find(name, path) for name in code.others) if depth else ()
             self._prints[path] = code.prints or any(
@@ -88,13 +88,13 @@ class Templates:
         return self._prints[path]
 
     def fills_in(self, path: str) -> bool:
-        """Whether a template itself prints a value unescaped, or gives one to another that does."""
+        """Whether a template prints a value unescaped, or passes one to another that does."""
         code = self.code(path)
         others = (self.find(name, path) for name in code.others if name != code.parent)
         return code.prints or any(self.prints(other) for other in others if other is not None)
 
     def users(self, path: str) -> Iterator[str]:
-        """A template, and those that include it."""
+        """A template and those that include it."""
         found, fresh = {path}, [path]
         while fresh:
             current = fresh.pop()
@@ -113,7 +113,7 @@ class Templates:
 
     @cached_property
     def _included(self) -> dict[str, list[tuple[str, str]]]:
-        """By the last part of a template's name, how others name it, and which ones do."""
+        """Last part of a template's name → how other templates name it, and which ones do."""
         found: dict[str, list[tuple[str, str]]] = {}
         for path in (each for paths in self._by_name.values() for each in paths):
             for name in _INCLUDED.findall(self._source(path).text):

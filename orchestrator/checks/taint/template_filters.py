@@ -1,4 +1,4 @@
-"""Filters of templates that the tree itself defines."""
+"""Template filters that the tree defines."""
 
 import keyword
 import re
@@ -15,7 +15,7 @@ _MAX_FILES: Final = 40
 
 
 def find_filter(run: Run, name: str) -> Value:
-    """The function behind a filter; where the tree has none, a name that the models may know."""
+    """Find the function of a filter; if the tree has none, a name that the models may know."""
     known = run.filters.get(name)
     if known is None:
         known = run.filters[name] = _find(run, name) or Value(ref=f"template.filters.{name}")

@@ -1,4 +1,4 @@
-"""Which parts of a program fill in templates that print values without escaping."""
+"""Finds code that renders templates that print values without escaping."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -29,10 +29,10 @@ _VIEWS: Final = re.compile(r"\b\w*(?:Detail|List|Create|Update|Delete)View\b|\bt
 def rendering_lines(
     project: Project, templates: Templates, path: str, wanted: Set[str] | None = None
 ) -> list[int]:
-    """The lines of a module that name such templates.
+    """Find the lines of a module that name such templates.
 
     Args:
-        wanted: the templates that count; None: all that print values without escaping.
+        wanted: the relevant templates; None: all that print values without escaping.
     """
     text = project.text(path) or ""
     found = set()
@@ -46,7 +46,7 @@ def rendering_lines(
 def renderers_of(
     project: Project, templates: Templates, pages: Iterable[str]
 ) -> Mapping[str, Set[str]]:
-    """The modules that name one of these pages or one that includes it, and the pages meant."""
+    """Find the modules that name these pages or pages that include them, and those pages."""
     wanted = {user for page in pages for user in templates.users(page)}
     if not wanted:
         return {}
@@ -61,12 +61,12 @@ def renderers_of(
 
 
 def _may_default(text: str, stems: Set[str]) -> bool:
-    """Whether a module may have a generic view with a template that is named after its model."""
+    """Whether a module may have a generic view with a template named after its model."""
     return bool(stems and _VIEWS.search(text)) and any(stem in text.lower() for stem in stems)
 
 
 def views_in(run: Run, path: str) -> Iterator[Class]:
-    """The generic views of a module that fill in such a template."""
+    """The generic views of a module that render such a template."""
     module = run.project.module(path) if _VIEWS.search(run.project.text(path) or "") else None
     for value in list(run.globals_of(module).values()) if module is not None else ():
         cls = resolve(value).target
@@ -78,13 +78,13 @@ def views_in(run: Run, path: str) -> Iterator[Class]:
 
 
 def _kind(cls: Class) -> str:
-    """``Detail`` of a ``DetailView``; empty for what is no generic view."""
+    """``Detail`` for a ``DetailView``; empty if it is not a generic view."""
     found = (_GENERIC.search(base) for base in cls.outer_bases())
     return next((match["kind"] for match in found if match), "")
 
 
 def template_of(cls: Class) -> str:
-    """The name of a generic view's template; empty where it has none."""
+    """The name of a generic view's template; empty: none."""
     kind, named = _kind(cls), cls.lookup("template_name")
     if not kind:
         return ""
@@ -100,7 +100,7 @@ def template_of(cls: Class) -> str:
 
 
 def run_view(frame: Frame, cls: Class) -> None:
-    """Fill in the template of a generic view with what it gives to it."""
+    """Render the template of a generic view with its context."""
     own = entry_parameters.instance(frame, cls, entry_parameters.Entry(handler=True))
     values: dict[str, Value] = {}
     shown = _shown(frame, cls, own)

@@ -1,4 +1,4 @@
-"""Which parameters of a view come from the URL, as a table of routes outside the view says."""
+"""Finds the URL parameters of views in separate tables of routes."""
 
 import re
 from pathlib import PurePosixPath
@@ -21,11 +21,11 @@ _CONVERTED: Final = frozenset({"int", "float", "uuid", "slug"})
 _TABLES: Final = frozenset({"urls.py", "routes.py", "urlconf.py"})
 
 Parameters = dict[str, bool]
-"""By name, whether the route converts it to something harmless."""
+"""Parameter name → whether the route converts it to something harmless."""
 
 
 class UrlConfiguration:
-    """The routes that a project's tables name, by the last part of their view's name."""
+    """The routes in a project's tables, by the last part of their view's name."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -33,7 +33,7 @@ class UrlConfiguration:
         self._own: dict[str, dict[str, Parameters]] = {}
 
     def parameters(self, view: str, module: Module) -> Parameters:
-        """The URL parameters of a function or a class of that module."""
+        """The URL parameters of a function or class of a module."""
         if self._tables is None:
             self._tables = {}
             for path in sorted(self._project.paths):
@@ -46,7 +46,7 @@ class UrlConfiguration:
 
 
 def routed_lines(text: str) -> list[int]:
-    """The lines on which functions are defined that the same text routes to."""
+    """The lines of function definitions to which the same text has routes."""
     if "add_url_rule(" not in text:
         return []
     views = {match["view"].rpartition(".")[2] for match in _ROUTE.finditer(text)}

@@ -1,7 +1,7 @@
-"""Values that a template prints without escaping, or where escaping for HTML does not help.
+"""Values that templates print without escaping, or where escaping for HTML does not help.
 
-The dialects are data, a file each under ``config/templates``; ``dialects.py`` has their schema.
-Only templates of HTML are read: a configuration file or a message is not escaped on purpose.
+The dialects are data, one file each under ``config/templates``; ``dialects.py`` has their schema.
+Only HTML templates are read: configuration files and messages are unescaped on purpose.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _HTML = re.compile(
     re.IGNORECASE,
 )
 _FEED = re.compile(r"<(?:rss|feed|urlset|sitemapindex|opml)\b")
-_HEAD = 1000  # characters of a file that say what it is
+_HEAD = 1000  # characters of a file that are read to recognize it
 _PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml"})
-# Of pages alone, some of which have no element of HTML: of components, directives or inclusions.
+# File names of pages, some of which have no HTML element but components, directives or includes.
 _ALWAYS_PAGES = frozenset(
     {"pug", "jade", "haml", "slim", "hbs", "ejs", "cshtml", "razor", "jsp", "jspf", "jspx", "heex"}
 )
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Look at templates (see ``check_io`` for the shape of jobs and replies)."""
+    """Check templates (see ``check_io`` for the format of jobs and replies)."""
     return check_files(job, _look)
 
 
@@ -47,7 +47,7 @@ def _look(source: Source) -> Iterator[RawFinding]:
 
 
 def read_template(source: Source) -> tuple[Page, Dialect, str] | None:
-    """A template that makes HTML, with its dialect and the name of that; None for any other file.
+    """Read an HTML template with its dialect and the dialect's name; None for any other file.
 
     Raises:
         Gap: it cannot be read.
@@ -60,13 +60,13 @@ def read_template(source: Source) -> tuple[Page, Dialect, str] | None:
 
 
 def is_shown_as_markup(text: str, dialect: Dialect) -> bool:
-    """Whether it is no message, part of one or feed, where escaping for HTML would be wrong."""
+    """Whether it is a page, and not a message or feed, where escaping for HTML would be wrong."""
     holds_elements = not dialect.substitutes or _HTML.search(text) is not None
     return holds_elements and _FEED.search(text, 0, _HEAD) is None
 
 
 def _is_page(source: Source) -> bool:
-    """Whether a template makes HTML: its name does not say something else, and it has elements."""
+    """Whether a template produces HTML: its name does not contradict that, and it has elements."""
     _, *endings = source.name.split(".")
     if is_component(source.name) or not _PAGES.isdisjoint(endings):
         return True

@@ -1,7 +1,7 @@
-"""What is known of a dialect of templates: ``config/templates/<name>.yaml``.
+"""The schema of a template dialect: ``config/templates/<name>.yaml``.
 
-White space in an expression says nothing. A file with ``extends: <name>`` is that of another
-dialect but for the keys that it has itself.
+White space in an expression is ignored. A file with ``extends: <name>`` inherits all keys that it
+does not have from another dialect.
 """
 
 import re
@@ -22,10 +22,10 @@ TagKind = Literal["value", "code", "comment"]
 
 
 class Delimiters(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a kind of tag begins and ends with, and what the tag is.
+    """The delimiters of a kind of tag.
 
     Attributes:
-        closes: empty: the tag ends where ``rest`` does.
+        closes: empty: the tag ends at the end of ``rest``.
         rest: what must follow ``opens``.
     """
 
@@ -36,7 +36,7 @@ class Delimiters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Block(Struct, frozen=True, forbid_unknown_fields=True):
-    """What matches, as a whole, the tag with which a block begins, and that with which it ends."""
+    """Patterns for the whole opening tag and the whole closing tag of a block."""
 
     begins: re.Pattern[str]
     ends: re.Pattern[str]
@@ -46,29 +46,29 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     """One dialect.
 
     Attributes:
-        files: globs of names that are of this dialect, unless one that shares them claims the page.
-        shared: globs of names that other dialects have too, so what the page holds decides.
-        holds: found in a page with such a name that is of this dialect; each must match.
-        lacks: found in one that is not.
+        files: globs of file names of this dialect, unless a dialect with ``shared`` claims the
+            page.
+        shared: globs of file names that other dialects use too, so the content decides.
+        holds: patterns that must all match in a page with a shared name.
+        lacks: a pattern that must not match in it.
         tags: the tags that are replaced or executed.
-        verbatim: blocks in which no tag is read.
-        scripts_apart: no tag is read within ``<script>`` and ``<style>``.
-        substitutes: values are put into the page's text, so where they stand decides what they do;
-            False: the dialect puts them into elements and attributes itself.
+        verbatim: blocks in which tags are not interpreted.
+        scripts_apart: tags are not interpreted within ``<script>`` and ``<style>``.
+        substitutes: values are inserted into the page's text, so their context matters; False: the
+            dialect sets elements and attributes itself.
         unescaped: a tag that prints its ``value`` (a group) as markup, matched as a whole.
         attributes: the name of an attribute that prints its value, an expression, as markup.
-        bound: the name of an attribute whose value is an expression; its group is the real name.
+        bound: the name of an attribute whose value is an expression; the group is the real name.
         escaping_off: blocks in which values are not escaped.
-        harmless: found in a tag that prints no markup which somebody else can choose.
-        encoded: found in a tag whose value does no harm in a script or an address either.
-        constant: a value that does not vary, matched as a whole, without its filters.
-        assigned: a statement that gives ``name`` (a group) a value, at which it ends.
-        assigned_safe: what follows such a statement when the value does no harm.
-        number, word, address: found in a value that by its name is a number or a flag, is one of a
-            few words, or is an address of this site.
-        request: a value that comes with a request, matched as a whole.
-        form_token: found in a form, or in a page, that protects its forms against forgery; None:
-            forms are not looked at.
+        harmless: matches in a tag that prints no markup from untrusted sources.
+        encoded: matches in a tag whose value is also harmless in a script or a URL.
+        constant: a constant value, matched as a whole, without filters.
+        assigned: the start of a statement that assigns to ``name`` (a group), up to the value.
+        assigned_safe: what follows if the assigned value is harmless.
+        number, word, address: matches in a value whose name says that it is a number or flag, one
+        of a few words, or a URL of this site.
+        request: a value from the request, matched as a whole.
+        form_token: matches in a form or page that has a CSRF token; None: forms are not checked.
         form_unknown: a tag in a form that may print such a token.
     """
 
@@ -102,7 +102,7 @@ Dialects = Mapping[str, Dialect]
 
 @cache
 def load_dialects() -> Dialects:
-    """The shipped dialects by their names; read once, by the process that forks the workers."""
+    """Load the shipped dialects by name; read once by the process that forks the workers."""
     import yaml  # noqa: PLC0415 - only a job with templates needs it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -119,7 +119,7 @@ def load_dialects() -> Dialects:
 
 
 def find_dialect(dialects: Dialects, name: str, text: str) -> str | None:
-    """The dialect of a page; one that shares its name and claims it comes first."""
+    """Find the dialect of a page; one that claims the content of a shared name comes first."""
     for dialect, known in dialects.items():
         if known.holds and _matches(name, known.shared) and _claims(known, text):
             return dialect

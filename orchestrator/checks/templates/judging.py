@@ -1,4 +1,4 @@
-"""Which values of a template do harm where they stand."""
+"""Decides which values in a template are dangerous in their context."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,9 +12,9 @@ from orchestrator.checks.templates.page_scanner import Attribute, Element, Page,
 from orchestrator.checks.templates.typed_text import is_typed
 
 _SHOWN = 3  # lines of a tag that identify it
-_LOOKED_AT = 1000  # characters of a value, and around a tag in a script, that are looked at
-_ASSIGNED_IN = 1 << 18  # characters of a page in which values of its own are looked for
-_NAMED = 60  # characters of a value that a message repeats
+_LOOKED_AT = 1000  # characters of a value, and around a tag in a script, that are examined
+_ASSIGNED_IN = 1 << 18  # characters of a page that are searched for assigned values
+_NAMED = 60  # maximum characters of a value in a message
 
 _ADDRESSES = frozenset({"href", "src", "action", "formaction", "xlink:href"})
 _NUMERIC = frozenset(
@@ -50,7 +50,7 @@ _MESSAGES = {
 
 
 def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterator[RawFinding]:
-    """What is wrong in a template; the codes are the dialect's name and the kind of defect."""
+    """Find the defects in a template; codes consist of the dialect and the kind of defect."""
     judge = _Judge(page, dialect)
     for kind, start, end, value in judge.all():
         first, last = judge.line(start), judge.line(end - 1)
@@ -80,7 +80,7 @@ def find_printed(
 
 
 Found = tuple[str, int, int, str]
-"""Kind of defect, where it begins and ends, and the value."""
+"""The kind of a defect, its start and end, and the value."""
 
 
 class _Judge:
@@ -92,11 +92,11 @@ class _Judge:
         return [0, *(found.end() for found in re.finditer("\n", self._page.text))]
 
     def line(self, at: int) -> int:
-        """The 0-based number of the line that a place is in."""
+        """The 0-based line of a place."""
         return bisect_right(self.line_starts, at) - 1
 
     def comes_with_request(self, value: str) -> bool:
-        """Whether a value is one of this request, or by its name text of an earlier one."""
+        """Whether a value is from this request, or by its name text from an earlier one."""
         return self._is_requested(value) or is_typed(_base(value))
 
     def all(self) -> Iterator[Found]:
@@ -133,7 +133,7 @@ class _Judge:
                     yield tag.start, self._value(tag)
 
     def _judged(self, tag: Tag, place: Place) -> tuple[str, str]:
-        """The kind of defect that a tag is, empty for none, and its value."""
+        """The kind of defect of a tag (empty: none), and its value."""
         dialect = self._dialect
         if dialect.encoded.search(tag.source):
             return "", ""
@@ -161,14 +161,14 @@ class _Judge:
         return "raw", value
 
     def _is_requested(self, value: str) -> bool:
-        """Whether a value comes with a request; of a choice, not what is asked, but an answer."""
+        """Whether a value comes from a request; the condition of a conditional is ignored."""
         base = _base(value)
         _, is_choice, answers = " ".join(base.split()).partition(" ? ")
         parts = answers.split(" : ") if is_choice else [base]
         return any(self._dialect.request.fullmatch(part) for part in parts)
 
     def _kind_by_place(self, value: str, tag: Tag, place: Place) -> str:
-        """The kind of defect that an escaped value is where it stands; empty for none."""
+        """The kind of defect of an escaped value in its context; empty: none."""
         dialect, attribute = self._dialect, place.attribute
         requested = self._is_requested(value)
         if attribute is not None:
@@ -185,12 +185,12 @@ class _Judge:
         if place.where != "unquoted" or attribute is None or attribute.name in _NUMERIC:
             return ""
         if attribute.name in _ADDRESSES and self._is_all_of(attribute.start, attribute.end, tag):
-            return ""  # an address that the program makes has no spaces
+            return ""  # a URL that the program builds has no spaces
         quiet = dialect.number.search(value) or dialect.word.search(value)
         return "" if quiet or self._is_component(place.element) else "unquoted"
 
     def _where_in_handler(self, attribute: Attribute, tag: Tag) -> str:
-        """Where a tag stands in a script that an attribute holds; empty where it holds none."""
+        """The context of a tag in a script in an attribute; empty if it is not in a script."""
         text = self._page.text
         before = text[max(attribute.start, tag.start - _LOOKED_AT) : tag.start]
         if _JAVASCRIPT.match(text, attribute.start, tag.start):
@@ -201,7 +201,7 @@ class _Judge:
         return ""
 
     def _kind_in_script(self, value: str, where: str, *, requested: bool) -> str:
-        """Escaping does not help in an attribute's string or a template literal."""
+        """The kind of defect in a script, where escaping does not help in every string."""
         if self._is_plain(value):
             return ""
         if requested and where in {"script", "template"}:
@@ -214,7 +214,7 @@ class _Judge:
         return any(each.search(value) for each in known)
 
     def _is_component(self, element: Element | None) -> bool:
-        """Whether it is no element of HTML, but one that the templates replace."""
+        """Whether it is not an HTML element but a component of the template language."""
         if element is None:
             return False
         name = self._page.text[element.start + 1 : element.start + 1 + len(element.name)]
@@ -235,7 +235,7 @@ class _Judge:
             yield "address", attribute.at, attribute.end + len(attribute.quote), value.strip()
 
     def _unescaped_blocks(self) -> Iterator[tuple[Tag, int, str]]:
-        """What turns escaping off, up to where, and the first value within that can do harm."""
+        """Blocks that turn escaping off, their end, and the first dangerous value in them."""
         opened: Tag | None = None
         value = ""
         for tag in self._page.tags:
@@ -283,13 +283,13 @@ class _Judge:
         if any(_SENT_BY_SCRIPT.match(attribute.name) for attribute in form.attributes):
             return False
         if form.find("id") is not None or self._page.text[form.start - 1 : form.start] in _QUOTES:
-            return False  # a script that this page need not show may send it, or writes it
+            return False  # a script outside of this page may send or write it
         if self._is_selected(form):
             return False
         if action is None:
             return True
         address = self._text(action).strip()
-        # A page that is only shown takes nothing.
+        # A page that is only displayed receives nothing.
         return _OWN_ACTION.fullmatch(address) is not None and not address.endswith(".html")
 
     def _is_selected(self, form: Element) -> bool:
@@ -299,7 +299,7 @@ class _Judge:
         return any(f"{quote}.{name}" in self._page.text for name in classes for quote in "'\"")
 
     def _is_all_of(self, start: int, end: int, tag: Tag) -> bool:
-        """Whether a tag is all that stands between two places, but for white space."""
+        """Whether a tag is all that is between two places, except white space."""
         text = self._page.text
         return not (
             text[max(start, tag.start - _LOOKED_AT) : tag.start].strip()
@@ -307,7 +307,7 @@ class _Judge:
         )
 
     def _runs(self, script: Element | None) -> bool:
-        """Whether a script is a program and not data."""
+        """Whether a script element contains code and not data."""
         kind = script.find("type") if script else None
         return kind is None or _SCRIPT_TYPES.fullmatch(self._text(kind).strip().lower()) is not None
 
@@ -337,12 +337,12 @@ class _Judge:
 
 
 def _base(value: str) -> str:
-    """A value without its filters; a bar that is doubled is an operator."""
+    """A value without its filters; a doubled bar is an operator."""
     return re.split(r"(?<!\|)\|(?!\|)", value, maxsplit=1)[0].strip()
 
 
 def _in_string(before: str) -> bool:
-    """Whether what precedes a place leaves a string open."""
+    """Whether a string is open at a place."""
     quote = ""
     for found in _QUOTE.finditer(before):
         if found[0].startswith("\\"):

@@ -1,7 +1,7 @@
-"""Reads a template: its tags, and where each of them stands in the page around it.
+"""Reads a template: its tags, and the HTML context of each.
 
-It is tolerant, as browsers are, and takes time in proportion to the page. What a page may be cut
-at (an element that another template closes) is no fault; a tag that has no end is one.
+It is tolerant, as browsers are, and takes linear time. An element that another template closes is
+not an error; a tag that is not closed is one.
 """
 
 import re
@@ -17,10 +17,10 @@ from orchestrator.checks.templates.dialects import Delimiters, Dialect, TagKind
 Where = Literal[
     "text", "comment", "style", "tag", "attribute", "unquoted", "script", "string", "template"
 ]
-"""Where a tag stands: in a comment, in a style sheet, among the attributes of an element, in the
-value of one, or in a script: in its code, in a string of it, or in a template literal."""
+"""The context of a tag: a comment, a style sheet, an element's attributes, an attribute's value, or
+a script: its code, a string in it, or a template literal."""
 
-# What stands for a tag while the page around it is read; each has the length of its tag.
+# Placeholders for tags while the page is read; each has the length of its tag.
 _VALUE, _CODE = "\ue000", "\ue001"
 _OURS = re.compile(f"[{_VALUE}{_CODE}]")
 
@@ -43,7 +43,7 @@ _QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 
 
 class Tag(Struct, frozen=True):
-    """One tag of a template, with its delimiters."""
+    """A tag of a template, with its delimiters."""
 
     kind: TagKind
     start: int
@@ -56,7 +56,7 @@ class Tag(Struct, frozen=True):
 
 
 class Attribute(Struct, frozen=True):
-    """One attribute; its value is ``page[start:end]``, ``quote`` is empty where there is none."""
+    """An attribute; its value is ``page[start:end]``; ``quote`` is empty if it is unquoted."""
 
     name: str
     at: int
@@ -66,7 +66,7 @@ class Attribute(Struct, frozen=True):
 
 
 class Element(Struct, frozen=True):
-    """The opening tag of an element, or a closing one."""
+    """The opening or closing tag of an element."""
 
     name: str
     start: int
@@ -75,7 +75,7 @@ class Element(Struct, frozen=True):
     closes: bool = False
 
     def find(self, name: str) -> Attribute | None:
-        """An attribute by its name."""
+        """Find an attribute by name."""
         return next((each for each in self.attributes if each.name == name), None)
 
 
@@ -90,7 +90,7 @@ class Place(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """A template that was read; ``places`` are in order and do not overlap."""
+    """A parsed template; ``places`` are in order and do not overlap."""
 
     text: str
     tags: tuple[Tag, ...]
@@ -110,7 +110,7 @@ def read_page(text: str, dialect: Dialect) -> Page:
     """Read a template.
 
     Raises:
-        Gap: one of its tags, quotes or, where they are told apart, scripts is not closed.
+        Gap: a tag, a quote, or a separately read script is not closed.
     """
     text = _OURS.sub("\ufffd", text)
     tags = tuple(_tags(text, dialect))
@@ -122,7 +122,7 @@ def read_page(text: str, dialect: Dialect) -> Page:
 
 
 def line_of(text: str, at: int) -> int:
-    """The 1-based number of the line that a place is in."""
+    """The 1-based line of a place."""
     return text.count("\n", 0, at) + 1
 
 
@@ -153,7 +153,7 @@ def _tags(text: str, dialect: Dialect) -> Iterator[Tag]:
 
 
 def _opening(kinds: Sequence[Delimiters]) -> re.Pattern[str]:
-    """What matches the beginning of a tag, in a group that is named by the place of its kind."""
+    """A pattern for the beginning of any tag, with a group for each kind of tag."""
     ways = (
         f"(?P<k{at}>{re.escape(kind.opens)}(?msx:{kind.rest.pattern}))"
         for at, kind in enumerate(kinds)
@@ -171,7 +171,7 @@ def _tag(text: str, opened: re.Match[str], kind: Delimiters) -> Tag:
 
 
 def _balanced(text: str, at: int, closes: str) -> int:
-    """Where a tag's end begins, brackets and strings within it apart; -1 where there is none."""
+    """The start of a tag's closing delimiter outside of brackets and strings; -1: none."""
     shuts, opens = closes[0], _OPENED_BY[closes[0]]
     depth = 0
     for found in re.compile(rf"{_QUOTED}|\{opens}|\{shuts}").finditer(text, at):
@@ -198,7 +198,7 @@ def _after_verbatim(text: str, tag: Tag, dialect: Dialect) -> int:
 
 
 class _RawSections:
-    """The contents of scripts and styles, found as they are asked for in order."""
+    """The contents of scripts and styles, found on demand in order."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
@@ -206,7 +206,7 @@ class _RawSections:
         self._section = self._next()
 
     def end_around(self, at: int) -> int | None:
-        """Where the section that a place is in ends; None where it is in none."""
+        """The end of the section that contains a place; None: none does."""
         while self._section and self._section[1] <= at:
             self._section = self._next()
         return self._section[1] if self._section and self._section[0] <= at else None
@@ -228,7 +228,7 @@ class _RawSections:
 
 
 class _Reader:
-    """Reads elements one after the other, with tags hidden."""
+    """Reads elements in order, with tags replaced by placeholders."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -298,7 +298,7 @@ class _Reader:
         self.places.append(Place("tag", at, element.end, element))
 
     def _raw(self, element: Element) -> int:
-        """The content of a script or style; where the page is cut, all that follows."""
+        """The content of a script or style; if it is not closed, all that follows."""
         text = self._text
         ends = re.compile(rf"</{element.name}", re.IGNORECASE).search(text, element.end)
         end = ends.start() if ends else len(text)

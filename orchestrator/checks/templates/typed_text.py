@@ -1,17 +1,17 @@
-"""Whether a value is, by its name, text that people type.
+"""Decides by its name whether a value is text that people type.
 
-What else a page prints where escaping for HTML does not help (a key, a code, what an object says
-of itself) is most often the program's own, and the page does not show which it is.
+Other values in places where escaping for HTML does not help (a key, a code, an object's
+representation) mostly come from the program itself, and the page does not show which do not.
 """
 
 import re
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# A string, unless it is the name of an item.
+# A string, unless it is an item's key.
 _QUOTED = re.compile(r"(?!(?<=\[)[\"']\w+[\"']\])(?:\"[^\"]*\"|'[^']*')")
 
-# A call or filter that gives the same text in another form.
+# A call or filter that returns the same text in another form.
 _FORMS = frozenset(
     ["capitalize", "downcase", "escape", "html", "lower", "s", "string", "strip", "trim", "upcase"]
 )
@@ -24,7 +24,7 @@ _TEXTS = frozenset(
         *("title", "word"),
     ]
 )
-# `first_name` and `team.name` are what people call something; `form_name` and `tab.name` are not.
+# People choose `first_name` and `team.name`, but not `form_name` and `tab.name`.
 _NAMED_BY_PEOPLE = frozenset(
     [
         *("album", "article", "author", "book", "category", "client", "company", "contact"),
@@ -34,9 +34,9 @@ _NAMED_BY_PEOPLE = frozenset(
         *("store", "student", "supplier", "team", "topic", "user", "vendor"),
     ]
 )
-# `user.name`, where `user_name` is mostly a login name, of letters and digits.
+# `user.name`; in contrast, `user_name` is mostly a login name of letters and digits.
 _LOGINS = frozenset(["author", "member", "owner", "sender", "user"])
-# Parts of the program, and where it keeps what it says in the language of whoever reads it.
+# Parts of the program, and its translated texts.
 _OF_PROGRAM = (
     *("action", "attribute", "block", "button", "column", "config", "const", "constant", "dialog"),
     *("dictionary", "error", "extension", "field", "form", "i18n", "icon", "input", "intl", "l10n"),
@@ -49,7 +49,7 @@ _PROGRAMS = re.compile(rf".*(?:{'|'.join(_OF_PROGRAM)})s?")
 
 
 def is_typed(value: str) -> bool:
-    """Whether the last name in a value says that people type it."""
+    """Whether the last name in a value says that people type the text."""
     names = [_WORD.findall(name) for name in _IDENTIFIER.findall(_QUOTED.sub("", value))]
     path = [[word.lower() for word in words] for words in names if words]
     while len(path) > 1 and path[-1][-1] in _FORMS:

@@ -1,1 +1,1 @@
-"""Checks of tests: removed, weakened, missing, failing, and lines that none runs."""
+"""Checks of tests: removed, weakened, missing and failing tests, and uncovered lines."""

@@ -1,7 +1,7 @@
 """Reading coverage reports: Cobertura XML, coverage.py JSON and lcov.
 
-A report is written by the tests of the change under review, so it is as little trusted as the
-change: no entity is expanded, nothing is loaded, and every number is checked.
+A report is written by the tests of the change under review, so it is not trusted: no entity is
+expanded, nothing is loaded, and every number is validated.
 """
 
 import json
@@ -15,15 +15,15 @@ from xml.parsers import expat
 from msgspec import Struct, field
 
 LARGEST_LINE = 10_000_000
-MILLISECONDS = 1e11  # a time above it is no number of seconds since 1970
+MILLISECONDS = 1e11  # a larger number is not a time in seconds since 1970
 
 
 class NotAReportError(Exception):
-    """A file that is no report we know; ``str()`` says why."""
+    """The file is not a known report; ``str()`` is the reason."""
 
 
 class Lines(Struct):
-    """The executable lines of one file, 1-based: those that tests ran, and all."""
+    """The executable lines of one file, 1-based: the covered ones, and all."""
 
     ran: set[int] = field(default_factory=set)
     known: set[int] = field(default_factory=set)
@@ -32,7 +32,7 @@ class Lines(Struct):
         """Record whether a line ran.
 
         Raises:
-            ValueError, TypeError: it is no line's number, or no count.
+            ValueError, TypeError: the line number or the count is invalid.
         """
         line = int(number)
         if not 1 <= line <= LARGEST_LINE:
@@ -42,7 +42,7 @@ class Lines(Struct):
             self.ran.add(line)
 
     def merge(self, other: "Lines") -> None:
-        """Take another report's lines over: one ran if it ran in either."""
+        """Merge the lines of another report: a line is covered if it is covered in either."""
         self.ran |= other.ran
         self.known |= other.known
 
@@ -52,8 +52,8 @@ class Report(Struct, frozen=True):
 
     Attributes:
         files: path as written → its lines.
-        roots: directories that these paths may be relative to; empty: the tests' own.
-        made: when, in seconds since 1970, where the report says so.
+        roots: directories to which these paths may be relative; empty: the tests' own.
+        made: its time in seconds since 1970, if known.
     """
 
     files: Mapping[str, Lines]
@@ -77,7 +77,7 @@ def parse(data: bytes) -> Report:
 
 
 def _cobertura(data: bytes) -> Report:
-    """Read Cobertura XML; a DTD may be named, as many tools do, and is never loaded or allowed."""
+    """Read Cobertura XML; a reference to an external DTD is ignored, an internal DTD is refused."""
     files: dict[str, Lines] = defaultdict(Lines)
     roots: list[str] = []
     inside: list[Lines] = []
@@ -113,7 +113,7 @@ def _cobertura(data: bytes) -> Report:
 
 
 def _coverage_json(data: bytes) -> Report:
-    """Read what ``coverage json`` writes. Its time has no zone, so it is not used."""
+    """Read the output of ``coverage json``. Its time has no time zone, so it is not used."""
     files: dict[str, Lines] = {}
     for path, about in json.loads(data)["files"].items():
         lines = files[path] = Lines()
@@ -140,14 +140,14 @@ def _lcov(data: bytes) -> Report:
     return Report(files)
 
 
-# --- which file of the tree a report speaks of ---------------------------------------------------
+# --- which file of the tree a report refers to ---------------------------------------------------
 
 
 def locate_files(report: Report, tree: Iterable[str], paths: Iterable[str]) -> dict[str, Lines]:
-    """The given files that a report speaks of, with their lines.
+    """Find the given files in a report, with their lines.
 
-    A report names files as they lay where the tests ran. The file of the tree is meant whose path
-    is the longest end of that; where two could be meant, neither is.
+    A report has the paths of the machine that ran the tests. The matching file of the tree is the
+    one whose path is the longest suffix; if two match equally, neither counts.
     """
     names = {posixpath.basename(path) for path in paths}
     same_name: dict[str, list[str]] = defaultdict(list)
@@ -164,7 +164,7 @@ def locate_files(report: Report, tree: Iterable[str], paths: Iterable[str]) -> d
 
 
 def _places(written: str, roots: Sequence[str]) -> list[str]:
-    """Where a file may have lain, with forward slashes."""
+    """The possible paths of a file, with forward slashes."""
     plain = posixpath.normpath(written.replace("\\", "/"))
     if not roots or plain.startswith("/") or re.match(r"[A-Za-z]:/", plain):
         return [plain]
@@ -172,7 +172,7 @@ def _places(written: str, roots: Sequence[str]) -> list[str]:
 
 
 def find_meant(places: list[str], candidates: list[str]) -> str | None:
-    """The candidate that shares the longest end with a place; None when two share as much."""
+    """The candidate with the longest common suffix; None if two are equally long."""
     candidates = [path for path in candidates if path in places] or candidates
     shared = {path: max(_shared(place, path) for place in places) for path in candidates}
     most = max(shared.values(), default=(False, 0))
@@ -181,7 +181,7 @@ def find_meant(places: list[str], candidates: list[str]) -> str | None:
 
 
 def _shared(place: str, path: str) -> tuple[bool, int]:
-    """Whether place and path are equal, and how much of them is, where one is the other's end."""
+    """Whether the paths are equal, and the common length if one is a suffix of the other."""
     if place == path or place.endswith(f"/{path}") or path.endswith(f"/{place}"):
         return place == path, min(len(place), len(path))
     return False, 0

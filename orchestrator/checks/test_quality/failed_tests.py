@@ -1,8 +1,8 @@
-"""What runs of the tests say of the change: their exit status decides, a report adds names.
+"""Evaluates test runs: the exit status decides, and a JUnit report adds names.
 
-There are up to three runs: head; head again where that failed; base where both did. Where the
-change alters what decides how the tests pass, base's tests ran over head's code too, and over
-base's where they failed there.
+There are up to three runs: head; head again if that failed; base if both failed. If the change
+edits what decides whether tests pass, base's tests are also run on head's code, and on base's code
+if they fail.
 """
 
 import re
@@ -25,7 +25,7 @@ Place = tuple[str, int]
 
 
 def run(job: Job) -> CheckReply:
-    """Report tests that fail or are flaky; facts hold how it ended."""
+    """Report failing and flaky tests; facts contain the outcome."""
     files: list[str] = [file["path"] for file in job["files"]]
     if job["refused"]:
         return CheckReply(gaps=dict.fromkeys(files, str(job["refused"])))
@@ -40,7 +40,7 @@ def run(job: Job) -> CheckReply:
     elif len(codes) == 3:
         outcome = "failed" if codes[2] == 0 else "failed before"
         known = set(tests[2])
-        # Without names nobody can tell an old failure from a new one.
+        # Without names, old and new failures cannot be distinguished.
         new = [test for test in tests[1] if test not in known]
         if outcome == "failed" or (new and known):
             findings = list(_make_findings(job, "fail", codes[1], new))
@@ -59,12 +59,12 @@ def run(job: Job) -> CheckReply:
 
 
 def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
-    """Why a pass of the change's tests is their own word, empty where base's tests say it too.
+    """Why a pass of the change's tests is not confirmed by base's tests; empty if it is.
 
-    Where the change alters how all tests run, base's tests confirm nothing about the new ones.
+    If the change edits how all tests run, base's tests confirm nothing about the new ones.
 
     Returns:
-        The reason, and a finding where base's tests fail over head's code and not over base's.
+        The reason, and a finding if base's tests fail on head's code and pass on base's.
     """
     own: list[str] = job["own_tests"]
     changed = _altered(own)
@@ -93,7 +93,7 @@ def _altered(paths: Sequence[str]) -> str:
 
 
 def _added_tampering(job: Job) -> str:
-    """Which changed file gained a call that can end the runner or change what it says."""
+    """The changed file that gained a call that can end the runner or change its result."""
     for file in job["files"]:
         if file["status"] != "deleted":
             before = _text(job["base_root"], file["old_path"])
@@ -105,7 +105,7 @@ def _added_tampering(job: Job) -> str:
 
 
 def _text(root: str, path: str | None) -> str:
-    """A file's text, empty where there is none or it cannot be read."""
+    """A file's text; empty if it does not exist or cannot be read."""
     try:
         return Source(path, read(root, path)).text if path else ""
     except Gap:
@@ -113,7 +113,7 @@ def _text(root: str, path: str | None) -> str:
 
 
 def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
-    """The tests that the report of a run says failed; where it cannot be believed, a gap."""
+    """The failed tests by a run's report; a gap if the report is not credible."""
     name = given["name"]
     if given["error"]:
         gaps[name] = given["error"]
@@ -134,7 +134,7 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
 def _make_findings(
     job: Job, code: str, status: int, tests: "Sequence[FailedTest]"
 ) -> Iterator[RawFinding]:
-    """A finding for each test, or one for all of them where none is known by name."""
+    """A finding for each test, or one for all if no names are known."""
     how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
     fallback = _changed_line(job)
     for test in tests[:SHOWN]:
@@ -147,7 +147,7 @@ def _make_findings(
 
 
 def _line_of(job: Job, test: "FailedTest") -> Place | None:
-    """Where head holds the test: a line of its file that has its name."""
+    """The place of the test in head: a line with its name in its file."""
     parts = test.group.split(".")
     named = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))
     path = next((path for path in (test.file, *named) if path in job["head_tree"]), None)
@@ -163,7 +163,7 @@ def _line_of(job: Job, test: "FailedTest") -> Place | None:
 
 
 def _changed_line(job: Job) -> Place | None:
-    """The first line with text that the change adds, in source before anything else."""
+    """The first nonempty added line, in source files first."""
     for file in sorted(job["files"], key=lambda file: not is_product(file["path"])):
         if file["status"] != "deleted" and file["added"]:
             try:
@@ -180,15 +180,15 @@ LONGEST_NAME = 200
 
 
 class NotJUnitError(Exception):
-    """A file that is no JUnit report; ``str()`` says why."""
+    """The file is not a JUnit report; ``str()`` is the reason."""
 
 
 class FailedTest(Struct, frozen=True):
     """A failed test of a JUnit report.
 
     Attributes:
-        group: what the report calls its class, in Python the dotted module.
-        file: as the report names it, often empty.
+        group: the report's class name, in Python the dotted module.
+        file: as in the report, often empty.
     """
 
     group: str
@@ -197,13 +197,13 @@ class FailedTest(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """A name for people, on one line and not too long."""
+        """A readable name on one line, bounded."""
         text = f"{self.group}.{self.name}".strip(".")
         return "".join(c if c.isprintable() else "?" for c in text[:LONGEST_NAME])
 
 
 def read_failed_tests(data: bytes) -> list[FailedTest]:
-    """The tests that failed or could not be run, each once, in the order of the report."""
+    """Read the tests that failed or could not run, each once, in the order of the report."""
     found: dict[FailedTest, None] = {}
     inside: list[FailedTest] = []
     cases = 0

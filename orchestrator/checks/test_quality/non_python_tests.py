@@ -1,4 +1,4 @@
-"""Tests in other languages than Python, by file name and pattern: only what is sure."""
+"""Tests in other languages than Python, found by file name and pattern; only certain findings."""
 
 import re
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ NAMES_SHOWN = 5
 
 
 class _Language(Struct, frozen=True):
-    """How one language writes tests; each pattern has the group ``name``.
+    """The syntax of tests in one language; each pattern has the group ``name``.
 
     Attributes:
         files: names of test files.
-        runs: a test that runs, or a group of them, which then has the group ``group``.
+        runs: a running test, or a group of tests, which matches the group ``group``.
         skipped: a test or group that never runs.
-        focused: one that keeps all others from running.
+        focused: a test that disables all others.
     """
 
     files: tuple[str, ...]
@@ -66,7 +66,7 @@ _LANGUAGES = (_JAVASCRIPT, _GOLANG, _JAVA, _RUBY)
 
 
 class _Tests(Struct):
-    """The tests of one file: name → line; a skipped one does not run."""
+    """The tests of one file: name → line."""
 
     runs: dict[str, int] = field(default_factory=dict)
     groups: set[str] = field(default_factory=set)
@@ -75,7 +75,7 @@ class _Tests(Struct):
 
 
 class _Lost(Struct):
-    """The tests that a file had and has no more."""
+    """The tests that a file lost."""
 
     old_path: str
     path: str | None
@@ -83,7 +83,7 @@ class _Lost(Struct):
 
 
 def compare_non_python_tests(job: Job) -> CheckReply:
-    """What the change does to tests that are not Python: a check's reply."""
+    """Compare the tests of both sides that are not Python; returns a check's reply."""
     findings: list[RawFinding] = []
     examined: list[str] = []
     gaps: dict[str, str] = {}
@@ -112,7 +112,7 @@ def compare_non_python_tests(job: Job) -> CheckReply:
 
 
 def holds_non_python_tests(path: str) -> bool:
-    """Whether a file of this name holds tests in one of the languages that are read here."""
+    """Whether a file of this name contains tests in one of these languages."""
     return _language(path) is not None
 
 
@@ -161,7 +161,7 @@ def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
 
 
 def _removed(job: Job, removed: _Lost, names: set[str]) -> RawFinding | None:
-    """Tests that appear nowhere else in the change, and whose subject did not go with them."""
+    """Removed tests that appear nowhere else in the change and whose subject still exists."""
     lost = [name for name in removed.names if name not in names]
     gone = {file["path"] for file in job["files"] if file["status"] == "deleted"}
     subject = _stem(removed.old_path)

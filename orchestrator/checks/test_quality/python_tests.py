@@ -1,4 +1,4 @@
-"""The tests of one Python file: what each asserts, and whether it is skipped."""
+"""Reads the tests of one Python file: their assertions, and whether they are skipped."""
 
 import ast
 import re
@@ -26,14 +26,14 @@ _SKIPS = frozenset({"skip", "xfail", "expectedFailure", "skipTest", "SkipTest"})
 
 
 class Mark(Struct, frozen=True):
-    """What keeps a test from counting, always: ``skip`` or ``xfail``, and where that is."""
+    """An unconditional ``skip`` or ``xfail``, and its line."""
 
     line: int
     how: str
 
 
 class Case:
-    """One test function, or a class of them; what it holds is computed when it is read."""
+    """A test function or test class; properties are computed on access."""
 
     def __init__(self, definition: Definition, source: Source, helpers: frozenset[str]) -> None:
         self.dotted, self.node = definition.dotted, definition.node
@@ -46,7 +46,7 @@ class Case:
 
     @cached_property
     def text(self) -> tuple[str, ...]:
-        """Its lines without indentation, the name's own line left out."""
+        """Its lines without indentation and without the line of its name."""
         start, end = first_line(self.node), self.node.end_lineno or self.line
         lines = enumerate(self._source.lines[start - 1 : end], start)
         return tuple(line.strip() for at, line in lines if at != self.line and line.strip())
@@ -59,29 +59,29 @@ class Case:
 
     @property
     def assertions(self) -> int:
-        """How many statements and calls may fail it."""
+        """The number of statements and calls that can fail it."""
         return _counts(self.node, self._helpers)
 
     @property
     def trivial(self) -> list[int]:
-        """Lines of the assertions that cannot fail."""
+        """Lines of assertions that cannot fail."""
         return list(_trivial(self.node))
 
     @property
     def calls(self) -> frozenset[str]:
-        """Own names of all it calls."""
+        """The last part of the names of all called functions."""
         calls = (inner for inner in walk(self.node) if isinstance(inner, ast.Call))
         return frozenset(dotted_name(call.func).rpartition(".")[2] for call in calls)
 
     @property
     def parametrized(self) -> bool:
-        """Whether it is several cases."""
+        """Whether it is parametrized."""
         names = read_decorator_names(self.node)
         return any("param" in name or name.endswith(".given") for name in names)
 
 
 class Suite(Struct, frozen=True):
-    """The tests of a file by dotted name, its classes, and what skips all of it."""
+    """The tests of a file by dotted name, its classes, and a mark that skips the whole file."""
 
     functions: dict[str, Case]
     classes: dict[str, Case]
@@ -120,7 +120,7 @@ def _is_test(definition: Definition) -> bool:
 
 
 def _counts(node: ast.AST, helpers: frozenset[str]) -> int:
-    """How many statements and calls in a function may fail a test."""
+    """The number of statements and calls in a function that can fail a test."""
     return sum(
         isinstance(inner, ast.Assert)
         or (isinstance(inner, ast.Raise) and _raises_assertion(inner))
@@ -140,7 +140,7 @@ def _may_fail(node: ast.Call, helpers: frozenset[str]) -> bool:
 
 
 def _trivial(node: ast.AST) -> Iterator[int]:
-    """Lines of assertions between constants that hold whatever the code does."""
+    """Lines of assertions on constants, which are always true."""
     for inner in walk(node):
         if isinstance(inner, ast.Assert) and _always_true(inner.test):
             yield inner.lineno
@@ -173,7 +173,7 @@ def _equal_constants(first: ast.expr, second: ast.expr) -> bool:
 
 
 def _mark(node: ast.expr) -> Mark | None:
-    """An expression that skips always; one with a condition is another matter."""
+    """The mark in an expression, if it is unconditional."""
     call = node if isinstance(node, ast.Call) else None
     name = dotted_name(call.func if call else node).rpartition(".")[2]
     if name not in _SKIPS:
@@ -185,7 +185,7 @@ def _mark(node: ast.expr) -> Mark | None:
 
 
 def _body_mark(node: DefinitionNode) -> Mark | None:
-    """A test that begins by skipping itself."""
+    """The mark of a test that begins by skipping itself."""
     if isinstance(node, ast.ClassDef):
         return None
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body

@@ -1,4 +1,4 @@
-"""Which changed files decide what a run of the tests does and says, besides the code under test."""
+"""Finds changed files that influence a test run, other than the code under test."""
 
 import re
 import sys
@@ -24,14 +24,14 @@ _RUNNERS = frozenset(
 def find_test_setup_files(
     changed: Collection[str], command: Sequence[str], before: Collection[str]
 ) -> list[str]:
-    """The changed files that can make a run of the tests say what it does not show.
+    """Find changed files that can falsify the result of a test run.
 
-    These are tests, configuration and hooks of their runner, files that the command names, and new
-    modules with the name of a module of the runner or of Python itself.
+    These are tests, configuration and hooks of the test runner, files that the command names, and
+    new modules that shadow a module of the runner or of Python itself.
 
     Args:
         changed: paths on both sides.
-        command: what runs the tests.
+        command: the command that runs the tests.
         before: paths of all files of base.
     """
     return sorted(path for path in _influences(changed, command, before))
@@ -40,7 +40,7 @@ def find_test_setup_files(
 def find_test_infrastructure(
     changed: Collection[str], command: Sequence[str], before: Collection[str]
 ) -> list[str]:
-    """Those of the same files that decide how all tests run, and are no tests themselves."""
+    """Find those of these files that affect all tests and are not tests themselves."""
     found = _influences(changed, command, before)
     return sorted(path for path, is_only_test in found.items() if not is_only_test)
 

@@ -1,6 +1,6 @@
-"""Calls that a change adds with which code can end its test runner, or change what it says.
+"""Added calls with which code can end its test runner or change its result.
 
-A list of the usual ways, not a proof: code under test runs in the process that judges it.
+This is a list of common ways, not a proof: code under test runs in the test runner's process.
 """
 
 import ast
@@ -12,7 +12,7 @@ from orchestrator.checks.python.source_definitions import dotted_name
 
 _MODULES = frozenset({"_pytest", "atexit", "ctypes", "pluggy"})
 _TEST_MODULES = frozenset({"pytest", "unittest"})
-"""Named by every test; code under test has no use for them."""
+"""Modules that tests use and code under test does not need."""
 _CALLS = frozenset(
     {
         *("os._exit", "os.fork", "os.forkpty", "os.execl", "os.execle", "os.execlp", "os.execlpe"),
@@ -21,7 +21,7 @@ _CALLS = frozenset(
     }
 )
 _ATTRIBUTES = frozenset({"_exit", "forkpty", "setprofile", "settrace"})
-"""Whatever stands before the dot, and as a string for ``getattr``."""
+"""Attribute names, for any object, and as strings for ``getattr``."""
 _SETTERS = ("setattr", "delattr", "patch.object")
 _EXITS = frozenset({"SystemExit", "exit", "quit", "sys.exit"})
 _OTHER_LANGUAGES = (
@@ -35,7 +35,7 @@ _OTHER_LANGUAGES = (
 
 
 def find_added_tampering(path: str, before: str, after: str) -> str:
-    """The first of those calls that a file has and did not have, empty for none."""
+    """The first such call that a file has in head and not in base; empty: none."""
     known = set(_find_calls(path, before))
     return next((call for call in _find_calls(path, after) if call not in known), "")
 
@@ -76,7 +76,7 @@ def _named(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
 
 
 def _replaced(node: ast.AST) -> Iterator[str]:
-    """A part of the test framework that is assigned to."""
+    """The assigned name, if it is part of the test framework."""
     targets: Sequence[ast.AST] = ()
     if isinstance(node, ast.Attribute) and _is_set(node):
         targets = [node.value]

@@ -1,7 +1,7 @@
-"""Changed lines that no test runs, as the coverage reports of the change's tests say.
+"""Changed lines without test coverage, by the coverage reports of the change's tests.
 
-A report speaks of the lines that it was made from: one that is older than head, or that names lines
-which head does not have, says nothing of this change, and that is a gap.
+A report is only valid for the text that was tested: a report that is older than head, or that has
+lines that head does not have, is a gap.
 """
 
 import ast
@@ -27,20 +27,20 @@ from orchestrator.checks.test_quality.coverage_reports import (
     parse,
 )
 
-# Executable lines that make a function that no test runs worth a rule of its own.
+# Minimum executable lines of an untested function for the stricter rule.
 FUNCTION_LINES = 5
-NEAR = 3  # lines between uncovered ones that are reported together, where no function is known
-SHOWN = 20  # places in one review; the longest come first
-SKEW = 300.0  # seconds by which two clocks may differ
+NEAR = 3  # maximum distance of uncovered lines that are reported together outside of functions
+SHOWN = 20  # maximum places in one review, the longest first
+SKEW = 300.0  # tolerated clock difference in seconds
 
 
 class _Place(Struct, frozen=True):
-    """Uncovered lines that belong together.
+    """A group of uncovered lines.
 
     Attributes:
-        name: of the function or class, empty when they are only near each other.
-        changed: executable lines that the change adds there.
-        whole: nothing of the function ran.
+        name: of the function or class; empty if they are grouped by distance.
+        changed: executable lines that the change adds in it.
+        whole: no line of the function is covered.
     """
 
     path: str
@@ -51,7 +51,7 @@ class _Place(Struct, frozen=True):
 
 
 def run(job: Job) -> CheckReply:
-    """Report the places with uncovered lines; facts hold how many lines that is of how many."""
+    """Report groups of uncovered lines; facts contain the counts."""
     gaps: dict[str, str] = {}
     paths = [
         file["path"]
@@ -88,7 +88,7 @@ def run(job: Job) -> CheckReply:
 
 
 def _lines(job: Job, paths: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
-    """What all reports together say of these files: a line ran if it ran in any."""
+    """Merge all reports for these files: a line is covered if any report covers it."""
     found: dict[str, Lines] = {}
     for given in job["reports"]:
         try:
@@ -109,7 +109,7 @@ def _lines(job: Job, paths: list[str], gaps: dict[str, str]) -> dict[str, Lines]
 
 
 def _unmentioned(paths: list[str], lines: Mapping[str, Lines]) -> dict[str, str]:
-    """Files that a report ought to name: those of the top directories of which it names others."""
+    """Files missing in the reports although these name other files of the same top directory."""
     if not lines:
         return dict.fromkeys(paths, "the coverage reports name none of the changed files")
     known = {(_top(path), Source(path, b"").suffix) for path in lines}
@@ -125,7 +125,7 @@ def _top(path: str) -> str:
 
 
 def _same_version(path: str, text: str, lines: Lines) -> None:
-    """See that a report was made from this text."""
+    """Check that a report is for this text."""
     written = text.split("\n")
     other = max(lines.known, default=0) > len(written) or (
         path.endswith(".py")
@@ -136,7 +136,7 @@ def _same_version(path: str, text: str, lines: Lines) -> None:
 
 
 def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterator[_Place]:
-    """Uncovered lines by the function or class that holds them; by nearness where none does."""
+    """Group uncovered lines by enclosing function or class, else by distance."""
     uncovered = sorted((lines.known - lines.ran) & added)
     scopes = list(_scopes(path, text)) if uncovered else []
     groups: dict[int, list[int]] = {}
@@ -163,7 +163,7 @@ class _Scope(Struct, frozen=True):
 
 
 def _scopes(path: str, text: str) -> Iterator[_Scope]:
-    """Functions and classes of a Python file, outer ones first; none of any other file."""
+    """Functions and classes of a Python file, outer ones first; empty for other files."""
     if not path.endswith(".py"):
         return
     try:
@@ -180,7 +180,7 @@ def _scopes(path: str, text: str) -> Iterator[_Scope]:
 
 
 def _runs(lines: list[int], near: int) -> Iterator[list[int]]:
-    """The lines in groups, within which each is at most so far from the one before."""
+    """Group lines so that consecutive ones are within a maximum distance."""
     part = lines[:1]
     for line in lines[1:]:
         if line - part[-1] > near:

@@ -1,4 +1,4 @@
-"""Source that changed with no test of the change touching it."""
+"""Source changes that no test in the change covers."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ _QUIET = (
     ast.Pass,
     ast.Global,
     ast.Nonlocal,
-    # Their heads change with every annotation; what they do is in their bodies.
+    # Their headers change with every annotation; their behavior is in their bodies.
     ast.FunctionDef,
     ast.AsyncFunctionDef,
     ast.ClassDef,
@@ -32,14 +32,14 @@ _QUIET = (
 
 
 class _Unit(Struct, frozen=True):
-    """A simple statement or the head of a compound one: its text without layout, its lines."""
+    """A simple statement or the header of a compound one: its normalized text, and its lines."""
 
     text: str
     lines: frozenset[int]
 
 
 class _Grown(Struct, frozen=True):
-    """A source file with the number of its lines that are really new, and the first of them."""
+    """A source file with its number of really new lines, and the first of them."""
 
     path: str
     lines: int
@@ -47,7 +47,7 @@ class _Grown(Struct, frozen=True):
 
 
 class UntestedCode:
-    """Collects changed sources and changed tests, and decides when all files are known."""
+    """Collects changed sources and tests, and decides once all files are known."""
 
     def __init__(self, job: Job) -> None:
         self._has_tests = any(path.endswith(".py") and is_test(path) for path in job["head_tree"])
@@ -57,7 +57,7 @@ class UntestedCode:
         self._named: set[str] = set()
 
     def add(self, pair: Pair) -> None:
-        """Note what one file adds and removes, as source or as test."""
+        """Record what one file adds and removes, as source or as test."""
         if not self._has_tests:
             return
         if pair.head and is_test(pair.path):
@@ -69,7 +69,7 @@ class UntestedCode:
                 self._added[pair.path] = list(_units(pair.head, pair.added))
 
     def _grown(self) -> Iterator[_Grown]:
-        """Sources with enough code that was not moved, nor only laid out anew."""
+        """Sources with enough code that was neither moved nor only reformatted."""
         known = self._removed.copy()
         for path, units in sorted(self._added.items()):
             new: set[int] = set()
@@ -82,7 +82,7 @@ class UntestedCode:
                 yield _Grown(path, len(new), min(new))
 
     def _learn(self, pair: Pair, head: Source) -> None:
-        """What a changed test names: the modules it imports, and itself after ``test_``."""
+        """Record the modules that a changed test imports, and its own name after ``test_``."""
         if not pair.added:
             return
         stem = pair.path.rpartition("/")[2].removesuffix(".py")
@@ -94,7 +94,7 @@ class UntestedCode:
             }
 
     def findings(self) -> Iterator[RawFinding]:
-        """One finding for the whole change, at the source that grew most."""
+        """One finding for the whole change, at the source file that grew most."""
         sources = [source for source in self._grown() if not self._is_named(source.path)]
         if not sources:
             return
@@ -114,7 +114,7 @@ class UntestedCode:
         )
 
     def _is_named(self, path: str) -> bool:
-        """A test that imports the module or a package above it may well reach it."""
+        """Whether a changed test imports the module or a package above it, and so may reach it."""
         dotted = self._index.dotted(path)
         parts = dotted.split(".")
         names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
@@ -122,7 +122,7 @@ class UntestedCode:
 
 
 def _units(source: Source, numbers: frozenset[int]) -> Iterator[_Unit]:
-    """The code on these lines: no imports, no prose."""
+    """The code on these lines, without imports and docstrings."""
     for node in chain.from_iterable(all_blocks(source.tree)):
         if isinstance(node, _QUIET):
             continue

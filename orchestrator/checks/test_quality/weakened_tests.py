@@ -1,4 +1,4 @@
-"""What the change does to the tests: removed, emptied, skipped, or not written at all."""
+"""Tests that the change removes, empties, skips or omits."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ from orchestrator.checks.test_quality.untested_change import UntestedCode
 
 
 def run(job: Job) -> CheckReply:
-    """Report what weakens the tests; Python is parsed, other languages are read by pattern."""
+    """Report weakened tests; Python is parsed, other languages are read by pattern."""
     tree = chain(job["base_tree"], job["head_tree"])
     if not any(is_test(path) or holds_non_python_tests(path) for path in tree):
         return nothing_to_compare("the project has no tests")
@@ -49,7 +49,7 @@ def run(job: Job) -> CheckReply:
 
 
 def _compare(pair: Pair, removals: "RemovedTests") -> Iterator[RawFinding]:
-    """What happened to the tests of one file; those that are gone are only noted."""
+    """Compare the tests of one file; removed tests are only recorded."""
     before, after = Suite({}, {}, None), Suite({}, {}, None)
     if pair.head and is_test(pair.path):
         after = read_suite(pair.head)
@@ -78,7 +78,7 @@ def _skipped(path: str, before: Suite, after: Suite) -> Iterator[RawFinding]:
 
 
 def _emptied(path: str, was: Case, now: Case) -> Iterator[RawFinding]:
-    """A test that asserted something and asserts nothing; a call it did not make may do so now."""
+    """A test that lost all its assertions, unless a new call may assert instead."""
     if was.assertions and not now.assertions and not now.mark and now.calls <= was.calls:
         message = f"{now.dotted} had {was.assertions} assertions and now has none"
         yield RawFinding(
@@ -87,7 +87,7 @@ def _emptied(path: str, was: Case, now: Case) -> Iterator[RawFinding]:
 
 
 def _trivial(pair: Pair, was: Case | None, now: Case) -> Iterator[RawFinding]:
-    """A test all of whose assertions hold whatever the code does."""
+    """A test whose assertions are all always true."""
     trivial = now.trivial
     if now.assertions > len(trivial) or (was and len(was.trivial) >= len(trivial)):
         return
@@ -101,11 +101,11 @@ def _trivial(pair: Pair, was: Case | None, now: Case) -> Iterator[RawFinding]:
 
 
 NAMES_SHOWN = 5
-SAME_LINES = 0.5  # share of equal lines from which on two tests are one that was renamed
-WORD_LENGTH = 4  # shorter names say too little of what a test is about
+SAME_LINES = 0.5  # share of equal lines from which a test counts as renamed
+WORD_LENGTH = 4  # shorter names say too little about the subject of a test
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# Functions, classes, parameters and keywords, and what a module assigns; no local variables.
+# Names of functions, classes, parameters, keywords and module variables, not of locals.
 _DEFINED = re.compile(
     r"(?<=def )\w+|(?<=class )\w+|[A-Za-z_]\w*(?=: |=[^\s=])|^[A-Za-z_]\w*(?= = )", re.MULTILINE
 )
@@ -113,7 +113,7 @@ _OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
 
 
 class _Kept(Struct, frozen=True):
-    """What is kept of a test when its file's syntax tree is let go."""
+    """The data about a test that is kept when its syntax tree is freed."""
 
     dotted: str
     text: frozenset[str]
@@ -129,10 +129,10 @@ class _File(Struct, frozen=True):
     """A test file that lost tests.
 
     Attributes:
-        path: where to say so in head, None when the file is gone.
+        path: the path in head; None if the file is gone.
         line: of the last test before the lost ones that still exists, else of the first line.
-        lost: those of base that head does not have under their name.
-        came: tests that the file gained.
+        lost: tests of base whose name is missing in head.
+        came: added tests.
     """
 
     old_path: str
@@ -143,7 +143,7 @@ class _File(Struct, frozen=True):
 
 
 class RemovedTests:
-    """Collects what each file lost, and decides when all files are known."""
+    """Collects the lost tests of each file, and decides once all files are known."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -154,7 +154,7 @@ class RemovedTests:
         self._lines: list[tuple[str, int]] = []
 
     def add(self, pair: Pair, before: Suite, after: Suite) -> None:
-        """Note the tests of one file, of both sides."""
+        """Record the tests of one file on both sides."""
         came, lost = _only_in(after, before), _only_in(before, after)
         self._came += came
         self._names |= {case.name for case in came}
@@ -170,12 +170,12 @@ class RemovedTests:
             self._files.append(_File(pair.old_path, path, line, lost, came))
 
     def findings(self) -> Iterator[RawFinding]:
-        """One finding for each file that really lost tests, one for all files that are gone."""
+        """One finding for each file that really lost tests, and one for all removed files."""
         vanished = self._vanished_words() if self._files else frozenset()
         gone: list[tuple[_File, list[_Kept]]] = []
         for file in self._files:
             lost = [case for case in file.lost if self._is_missed(case, file, vanished)]
-            # Rewritten: as many came as went, or what came is several cases.
+            # Rewritten: as many were added as removed, or an added one is parametrized.
             rewritten = len(file.came) >= len(lost) or any(test.parametrized for test in file.came)
             if not lost or rewritten:
                 continue
@@ -209,16 +209,14 @@ class RemovedTests:
         own = {name for line in case.text for names in _OWN.findall(line) for name in names}
         if not vanished.isdisjoint((words - own) | set(case.name.split("_"))):
             return False
-        # Elsewhere the same test may have existed all along, and replace this one now.
+        # A test elsewhere may have existed before, and now replaces this one.
         namesakes = [text for path, text in self._texts.get(case.name, ()) if path != file.path]
         return not any(_alike(case.text, text) for text in namesakes) and not any(
             _alike(case.text, other.text) for other in self._came
         )
 
     def _vanished_words(self) -> frozenset[str]:
-        """Names that were taken away themselves: that no changed source has any more, or
-        that fewer of them define.
-        """
+        """Names that no changed source contains any more, or that fewer of them define."""
         words: Counter[str] = Counter()
         defined: Counter[str] = Counter()
         for file in self._job["files"]:
@@ -237,7 +235,7 @@ class RemovedTests:
 
     @staticmethod
     def _line(before: Suite, after: Suite, lost: Case) -> int:
-        """The nearest test before the lost one that head still has, else its class, else 0."""
+        """The line of the nearest preceding test that head still has, else of its class, else 0."""
         earlier = [case for case in before.functions.values() if case.line < lost.line]
         owner = lost.dotted.rpartition(".")[0]
         for case in reversed(earlier):
@@ -250,7 +248,7 @@ class RemovedTests:
         return next((line for known, line in self._lines if known == path), 0)
 
     def _near(self, path: str) -> tuple[str, int] | None:
-        """A place in head to say it: a changed file, else a test beside it."""
+        """A place in head for the finding: a changed file, else a test beside it."""
         changed = dict(self._lines)
         if near := find_nearest(path, changed):
             return near, changed[near]

@@ -1,8 +1,8 @@
-"""Type errors that a change brings in: those of head that base does not have, in any file.
+"""Type errors that a change introduces in any file: those of head that base does not have.
 
-A change of a signature breaks callers in files that it does not touch, so all files count. An error
-is not new where base has one of the same kind at the same text of a line, or with the same words in
-the same file: then it only moved, or its line was rewritten.
+A changed signature breaks callers in unchanged files, so all files count. An error is not new if
+base has one of the same kind at a line with the same text, or with the same message in the same
+file: then it only moved, or its line was rewritten.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ _EXAMPLES = 3
 
 
 class Error(Struct, frozen=True):
-    """An error at a line of a side.
+    """An error at a line of one side.
 
     Attributes:
-        path: as head has it.
-        text: of its line, without white space.
+        path: in head.
+        text: its line without white space.
     """
 
     path: str
@@ -44,14 +44,14 @@ class Error(Struct, frozen=True):
 
 
 class _Side(Struct, frozen=True):
-    """The errors of one side; ``elsewhere`` are those that are in no file of the tree."""
+    """The errors of one side; ``elsewhere``: those outside of the tree's files."""
 
     errors: Sequence[Error] = ()
     elsewhere: Sequence[str] = ()
 
 
 def run(job: Job) -> CheckReply:
-    """Report new errors; a run that says nothing usable is a gap under the tool's name."""
+    """Report new errors; a run without usable output is a gap under the tool's name."""
     if job["refused"]:
         return CheckReply(gaps={NAME: str(job["refused"])})
     added = {file["path"]: frozenset(file["added"]) for file in job["files"]}
@@ -86,7 +86,7 @@ def find_new(
     """The errors of head without a counterpart in base, in reading order.
 
     Args:
-        added: path in head → lines that the change adds: of equal errors, those there are new.
+        added: path in head → added lines; of equal errors, those on added lines are new.
     """
     keys: list[Callable[[Error], tuple[str, ...]]] = [
         lambda one: (one.path, one.code, one.text),
@@ -113,7 +113,7 @@ def _read_side(given: Mapping[str, Any], checker: str, renamed: Mapping[str, str
     """The errors of one run.
 
     Args:
-        renamed: path of the side → path in head, where it has another one.
+        renamed: path on this side → path in head, if they differ.
     """
     root: str = given["root"]
     tree, lines = frozenset(given["tree"]), dict[str, Sequence[str]]()
@@ -151,7 +151,7 @@ def _lines(root: str, path: str) -> Sequence[str]:
 
 
 def _left_out(base: _Side, head: _Side, new: Sequence[Error]) -> Iterator[str]:
-    """What is not reported, and why."""
+    """What is left out, and why."""
     known = set(base.elsewhere)
     elsewhere = [one for one in head.elsewhere if one not in known]
     if elsewhere:

@@ -1,4 +1,4 @@
-"""What type checkers print, as errors: mypy, pyright and tsc, as text or as JSON."""
+"""Parses the output of mypy, pyright and tsc, as text or JSON."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,16 +21,16 @@ MOST_LINES = 20  # of a message
 
 
 class NotPrintedByCheckerError(Exception):
-    """Output that is not what the checker prints; ``str()`` says why, to follow its name."""
+    """The output is not the checker's; ``str()`` is the reason, to be shown after its name."""
 
 
 class PrintedError(Struct, frozen=True):
-    """An error as a checker prints it.
+    """An error that a checker printed.
 
     Attributes:
         path: as printed.
         line, column: 1-based; column 0: not known.
-        code: the checker's name of the kind of error; empty: it tells none.
+        code: the checker's error code; empty: none.
     """
 
     path: str
@@ -41,10 +41,10 @@ class PrintedError(Struct, frozen=True):
 
 
 def read_errors(checker: str, data: bytes) -> list[PrintedError]:
-    """The errors of what a checker printed; warnings and notes are none.
+    """Read the errors in a checker's output, without warnings and notes.
 
     Raises:
-        NotPrintedByCheckerError: it begins like JSON and is none of the checker's.
+        NotPrintedByCheckerError: it looks like JSON, but not like the checker's.
     """
     text = _COLOR.sub("", data.decode("utf-8", "replace"))
     try:
@@ -115,7 +115,7 @@ def _pyright_text(text: str) -> Iterator[PrintedError]:
     for at, line in enumerate(lines):
         found = _PYRIGHT.match(line[:MOST_CHARACTERS])
         if found and found[4] == "error":
-            # The rule stands at the end, and the message may go on in lines that are indented more.
+            # The rule is at the end, and the message may continue on lines with more indentation.
             more = takewhile(_goes_on, lines[at + 1 : at + MOST_LINES])
             message = " ".join([found[5] or "", *(one.strip()[:MOST_CHARACTERS] for one in more)])
             code = _PYRIGHT_CODE.search(message)
@@ -125,7 +125,7 @@ def _pyright_text(text: str) -> Iterator[PrintedError]:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a line belongs to the message before it; pyright indents with no-break spaces too."""
+    """Whether a line continues the message before it; pyright also indents with no-break spaces."""
     return bool(line.strip()) and not line[:4].strip()
 
 
