@@ -343,7 +343,7 @@ async def _review_change(
                 if known.previous is None:
                     return verdict
                 return await compare_with_previous(
-                    verdict, known.previous, state.workspace.read_head, state.settles_nothing
+                    verdict, known.previous, state.workspace.read_head, state.why_unsettled
                 )
 
 

@@ -93,7 +93,7 @@ async def intake(state: ReviewState) -> str:
         state.carried = await place_claims(state.workspace, state.handed_over.claims)
         state.focus.targets = targets_of(state.carried)
         if judging.has_model(state.settings):
-            state.settled, state.settles_nothing = settled_by(
+            state.settled, state.why_unsettled = settled_by(
                 state.handed_over, state.workspace.change, state.policy_digests
             )
             await shared_opening.open_for_models(state)

@@ -99,7 +99,7 @@ class ReviewState:
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
         carried: the claims in ``handed_over`` that still apply to this change.
         settled: the lines that a previous review has settled; None: none.
-        settles_nothing: why none are settled; empty if no model takes part.
+        why_unsettled: why none are settled; empty if no model takes part.
         fixes: fingerprint of a finding → the best patch for it so far.
         written: fingerprint of a finding → patches that the fixer wrote for it.
     """
@@ -128,7 +128,7 @@ class ReviewState:
     not_in_opening: Mapping[str, FileDiff] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     settled: SettledPlaces | None = None
-    settles_nothing: str = ""
+    why_unsettled: str = ""
     fixes: dict[str, Fix] = field(default_factory=dict)
     written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
 

@@ -67,13 +67,13 @@ class HandedOver(Struct, frozen=True):
         claims: its open findings that agents reported.
         passed: the newest complete review; None without one.
         changed: what changed since ``passed``.
-        settles_nothing: why lines that it read are not settled; empty if they are.
+        why_unsettled: why lines that it read are not settled; empty if they are.
     """
 
     claims: tuple[Finding, ...] = ()
     passed: PassedReview | None = None
     changed: tuple[ChangedSince, ...] = ()
-    settles_nothing: str = ""
+    why_unsettled: str = ""
 
 
 NOTHING_HANDED_OVER = HandedOver()
@@ -98,9 +98,9 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
     weightiest = sorted(claims, key=report_order)[:MAX_CLAIMS]
     handed = HandedOver(tuple(map(_bounded, weightiest)), passed)
     if passed is None:
-        return replace(handed, settles_nothing=NONE_COMPLETE)
+        return replace(handed, why_unsettled=NONE_COMPLETE)
     changed, unknown = await find_changed_since(change, passed.base, passed.head)
-    return replace(handed, changed=changed, settles_nothing=unknown)
+    return replace(handed, changed=changed, why_unsettled=unknown)
 
 
 def _bounded(claim: Finding) -> Finding:
@@ -146,8 +146,8 @@ def settled_by(
         digests: of this review's policy.
     """
     passed = handed.passed
-    if passed is None or handed.settles_nothing:
-        return None, handed.settles_nothing
+    if passed is None or handed.why_unsettled:
+        return None, handed.why_unsettled
     if passed.policy != policy_digest(digests):
         return None, OTHER_POLICY
     return settled_places(change, passed.head, passed.read, handed.changed), ""

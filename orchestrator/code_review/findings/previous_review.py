@@ -113,12 +113,12 @@ def _cited(finding: Finding) -> str:
 
 
 async def compare_with_previous(
-    verdict: Verdict, known: RememberedReview, read_head: ReadHead, settles_nothing: str = ""
+    verdict: Verdict, known: RememberedReview, read_head: ReadHead, why_unsettled: str = ""
 ) -> Verdict:
     """The verdict with what is new, open or reopened in it, and what was fixed.
 
     Args:
-        settles_nothing: why nothing is settled by the previous review.
+        why_unsettled: why nothing is settled by the previous review.
     """
     findings, gone = _match(verdict.findings, known)
     fixed: list[PreviousFinding] = []
@@ -136,7 +136,7 @@ async def compare_with_previous(
         fixed=tuple(fixed),
         not_reported=tuple(silent),
         fixed_before=tuple(sorted(fixed_before)),
-        settles_nothing=settles_nothing,
+        settles_nothing=why_unsettled,
     )
     return replace(verdict, findings=findings, previous=previous)
 
