@@ -151,7 +151,7 @@ async def harness(world: World, tmp_path: Path) -> AsyncIterator[Harness]:
 
 
 @pytest.mark.parametrize("drive", DRIVES)
-async def test_a_refused_action_never_happened(
+async def test_a_refused_action_is_not_performed(
     drive: Drive, harness: Harness, world: World
 ) -> None:
     told = await drive(
@@ -173,7 +173,7 @@ async def test_a_refused_action_never_happened(
 
 
 @pytest.mark.parametrize("drive", DRIVES)
-async def test_what_nobody_answers_does_not_happen(
+async def test_an_unanswered_call_is_not_performed(
     drive: Drive, harness: Harness, world: World
 ) -> None:
     await drive(harness, [("deploy", {"text": "v1"})], None)
@@ -181,7 +181,7 @@ async def test_what_nobody_answers_does_not_happen(
 
 
 @pytest.mark.parametrize("drive", DRIVES)
-async def test_every_step_left_its_event_in_the_journal(
+async def test_every_step_is_recorded_in_the_journal(
     drive: Drive, world: World, tmp_path: Path
 ) -> None:
     path = tmp_path / "j.db"
@@ -211,7 +211,7 @@ async def test_every_step_left_its_event_in_the_journal(
     ]
 
 
-async def test_the_harness_holds_where_the_sdk_forgets_to_ask(
+async def test_the_harness_enforces_approval_even_if_the_sdk_does_not_ask(
     harness: Harness, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agents import FunctionTool

@@ -56,7 +56,7 @@ def reviewing(repo: Repo, programs: Path) -> subprocess.Popen[str]:
     raise AssertionError(f"the program never began: {process.communicate(timeout=20)}")
 
 
-def test_a_running_review_is_cancelled_with_all_that_it_runs(
+def test_cancelling_a_review_ends_everything_that_it_runs(
     repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = reviewing(repo, tmp_path / "programs")
@@ -84,7 +84,7 @@ def test_a_running_review_is_cancelled_with_all_that_it_runs(
     assert json.loads(capsys.readouterr().out.partition("\n{")[2].join("{}")[:-1]) == verdict
 
 
-def test_what_does_not_run_is_not_cancelled(
+def test_a_run_that_is_not_running_cannot_be_cancelled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"a.py": "X = 1\n"})
@@ -107,7 +107,7 @@ def test_what_does_not_run_is_not_cancelled(
         ("orchestrator.app.run_review.conclude_review", "cancelled: by dana"),
     ],
 )
-def test_a_cancelled_run_is_on_record_whatever_it_was_at(
+def test_a_cancelled_run_is_recorded_in_any_state(
     tmp_path: Path, backend: str, hangs: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "POLL_SECONDS", 0.01)

@@ -47,7 +47,7 @@ def edit_plan(folder: Path, *agents: str) -> Path:
     return place
 
 
-def test_a_finding_that_is_dropped_does_not_count_and_the_chain_names_the_old_head(
+def test_a_dropped_finding_does_not_count_and_the_chain_names_the_old_head(
     reviewed: tuple[Path, Verdict], capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo, verdict = reviewed
@@ -85,9 +85,7 @@ def test_a_finding_that_is_dropped_does_not_count_and_the_chain_names_the_old_he
     assert fork.tool_calls < figures_of([runs[verdict.run_id]]).tool_calls / 2
 
 
-def test_an_exported_plan_that_is_edited_is_carried_out(
-    reviewed: tuple[Path, Verdict], exported: Path
-) -> None:
+def test_a_fork_follows_an_edited_plan(reviewed: tuple[Path, Verdict], exported: Path) -> None:
     repo, _ = reviewed
     assert (exported / "left.txt").read_text().startswith("Start with F1 at app.py:")
     assert json.loads((exported / "usage.json").read_text())["tasks"] == 5
@@ -120,7 +118,7 @@ def test_an_exported_plan_that_is_edited_is_carried_out(
         (Fork("", "Act", answers=True), "no question waits at Act"),
     ],
 )
-def test_what_cannot_be_forked_is_refused_and_leaves_no_run(
+def test_an_invalid_fork_is_refused_and_leaves_no_run(
     reviewed: tuple[Path, Verdict], fork: Fork, why: str
 ) -> None:
     repo, verdict = reviewed
@@ -152,7 +150,7 @@ def test_edited_files_that_were_not_asked_for_are_refused_by_name(
             fork_run(reviewed[0], Fork(str(exported), "Triage", plan=place))
 
 
-def test_an_edited_journal_is_damaged_and_not_an_edit(
+def test_an_edited_journal_counts_as_damaged(
     reviewed: tuple[Path, Verdict], exported: Path
 ) -> None:
     journal = exported / "journal.jsonl"
@@ -161,7 +159,7 @@ def test_an_edited_journal_is_damaged_and_not_an_edit(
         fork_run(reviewed[0], Fork(str(exported), "Evaluate"))
 
 
-def test_a_directory_without_a_run_is_named_with_what_makes_one(
+def test_a_directory_without_a_run_is_named_with_the_command_that_exports_one(
     reviewed: tuple[Path, Verdict], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()

@@ -63,7 +63,7 @@ def _exported(repo: Repo) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()[1:]]
 
 
-def test_what_raises_nothing_or_comes_too_late_is_refused(
+def test_a_grant_that_raises_nothing_or_comes_too_late_is_refused(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command(repo, "stopped.json", "review", "--max-tool-calls", "2")

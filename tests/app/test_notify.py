@@ -145,7 +145,7 @@ def test_a_webhook_gets_a_signed_message_once_with_the_command_that_answers(
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it
-def test_a_mail_a_command_and_apprise_are_told_the_same(
+def test_a_mail_a_command_and_apprise_get_the_same_message(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("apprise", reason="apprise is not installed")
@@ -216,7 +216,7 @@ STRICT = {".diffcourt/config/verdict.yaml": "block_at: medium\nblock_confidence:
         ({}, {"app.cob": "STOP RUN.\n"}, ["incomplete"]),
     ],
 )
-def test_each_event_is_told_of_what_happened(
+def test_each_kind_of_event_has_its_message(
     tmp_path: Path, base: dict[str, str], head: dict[str, str], events: list[str]
 ) -> None:
     repo = change(tmp_path / "r", base, head)
@@ -228,7 +228,7 @@ def test_each_event_is_told_of_what_happened(
     assert all(one["command"] == f"diffcourt show {run}" for one in told)
 
 
-def test_a_question_is_told_of_once_however_often_the_run_is_resumed(
+def test_a_question_is_announced_once_however_often_the_run_is_resumed(
     tmp_path: Path, says: Says
 ) -> None:
     repo = change(tmp_path / "r", {**BASE, **POLICY}, HEAD).path
@@ -246,7 +246,7 @@ def test_a_question_is_told_of_once_however_often_the_run_is_resumed(
     assert len(inbox.got) == 1
 
 
-def test_base_names_channels_and_neither_the_change_nor_a_stranger_turns_them(
+def test_only_base_configures_channels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = ".diffcourt/config/notify.yaml"
@@ -277,7 +277,7 @@ def test_base_names_channels_and_neither_the_change_nor_a_stranger_turns_them(
         assert why in capsys.readouterr().err
 
 
-def test_an_alert_is_told_of_when_it_begins_to_fire_and_not_again_until_it_has_ended(
+def test_an_alert_is_announced_once_each_time_it_begins_to_fire(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def check(*states: AlertState) -> list[str]:

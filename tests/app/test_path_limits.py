@@ -66,7 +66,9 @@ def test_a_directory_without_changes_has_nothing_to_review(tmp_path: Path) -> No
     assert "limited to docs: 0 of 1 changed files are reviewed" in verdict.change.notes
 
 
-def test_a_review_of_a_subdirectory_says_that_all_is_reviewed(monorepo: Repo) -> None:
+def test_a_review_started_in_a_subdirectory_says_that_the_whole_change_is_reviewed(
+    monorepo: Repo,
+) -> None:
     verdict = review(monorepo.path / "api")
     assert len(verdict.checked) == 4
     assert (

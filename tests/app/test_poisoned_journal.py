@@ -36,7 +36,7 @@ async def leave_rows(place: Path) -> None:
     db.close()
 
 
-def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -> None:
+def test_a_new_run_refuses_rows_that_existed_before_it(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
     folder = state_directory.state_dir(repo.path)
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
@@ -45,7 +45,7 @@ def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["plain", "compressed", "split"])
-def test_a_journal_that_a_clone_brings_is_refused(tmp_path: Path, kind: str) -> None:
+def test_a_journal_from_a_clone_is_refused(tmp_path: Path, kind: str) -> None:
     repo = change(tmp_path / "repo", {".diffcourt/a.md": "a\n"}, {"app.py": "eval(input())\n"})
     origin = Repo(repo.path)
     anyio.run(leave_rows, state_directory.state_dir(origin.root) / state_directory.JOURNAL)

@@ -195,7 +195,7 @@ def test_broken_journals_are_named_and_the_others_counted(
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_only_sessions_that_go_on_with_the_run_are_resumptions(
+def test_only_sessions_that_continue_the_run_count_as_resumptions(
     tmp_path: Path, finished: tuple[Path, RunMeta, list[Row]]
 ) -> None:
     source, run, rows = finished
@@ -209,7 +209,7 @@ def test_only_sessions_that_go_on_with_the_run_are_resumptions(
     assert facts.seconds < 60
 
 
-def test_what_groups_say_is_in_the_table_and_in_csv(
+def test_groups_are_in_the_table_and_in_csv(
     fill: Callable[..., Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     repo = fill(one=None, two=None)
@@ -238,9 +238,7 @@ def test_runs_before_since_do_not_count(
 
 
 @pytest.mark.parametrize("when", ["yesterday", "7", "2027-02-30", "99999999d"])
-def test_a_since_that_is_no_day_or_span_is_refused(
-    when: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_since_must_be_a_day_or_a_span(when: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", "--since", when]) == 2
     assert "is neither a day" in capsys.readouterr().err
 

@@ -128,7 +128,7 @@ def test_a_live_export_is_the_trace_that_is_exported_afterward_and_changes_nothi
     assert reviewed(repo, says)["digest"] == traced["digest"]
 
 
-def test_a_provider_that_wants_it_is_told_which_span_asks_it(tmp_path: Path, says: Says) -> None:
+def test_a_provider_that_supports_it_gets_the_calling_span(tmp_path: Path, says: Says) -> None:
     models = ".diffcourt/config/models.yaml"
     wants = f"{POLICY[models]}providers: {{{NAME}: {{can: {{traceparent: true}}}}}}\n"
     repo = change(tmp_path, {**BASE, **POLICY, models: wants}, HEAD).path
@@ -151,7 +151,7 @@ def no_tls(received: Received) -> str:
 
 
 @pytest.mark.parametrize("trouble", ["down", "500", "slow", "tls"])
-def test_a_collector_in_trouble_is_a_line_and_nothing_is_lost(
+def test_a_failing_collector_is_one_line_and_nothing_is_lost(
     repo: Path,
     says: Says,
     trouble: str,
@@ -181,7 +181,7 @@ def test_a_collector_in_trouble_is_a_line_and_nothing_is_lost(
     assert root["attributes"]["gen_ai.conversation.id"] == traced["run_id"]
 
 
-def test_where_a_trace_goes_is_said_by_the_user_alone(
+def test_only_the_user_decides_where_a_trace_goes(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["review", "--base", "HEAD~1", "--quiet", "--json", "/dev/null", "--repo", str(repo)])

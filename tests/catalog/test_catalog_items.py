@@ -244,7 +244,7 @@ def test_an_empty_group_is_a_fault(faults_of):
     assert found.endswith("the group 'inner' is empty; put a criterion in it or remove it")
 
 
-def test_all_faults_are_found_at_once_and_a_broken_skill_is_told_once(faults_of):
+def test_all_errors_are_found_at_once_and_a_broken_skill_is_reported_once(faults_of):
     found = faults_of(
         {
             "agents/perf.md": AGENT.replace("maxTurns", "turns"),

@@ -71,7 +71,7 @@ def test_an_overlay_may_widen_power_because_it_is_policy(with_files):
     assert catalog.tool_policy.for_environment("local").max_level.name == "WRITE"
 
 
-def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
+def test_an_error_names_the_layer_that_contains_it(faults_of):
     (found,) = faults_of({"config/defaults.yaml": "judge: false\nbounds:\n  minute: 5\n"})
     assert found == (
         ".diffcourt/config/defaults.yaml:3: unknown key 'minute' in bounds; did you mean "
@@ -163,7 +163,7 @@ def test_a_judge_is_needed_only_when_it_judges(loaded):
         ("config/verdct.yaml", "nothing reads this file; allowed: config/alerts.yaml, config/d"),
     ],
 )
-def test_a_file_that_nothing_reads_is_a_fault_not_silence(faults_of, path, message):
+def test_a_file_that_nothing_reads_is_an_error(faults_of, path, message):
     (found,) = faults_of({path: "x: 1\n"})
     assert found.startswith(f".diffcourt/{path}: {message}")
 
@@ -190,14 +190,14 @@ def test_read_all_adds_and_replaces_by_file_name_in_order_of_names():
     assert [item.rules for item in found] == [("one",), ("own",), ("other",)]
 
 
-def test_read_all_names_the_file_at_fault():
+def test_read_all_names_the_file_with_the_error():
     own = layer(config__rules__b="rules:\n- 1\n")
     with pytest.raises(ConfigError) as caught:
         read_directory([LOWER, own], "config/rules", Rules)
     assert (caught.value.file, caught.value.line) == (".diffcourt/config/rules/b.yaml", 2)
 
 
-def test_merged_serves_models_of_other_parts():
+def test_merged_supports_models_of_other_packages():
     own = layer(config__verdict="block_at: high")
     policy = read_merged([read_shipped_layer(), own], "config/verdict.yaml", VerdictPolicy)
     assert (policy.block_at, policy.needs_changes_at) == ("high", "medium")
@@ -234,9 +234,7 @@ def test_the_settings_replace_an_agents_model_and_limits(with_files):
     assert (agents["docs"].model, agents["docs"].bounds.seconds) == ("strong", 7)
 
 
-def test_one_setting_lets_all_agents_begin_at_a_stage_but_those_with_a_model_of_their_own(
-    with_files,
-):
+def test_one_setting_sets_the_stage_of_all_agents_without_a_model_of_their_own(with_files):
     text = "model: fast\nagents: {judge: {model: strong}, qa: {turns: 3}}\n"
     agents = with_files({"config/defaults.yaml": text}).agents
     models = {name: agent.model for name, agent in agents.items()}
@@ -246,7 +244,7 @@ def test_one_setting_lets_all_agents_begin_at_a_stage_but_those_with_a_model_of_
 
 
 @pytest.mark.parametrize("text", ["agents:\n  qa: {model: human}", "model: human"])
-def test_a_person_is_no_model_of_an_agent(loaded, text):
+def test_a_person_is_not_a_model_of_an_agent(loaded, text):
     own = layer(config__defaults=text)
     with pytest.raises(ConfigError, match="'human' is a person, not a model"):
         loaded(read_shipped_layer(), own)

@@ -23,7 +23,7 @@ def test_the_faults_of_both_files_are_found_with_those_of_the_others(faults_of):
     assert "the keys 'output', 'cached', 'cache_write', 'source', 'date' are missing" in found[3]
 
 
-def test_a_provider_that_nobody_describes_is_a_fault(faults_of):
+def test_an_undescribed_provider_is_an_error(faults_of):
     (found,) = faults_of({"config/defaults.yaml": "provider: antropic\n"})
     assert found == (
         ".diffcourt/config/defaults.yaml:1: unknown provider 'antropic'; did you mean "

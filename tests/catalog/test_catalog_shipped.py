@@ -35,7 +35,7 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         assert spec.escalation[-1] == "human", spec.name
 
 
-def test_each_specialist_names_its_colleagues_topics(catalog):
+def test_each_specialist_names_the_topics_of_its_colleagues(catalog):
     specialists = set(catalog.settings.specialists)
     for name in specialists:
         prompt = catalog.agents[name].prompt
@@ -51,7 +51,7 @@ def test_all_agents_begin_and_escalate_at_the_same_stages(catalog):
     assert stages == {("strong", ("fast", "fast-retry", "strong", "strongest", "human"))}
 
 
-def test_errors_performance_and_maintainability_are_somebodys(catalog):
+def test_errors_performance_and_maintainability_each_belong_to_one_specialist(catalog):
     for topic, name in (
         ("Errors", "qa"),
         ("Performance", "qa"),
@@ -77,7 +77,7 @@ def test_a_playbook_fits_into_its_agents_turns(catalog):
         assert acting < spec.bounds.turns, spec.name
 
 
-def test_each_tool_that_a_required_check_needs_is_some_specialists(catalog):
+def test_a_specialist_has_each_tool_that_a_required_check_needs(catalog):
     for names in (catalog.settings.specialists, (catalog.settings.single,)):
         had = {tool for name in names for tool in catalog.agents[name].tools}
         needed = {tool for rule in catalog.verdict_policy.required_checks for tool in rule.tools}
@@ -107,7 +107,7 @@ def test_settings_reach_the_engine_in_its_units(catalog):
     }
 
 
-def test_the_rubric_measures_now_and_declares_what_is_judged(catalog):
+def test_the_rubric_has_measured_and_judged_criteria(catalog):
     rubric = catalog.rubrics["pr-review"]
     measured = {c.id for c in rubric.criteria if c.kind == "measured"}
     assert measured == {
@@ -143,7 +143,7 @@ def test_every_item_has_a_digest(catalog):
     assert catalog.digests["agents/lead.md"] == catalog.agents["lead"].digest
 
 
-def test_no_rule_that_decides_anything_can_be_argued_away() -> None:
+def test_arguable_rules_cannot_decide_the_outcome() -> None:
     rules = load_rules([read_shipped_layer()]).rules.values()
     arguable = [rule for rule in rules if rule.arguable]
     assert arguable

@@ -232,7 +232,7 @@ def broken(value, rng):
 
 
 @pytest.mark.parametrize(("path", "model"), MODELS)
-def test_whatever_is_written_is_read_or_refused_in_plain_words(path, model):
+def test_any_text_is_read_or_refused_with_a_plain_message(path, model):
     files = find_files([read_shipped_layer()], path).values()
     documents = [parse_yaml(file.data, file.path).value for file in files]
     rng = random.Random(path)

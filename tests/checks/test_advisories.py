@@ -81,7 +81,7 @@ def test_spellings_of_one_version_are_equal(ecosystem: str, one: str, other: str
 
 @pytest.mark.parametrize("ecosystem", [name for name, _ in ORDERS])
 @pytest.mark.parametrize("version", ["", "dev-main", "not a version", "9" * 5000, "^1.0", "*"])
-def test_what_is_no_version_has_no_order(ecosystem: str, version: str) -> None:
+def test_an_invalid_version_has_no_order(ecosystem: str, version: str) -> None:
     with pytest.raises(ValueError):
         version_key(ecosystem, version)
 
@@ -123,7 +123,7 @@ def test_a_version_that_is_listed_is_affected_in_any_spelling(tmp_path: Path) ->
         assert len(told(reply)) == expected
 
 
-def test_a_range_of_commits_says_nothing_of_a_version(tmp_path: Path) -> None:
+def test_a_range_of_commits_is_ignored(tmp_path: Path) -> None:
     reply = look(tmp_path / "x", {}, {"requirements.txt": "a==1\n"}, advisory("a", ALL, kind="GIT"))
     assert told(reply) == []
 
@@ -144,7 +144,7 @@ LOCKED = {
 @pytest.mark.parametrize(
     ("name", "form", "url", "digest"), forms.FORMATS, ids=[f[0] for f in forms.FORMATS]
 )
-def test_each_lock_file_by_a_move_into_a_vulnerable_version_and_out_of_it(
+def test_each_lock_file_by_an_update_to_a_vulnerable_version_and_away_from_it(
     tmp_path: Path, name: str, form: str, url: str, digest: str
 ) -> None:
     _, old, new = npm_key(name, form, url, digest)
@@ -240,7 +240,7 @@ def test_base_scores_of_published_vectors(vector: str, score: float, severity: s
     assert (base_score(vector), severity_of_vector(vector)) == (score, severity)
 
 
-def test_databases_that_list_each_others_ids_are_said_once(tmp_path: Path) -> None:
+def test_aliases_of_an_advisory_are_reported_once(tmp_path: Path) -> None:
     reply = look(
         tmp_path / "x",
         {},
@@ -255,7 +255,7 @@ def test_databases_that_list_each_others_ids_are_said_once(tmp_path: Path) -> No
     ]
 
 
-def test_the_next_fixed_version_is_named_and_none_where_there_is_none(tmp_path: Path) -> None:
+def test_the_next_fixed_version_is_named_if_there_is_one(tmp_path: Path) -> None:
     branches = advisory("a", ALL, ("fixed", "1.5"), ("introduced", "2.0"), ("fixed", "2.3"))
     ((_, _, message),) = told(look(tmp_path / "1", {}, {"requirements.txt": "a==2.1\n"}, branches))
     assert message.endswith("update to 2.3 or later")
@@ -263,7 +263,7 @@ def test_the_next_fixed_version_is_named_and_none_where_there_is_none(tmp_path: 
     assert message.endswith("no fixed version is known")
 
 
-def test_an_update_that_does_not_reach_the_fix_is_low_and_one_that_nothing_fixes_is_quiet(
+def test_an_update_short_of_the_fix_is_low_and_one_without_a_fix_is_not_reported(
     tmp_path: Path,
 ) -> None:
     base, head = {"requirements.txt": "a==1.0\n"}, {"requirements.txt": "a==1.1\n"}
@@ -292,7 +292,7 @@ def test_a_version_without_an_order_is_a_gap(tmp_path: Path) -> None:
     assert "a 1.0-weird could not be compared with GHSA-1" in reply.gaps["requirements.txt"]
 
 
-def test_a_repository_or_a_folder_is_no_version_of_the_registry(tmp_path: Path) -> None:
+def test_a_repository_or_a_directory_is_not_a_version_of_the_registry(tmp_path: Path) -> None:
     text = forms.npm(url="git+ssh://git@github.com/s/a.git#4bf2", digest="")
     assert told(look(tmp_path / "x", {}, {"package-lock.json": text}, advisory("a", ecosystem="npm"))) == []  # fmt: skip
 

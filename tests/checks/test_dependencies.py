@@ -127,7 +127,7 @@ def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) 
     assert look(tmp_path, base, head).findings == []
 
 
-def test_a_dependency_of_two_manifests_is_said_once(tmp_path: Path) -> None:
+def test_a_dependency_of_two_manifests_is_reported_once(tmp_path: Path) -> None:
     base = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format("")}
     head = {"requirements.txt": "a==1\nb==2\n", "pyproject.toml": PROJECT.format('"b==2", "c==3"')}
     found = look(tmp_path, base, head).findings
@@ -204,7 +204,7 @@ def test_a_setup_script_that_does_not_parse_is_a_gap(tmp_path: Path) -> None:
     assert "does not parse" in look(tmp_path, {}, {"setup.py": "setup(\n"}).gaps["setup.py"]
 
 
-def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> None:
+def test_the_first_manifest_of_a_project_reports_no_new_dependencies(tmp_path: Path) -> None:
     assert look(tmp_path, {}, {"requirements.txt": "a==1\nb==1\n"}).findings == []
 
 
@@ -231,5 +231,5 @@ def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text
     assert found.examined == []
 
 
-def test_other_files_are_none_of_its_business(tmp_path: Path) -> None:
+def test_other_files_are_ignored(tmp_path: Path) -> None:
     assert look(tmp_path, {}, {"notes.txt": "a==1\n"}).examined == []

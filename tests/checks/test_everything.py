@@ -9,7 +9,7 @@ from orchestrator.checks.taint.library_models import _load, load
 from orchestrator.code_review.analyzers import check_data_files
 
 
-def test_what_is_imported_ahead_is_there() -> None:
+def test_preloaded_modules_exist() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
 

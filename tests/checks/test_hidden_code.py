@@ -61,7 +61,7 @@ def test_java_whose_comment_ends_before_its_line(bench):
 
 
 @pytest.mark.anyio
-async def test_one_file_that_is_no_utf8_blinds_no_program(tmp_path):
+async def test_a_file_that_is_not_utf8_does_not_stop_the_programs(tmp_path):
     (tmp_path / "latin.py").write_bytes(b"# coding: latin-1\n# \xe9\ndef f(x):\n    eval(x)\n")
     (tmp_path / "none.py").write_bytes(b"# \xe9\ndef f(x):\n    eval(x)\n")
     (tmp_path / "a.js").write_bytes(b"// \xe9\ndebugger;\n")

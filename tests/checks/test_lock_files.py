@@ -354,7 +354,7 @@ def npm(**given: str) -> str:
         (npm(url=PUBLIC.replace("https", "http")), npm(url=PUBLIC.replace("https", "http"), version="1.0.1"), []),
     ],
 )  # fmt: skip
-def test_what_leaves_the_registry_or_its_digests(
+def test_entries_that_leave_the_registry_or_lose_digests(
     tmp_path: Path, was: str, now: str, expected: list[str]
 ) -> None:
     if was.replace(SHA512, "") == now:  # only lines are removed
@@ -374,9 +374,7 @@ def test_a_package_that_moves_between_two_registries_of_the_file_is_reported(
     assert codes(tmp_path, "package-lock.json", both, moved) == ["lock-source"]
 
 
-def test_a_new_lock_file_of_a_mirror_is_quiet_but_for_what_is_not_from_there(
-    tmp_path: Path,
-) -> None:
+def test_a_new_lock_file_of_a_mirror_reports_only_what_is_from_elsewhere(tmp_path: Path) -> None:
     entry = '    "node_modules/{0}": {{"version": "1", "resolved": "{1}/{0}.tgz", "integrity": "sha512-b"}}'
     listed = [entry.format(name, "https://npm.corp.example") for name in "abc"]
     whole = '{{"lockfileVersion": 3,\n"packages": {{\n{}\n}}}}\n'

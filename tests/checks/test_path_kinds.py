@@ -167,7 +167,7 @@ ROWS = [line.split() for line in TABLE.splitlines() if line and not line.startsw
 
 
 @pytest.mark.parametrize(("path", "kinds"), [(path, set(kinds)) for path, *kinds in ROWS])
-def test_a_path_says_what_the_file_is_for(path: str, kinds: set[str]) -> None:
+def test_a_path_shows_the_purpose_of_the_file(path: str, kinds: set[str]) -> None:
     assert path_kinds(path) == kinds
 
 
@@ -193,7 +193,7 @@ def test_a_path_says_what_the_file_is_for(path: str, kinds: set[str]) -> None:
         ("pkg/api_pb2.py", False, True, True),
     ],
 )
-def test_what_is_shipped_and_public_follows(
+def test_product_and_public_modules_are_derived_from_the_path(
     path: str, test: bool, product: bool, public: bool
 ) -> None:
     assert (is_test(path), is_product(path), is_public_module(path)) == (test, product, public)

@@ -54,7 +54,7 @@ def every_block(tree: ast.Module) -> list[list[ast.stmt]]:
 
 
 @pytest.mark.parametrize("source", [EVERYTHING, Path(__file__).read_text(), Path(ast.__file__)])
-def test_no_block_of_statements_is_missed(source):
+def test_all_blocks_of_statements_are_found(source):
     tree = parse(source if isinstance(source, str) else source.read_text())
     found = [block for block in all_blocks(tree) if block]
     assert sorted(map(id, found)) == sorted(map(id, every_block(tree)))
@@ -68,7 +68,7 @@ def test_a_text_is_parsed_once_however_it_is_written():
     assert parse(b"\xef\xbb\xbfx = 1\r\n") is parse("x = 1\n")
 
 
-def test_those_parsed_first_are_kept_and_of_the_others_those_used_last():
+def test_the_trees_parsed_first_and_those_used_last_are_kept():
     trees = syntax_tree_cache._Trees(kept=25, recent=25)
     texts = [f"x = {n}\n#567890" for n in range(5)]
     first = [trees.of(text, "<text>") for text in texts]
@@ -88,7 +88,7 @@ def test_the_walk_leaves_out_operators_and_contexts_alone(source):
 
 
 @pytest.mark.parametrize("source", ["x = (", b"x = (", b"# coding: none\n", b"x = '\xff'\n", "\0"])
-def test_what_does_not_parse_is_said_each_time(source):
+def test_a_syntax_error_is_raised_each_time(source):
     for _ in range(2):
         with pytest.raises((SyntaxError, ValueError)):
             parse(source)
@@ -111,7 +111,7 @@ def as_data(tree: ast.AST) -> list[tuple[str, list[object], list[object]]]:
 
 
 @pytest.mark.parametrize("text", [EVERYTHING, Path(ast.__file__).read_text()])
-def test_a_compact_tree_says_what_the_parser_said(text):
+def test_a_compact_tree_equals_that_of_the_parser(text):
     plain, smaller = ast.parse(text), compact(ast.parse(text))
     assert (as_data(smaller), ast.unparse(smaller)) == (as_data(plain), ast.unparse(plain))
     of_ast = (isinstance(node, getattr(ast, type(node).__name__)) for node in ast.walk(smaller))
@@ -221,7 +221,7 @@ def without_end_columns(tree: ast.AST) -> str:
 
 
 @pytest.mark.parametrize("text", [LAYOUTS, EVERYTHING, Path(ast.__file__).read_text(), *UNUSUAL])
-def test_a_tree_with_unread_bodies_says_what_the_whole_one_says(text):
+def test_a_tree_with_unread_bodies_equals_the_whole_tree(text):
     whole, partial = compact(syntax_downgrade.parse(text)), parse_partially(text)
     assert without_end_columns(partial) == without_end_columns(whole)
 
@@ -254,7 +254,7 @@ def test_an_error_in_an_unread_body_leaves_that_function_empty():
             parse_partially(text)
 
 
-def test_hostile_texts_are_told_into_lines_at_once():
+def test_hostile_texts_are_split_into_lines_quickly():
     parts = (
         "'",
         '"""',

@@ -26,7 +26,7 @@ from tests.checks.test_text_checks import codes, look
         b"^(?:[^,]+,?)+;",
     ],
 )
-def test_two_ways_through_a_loop_take_exponential_time(expression: str | bytes) -> None:
+def test_two_paths_through_a_loop_take_exponential_time(expression: str | bytes) -> None:
     assert find_growth(expression) == "exponential"
 
 
@@ -53,7 +53,7 @@ def test_two_ways_through_a_loop_take_exponential_time(expression: str | bytes) 
         "(" * 12 + "){19}" * 12,
     ],
 )
-def test_one_way_through_each_loop_is_no_finding(expression: str) -> None:
+def test_one_path_through_each_loop_is_no_finding(expression: str) -> None:
     assert find_growth(expression) != "exponential"
 
 

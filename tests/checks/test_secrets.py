@@ -165,7 +165,7 @@ def test_a_token_is_known_by_its_shape(
     ("code", "before", "marker", "rest"),
     [row for row in TOKENS if len(row[2]) > 1 and row[0] != "discord-bot-token"],
 )
-def test_another_marker_is_another_thing(
+def test_a_similar_marker_is_not_a_token(
     bench: Bench, code: str, before: str, marker: str, rest: str
 ) -> None:
     other = marker.translate(
@@ -180,14 +180,14 @@ def test_another_marker_is_another_thing(
     assert code not in codes or other == marker
 
 
-def test_every_shape_has_its_case() -> None:
+def test_every_token_format_has_a_case() -> None:
     assert {shape.code for shape in token_formats()} == {code for code, *_ in TOKENS}
 
 
 @pytest.mark.parametrize(
     "token", [t[2] + t[3] for t in TOKENS if t[0] in {"github-token", "npm-token"}]
 )
-def test_a_token_made_up_for_show_is_not_one(bench: Bench, token: str) -> None:
+def test_an_example_token_is_not_a_secret(bench: Bench, token: str) -> None:
     head, body = token[:-20], token[-20:]
     assert found(bench, "a.py", head + body)
     assert not found(bench, "a.py", head + "EXAMPLE" + body[7:])
@@ -247,7 +247,7 @@ def test_kinds_of_private_keys(bench: Bench) -> None:
         assert [f.code for f in found(bench, "id", text)] == ["encrypted-private-key"]
 
 
-def test_a_key_among_tests_or_in_a_document_is_an_example(bench: Bench) -> None:
+def test_a_key_in_tests_or_documents_is_an_example(bench: Bench) -> None:
     for path in ("tests/certs/server.key", "t/unit/keys.py", "README.md", "docs/tls.rst",
                  "examples/a.pem", "certs/localhost.key"):  # fmt: skip
         assert [f.code for f in found(bench, path, pem())] == ["example-private-key"]
@@ -303,7 +303,7 @@ def test_a_credentials_file_gives_its_secret(
 
 
 @pytest.mark.parametrize(("code", "path", "text", "secret"), FILES)
-def test_the_same_file_filled_in_elsewhere_holds_none(
+def test_the_same_file_with_templates_has_no_secret(
     bench: Bench, code: str, path: str, text: str, secret: str
 ) -> None:
     for value in ("", "${TOKEN}", "<password>", "{{ vault_password }}"):
@@ -370,7 +370,7 @@ def test_a_list_of_access_keys_gives_both_parts(bench: Bench) -> None:
         ("run.sh", "echo 'root:hunter2' > out; mkdir -p tuna41/Salad\n"),
     ],
 )
-def test_the_near_twin_of_a_format_holds_none(bench: Bench, path: str, text: str) -> None:
+def test_a_similar_format_has_no_secret(bench: Bench, path: str, text: str) -> None:
     assert not found(bench, path, text)
 
 
@@ -446,7 +446,7 @@ def test_a_key_given_to_a_name(bench: Bench, name: str) -> None:
     ["token_url", "password_hash", "secret_name", "next_token", "public_key", "tokenizer", "api_key_id", "etag",
      "publicKeyToken", "PassedToService", "password_field", "integrity", "sha"],
 )  # fmt: skip
-def test_a_name_about_a_secret_holds_none(bench: Bench, name: str) -> None:
+def test_a_name_about_a_secret_has_no_secret_value(bench: Bench, name: str) -> None:
     assert not found(bench, "a.py", f'{name} = "{GENERATED}"')
 
 
@@ -498,7 +498,7 @@ def test_digests_of_a_lock_file_are_not_secrets(bench: Bench) -> None:
         ("login-call", "mysql -u root -p{} db", "mysql -u root -h{} db"),
     ],
 )
-def test_a_password_handed_over(bench: Bench, code: str, good: str, bad: str) -> None:
+def test_a_password_passed_to_a_call(bench: Bench, code: str, good: str, bad: str) -> None:
     (finding,) = found(bench, "a.txt", good.format(CHOSEN))
     assert (finding.code, finding.redact) == (code, (CHOSEN,))
     assert not found(bench, "a.txt", bad.format(CHOSEN))

@@ -55,7 +55,7 @@ def test_texts_comments_and_names_are_no_statements(tmp_path: Path, text: str) -
 @pytest.mark.parametrize(
     "path", ["migrations/7_users/down.sql", "7_users.down.sql", "rollback.sql"]
 )
-def test_what_takes_a_migration_back_may_delete(tmp_path: Path, path: str) -> None:
+def test_a_down_migration_may_delete(tmp_path: Path, path: str) -> None:
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     assert codes(look(sql, tmp_path, path, "DROP TABLE users;\nDELETE FROM roles;\n")) == []
 

@@ -122,7 +122,7 @@ def test_each_code_by_a_pair(
         (markdown_links, "a.md", "```\n[x](gone.md)\n```\n"),
     ],
 )
-def test_what_is_fine_stays_quiet(
+def test_correct_code_is_not_reported(
     module: ModuleType, name: str, content: str, tmp_path: Path
 ) -> None:
     reply = look(module, tmp_path, name, content)
@@ -160,7 +160,7 @@ def test_a_statement_that_is_never_reached(body: str, tmp_path: Path) -> None:
         "try:\n        return 1\n    finally:\n        print(2)",
     ],
 )
-def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path) -> None:
+def test_reachable_code_and_intended_statements_are_not_reported(body: str, tmp_path: Path) -> None:
     assert codes(look(syntax_and_duplicates, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")) == []
 
 
@@ -190,7 +190,7 @@ def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
         assert codes(reply) or says in reply.gaps[name]
 
 
-def test_a_file_that_a_newer_python_reads_is_read(tmp_path: Path) -> None:
+def test_newer_python_syntax_is_parsed(tmp_path: Path) -> None:
     text = "def first[T](items: list[T]) -> T:\n    return f'{items['k'].decode('utf-8')}'\n"
     reply = look(syntax_and_duplicates, tmp_path, "a.py", text)
     assert (codes(reply), reply.gaps) == ([], {})
@@ -259,7 +259,7 @@ def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path) -> None:
     assert codes(found) == ["missing-anchor", "missing-target"]
 
 
-def test_a_label_of_sphinx_is_no_file(tmp_path: Path) -> None:
+def test_a_sphinx_label_is_not_a_file(tmp_path: Path) -> None:
     page, tree = "docs/guide/a.md", ["docs/guide/a.md", "docs/conf.py"]
     assert codes(look(markdown_links, tmp_path, page, "[x](custom-label)\n", tree=tree)) == []
     assert codes(look(markdown_links, tmp_path, page, "[x](gone.md)\n", tree=tree)) == [

@@ -66,7 +66,7 @@ TSC_PRETTY = (
         ("tsc", "{ no JSON\n", []),
     ],
 )  # fmt: skip
-def test_what_checkers_print_is_read(
+def test_the_output_of_type_checkers_is_parsed(
     checker: str, text: str, expected: list[tuple[str, int, int, str, str]]
 ) -> None:
     assert read_errors(checker, text.encode()) == [PrintedError(*one) for one in expected]
@@ -74,7 +74,7 @@ def test_what_checkers_print_is_read(
 
 @pytest.mark.parametrize("text", ["{", '{"file": 1}', '{"file": "a"}', '{"a": ' * 100_000])
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_json_of_somebody_else_is_an_error(checker: str, text: str) -> None:
+def test_json_of_another_tool_is_an_error(checker: str, text: str) -> None:
     with pytest.raises(NotPrintedByCheckerError, match=f"printed JSON that is not {checker}'s"):
         read_errors(checker, text.encode())
 

@@ -44,5 +44,5 @@ def test_a_chosen_secret_is_found(code: str, line: str) -> None:
         f'w = "https://api.weather.io/now?etag={RANDOM}"',
     ],
 )
-def test_what_only_has_its_place_is_not(line: str) -> None:
+def test_a_placeholder_is_not_a_secret(line: str) -> None:
     assert not list(find_secrets(Source("shop/client.py", f"{line}\n".encode())))

@@ -122,7 +122,7 @@ def test_another_version_is_another_installation(tmp_path: Path) -> None:
     assert key.endswith("-${{ steps.source.outputs.digest }}")
 
 
-def test_an_install_that_is_complete_is_not_made_again(
+def test_a_complete_installation_is_not_repeated(
     job: tuple[Repo, dict[str, str]], tmp_path: Path
 ) -> None:
     _, variables = job

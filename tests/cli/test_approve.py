@@ -92,7 +92,7 @@ def approve(waiting: Waiting) -> None:
     assert command(waiting, "approve", waiting.run_id, CALL) == 0
 
 
-def test_what_waits_is_listed_with_what_it_would_do(
+def test_pending_calls_are_listed_with_their_effects(
     waiting: Waiting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(waiting, "approve", RUN) == 0
@@ -102,7 +102,7 @@ def test_what_waits_is_listed_with_what_it_would_do(
     assert "\x1b" not in out
 
 
-def test_a_yes_lets_it_happen_once_and_the_audit_says_whose_it_was(
+def test_an_approval_allows_one_call_and_the_audit_names_its_author(
     waiting: Waiting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(waiting, "approve", RUN, CALL) == 0
@@ -124,7 +124,7 @@ def test_a_yes_lets_it_happen_once_and_the_audit_says_whose_it_was(
     assert "no call" in capsys.readouterr().err
 
 
-def test_a_no_is_a_refusal(waiting: Waiting) -> None:
+def test_a_denial_is_a_refusal(waiting: Waiting) -> None:
     assert command(waiting, "deny", RUN, CALL, "--reason", "Not on a Friday.") == 0
     said = waiting.sit()
     assert said.code == "denied"
@@ -132,7 +132,7 @@ def test_a_no_is_a_refusal(waiting: Waiting) -> None:
     assert waiting.tool.started == []
 
 
-def test_an_answer_to_a_head_that_has_moved_is_refused(
+def test_an_approval_of_an_outdated_head_is_refused(
     waiting: Waiting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waiting.repo.commit({"a.py": "X = 2\n"})
@@ -149,7 +149,7 @@ def test_a_head_that_moves_after_the_answer_ends_it(waiting: Waiting) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("approve", "nosuch", CALL), ("approve", RUN, "nosuch")])
-def test_a_name_that_is_not_there_is_one_line(
+def test_an_unknown_name_is_one_line(
     waiting: Waiting, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(waiting, *arguments) == 2
@@ -262,7 +262,7 @@ def test_who_decides_is_the_user_of_the_operating_system(monkeypatch: pytest.Mon
     assert current_user().endswith(" (according to CI: mallory)")
 
 
-def test_who_decides_first_has_decided_and_others_are_told_who(
+def test_the_first_decision_counts_and_others_are_told_who_made_it(
     waiting: Waiting, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approvals, "current_user", lambda: "dana on desk")
@@ -276,7 +276,7 @@ def test_who_decides_first_has_decided_and_others_are_told_who(
     assert re.search(r"no call .* is pending in .*: dana on desk approved", capsys.readouterr().err)
 
 
-def test_two_who_decide_at_once_do_not_both_win(waiting: Waiting) -> None:
+def test_of_two_simultaneous_decisions_one_wins(waiting: Waiting) -> None:
     barrier, told = threading.Barrier(2), []
 
     def decide(who: str, yes: bool) -> None:

@@ -32,7 +32,7 @@ def diffcourt(*args: str, stdout: IO[str] | int) -> subprocess.CompletedProcess[
     )
 
 
-def test_version_needs_next_to_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_starts_quickly(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"diffcourt {__version__}\n"
     code = (
@@ -145,7 +145,7 @@ def test_amounts_are_finite_and_above_zero(
     assert "must be a number above 0" in capsys.readouterr().err
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_closed_output_pipe_is_not_an_error() -> None:
     for args in (("schema", "verdict"), ("--help",), ("--version",), ("review", "--help")):
         read, write = os.pipe()
         os.close(read)

@@ -99,7 +99,7 @@ def test_all_that_is_known_of_it_leaves_no_gap(
     assert (found["rows"], found["signed_to"]) == (count, count)
 
 
-def test_what_cannot_be_told_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unverifiable_parts_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = verify(capsys, "--json")
     gaps = " ".join(json.loads(out)["gaps"])
     assert code == 0
@@ -123,7 +123,7 @@ def test_an_edit_is_named_with_its_row(folder: Path, capsys: pytest.CaptureFixtu
     assert (code, [fault["row"] for fault in json.loads(out)["errors"]]) == (1, [9, 40])
 
 
-def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
+def test_a_cut_end_is_detected_by_the_verdict_the_head_and_the_key(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     carried = json.loads((folder / "verdict.json").read_text())["provenance"]
@@ -144,9 +144,7 @@ def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
     assert (code, "Writer   somebody: the run is still being written" in out) == (0, True)
 
 
-def test_another_verdict_than_the_recorded_one_is_told(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_different_verdict_is_detected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verdict = json.loads((folder / "verdict.json").read_text())
     (folder / "verdict.json").write_text(json.dumps({**verdict, "verdict": "merge"}))
     code, out, _ = verify(capsys, "--verdict", "verdict.json")
@@ -154,7 +152,7 @@ def test_another_verdict_than_the_recorded_one_is_told(
     assert "records a different verdict than the file" in out
 
 
-def test_going_on_is_no_tampering_and_without_the_key_is_seen(
+def test_a_continued_run_is_not_tampering_and_a_missing_key_is_detected(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = rows_of(folder)
@@ -275,7 +273,7 @@ def test_show_tells_who_did_what_and_on_which_authority(
     }
 
 
-def test_show_does_not_tell_of_an_altered_journal_as_if_it_were_true(
+def test_show_warns_about_an_altered_journal(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(folder, "UPDATE journal SET body = CAST('{' AS BLOB) WHERE place & 0xffffffff = 9")
@@ -285,7 +283,7 @@ def test_show_does_not_tell_of_an_altered_journal_as_if_it_were_true(
     assert "row 9" in said.err
 
 
-def test_what_the_page_says_to_type_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_page_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs/audit.md").read_text()
     (script,) = re.findall(r"```sh run\n(.*?)```", page, re.DOTALL)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

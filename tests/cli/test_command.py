@@ -59,7 +59,7 @@ def test_review_gates_and_writes_the_verdict(repo: Repo, call: Call, tmp_path: P
     assert call("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
 
 
-def test_both_event_loops_come_to_the_same_verdict(repo: Repo, call: Call) -> None:
+def test_both_event_loops_give_the_same_verdict(repo: Repo, call: Call) -> None:
     digests = set()
     for backend in ("asyncio", "trio"):
         done = call("review", "--backend", backend, "--json", "-", "--quiet", cwd=repo.path)
@@ -69,9 +69,7 @@ def test_both_event_loops_come_to_the_same_verdict(repo: Repo, call: Call) -> No
     assert len(digests) == 1
 
 
-def test_the_base_says_what_fails_and_the_command_line_has_the_last_word(
-    repo: Repo, call: Call
-) -> None:
+def test_base_configures_fail_on_and_the_command_line_overrides_it(repo: Repo, call: Call) -> None:
     repo.commit({".diffcourt/config/defaults.yaml": "fail_on: block\n"})
     repo.commit({"other.py": SHELL})
     assert call("review", "--quiet", cwd=repo.path).returncode == 0
@@ -90,7 +88,7 @@ def test_a_review_without_a_sandbox_warns(repo: Repo, call: Call) -> None:
     assert warning in call("show", "latest", cwd=repo.path).stdout
 
 
-def test_runs_and_show_tell_of_the_run(repo: Repo, call: Call) -> None:
+def test_runs_and_show_list_the_run(repo: Repo, call: Call) -> None:
     call("review", "--quiet", cwd=repo.path)
     (run,) = json.loads(call("runs", "--json", cwd=repo.path).stdout)
     assert (run["state"], run["verdict"]) == ("finished", "needs_changes")

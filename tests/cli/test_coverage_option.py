@@ -26,7 +26,7 @@ def found(repo: Repo) -> set[str]:
     return {finding.rule for finding in verdict.findings} & RULES
 
 
-def test_a_report_that_was_given(
+def test_a_report_that_was_passed_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(

@@ -100,7 +100,7 @@ WORDS = [
 ]
 
 
-def test_what_cannot_be_dismissed_is_one_line_and_writes_nothing(
+def test_an_invalid_dismissal_is_one_line_and_writes_nothing(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, error in WORDS:
@@ -165,7 +165,7 @@ def test_an_error_in_the_memory_names_its_file(
         commit_to_base(repo, {f".diffcourt/memory/{name}": None})
 
 
-def test_what_cannot_be_appended_to_is_left_as_it_is(
+def test_a_file_that_cannot_be_appended_to_is_unchanged(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = repo.path / FILE

@@ -127,7 +127,7 @@ def test_a_file_that_has_changed_since_is_named_and_nothing_is_written(
     assert (restored.path / "src/a.py").read_text() == HEAD
 
 
-def test_what_was_changed_after_a_fix_is_not_taken_back(restored: Repo, fix: Fix) -> None:
+def test_a_file_that_changed_after_a_fix_is_not_rolled_back(restored: Repo, fix: Fix) -> None:
     _, shown, _ = fix("fix", "--yes")
     (restored.path / ODD).write_text("x = 1\n")
     undo = next(line for line in shown.splitlines() if "undo:" in line).split()[2:]
@@ -142,7 +142,7 @@ def test_what_was_changed_after_a_fix_is_not_taken_back(restored: Repo, fix: Fix
     ("given", "why"),
     [(["latest", "F9"], "has no finding F9; it has F1"), (["nonesuch"], "nonesuch")],
 )
-def test_what_is_not_there_is_said_in_one_line(fix: Fix, given: list[str], why: str) -> None:
+def test_an_unknown_name_is_said_in_one_line(fix: Fix, given: list[str], why: str) -> None:
     code, _, error = fix("fix", *given, "--yes")
     assert code == 2
     assert why in error
@@ -172,7 +172,7 @@ def test_a_link_in_the_work_tree_is_not_followed(restored: Repo, fix: Fix, tmp_p
         ("applies", "refused", True),
     ],
 )
-def test_a_check_fails_where_a_patch_is_not_what_the_run_says(
+def test_a_check_fails_if_a_patch_differs_from_the_run(
     reviewed: Repo, was: FixState, now: FixState | None, less: bool
 ) -> None:
     finding = load_verdict(reviewed.path, "latest").findings[0]

@@ -99,7 +99,7 @@ def test_a_wrong_format_is_one_line_before_any_work(
     assert not (repo.path / ".diffcourt").exists()
 
 
-def test_what_cannot_be_written_keeps_nothing_else_from_it(
+def test_an_unwritable_output_does_not_prevent_the_others(
     repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, outputs = tmp_path / "verdict.json", tmp_path / "outputs"

@@ -139,7 +139,7 @@ def test_a_range_names_base_and_head_as_git_does(
         (["a..nosuch"], "unknown revision"),
     ],
 )
-def test_a_side_named_twice_is_refused(
+def test_naming_a_side_twice_is_refused(
     argv: list[str], error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo.commit({"a.txt": "x\n"})

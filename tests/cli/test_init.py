@@ -88,7 +88,7 @@ def test_commands_in_comments_are_written_where_they_are_asked_for(
         (["--ci", "github", "--comments", "no", "--from", 'x"y@z'], "is not git+URL@COMMIT"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
+def test_an_impossible_request_is_one_line(
     words: list[str], error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", *words]) == 2

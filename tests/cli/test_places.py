@@ -83,7 +83,7 @@ def test_a_work_tree_and_a_state_folder_behind_links_are_real_places(
     assert {finding["path"] for finding in found} == {"app.py"}
 
 
-def test_a_git_file_that_is_none_is_one_line(
+def test_an_invalid_git_file_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".git").write_text("garbage")
@@ -91,7 +91,7 @@ def test_a_git_file_that_is_none_is_one_line(
     assert "is not a git repository, or may not be read" in capsys.readouterr().err
 
 
-def test_policy_on_disk_is_that_of_the_top_wherever_one_stands(tmp_path: Path) -> None:
+def test_policy_on_disk_is_read_from_the_top_directory(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     repo.write({".diffcourt/config/defaults.yaml": "fail_on: block\n", "a/b/c.py": ""})
     assert len(read_layers_on_disk(repo.path / "a/b")) == len(read_layers_on_disk(repo.path)) == 2
@@ -109,7 +109,7 @@ def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
-def test_a_folder_that_may_not_be_looked_into_is_one_line(
+def test_an_unreadable_directory_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "theirs").mkdir(mode=0o000)

@@ -76,7 +76,7 @@ def test_a_waiver_by_fingerprint_is_proposed_as_a_dismissal_that_knows_its_place
     assert one.about.scope == "def run(x):"
 
 
-def test_what_people_fixed_or_merged_is_told_by_later_pushes_and_by_base(
+def test_fixed_and_merged_findings_are_recognized_by_later_pushes_and_by_base(
     repo: Repo, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     repo.commit({"app.py": "X = 1\n", "b.py": SHELL.replace("(x", "(y")})
@@ -134,7 +134,7 @@ def aged(path: Path, verdict: Verdict, day: str, *uses: tuple[str, str, MemoryEf
     return write_verdict(path / f"{day}.json", verdict, run_id=run, memory=memory)
 
 
-def test_what_no_review_used_for_180_days_is_listed_and_removed_by_a_patch(
+def test_entries_unused_for_180_days_are_listed_and_removed_by_a_patch(
     repo: Repo, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     repo.write({
@@ -178,7 +178,7 @@ def test_what_no_review_used_for_180_days_is_listed_and_removed_by_a_patch(
     assert main(["catalog"]) == 0
 
 
-def test_what_cannot_be_remembered_is_one_line_and_writes_nothing(
+def test_an_invalid_request_is_one_line_and_writes_nothing(
     repo: Repo, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     old = aged(tmp_path, load_verdict(None, "latest"), "2020-01-01")

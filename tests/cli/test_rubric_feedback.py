@@ -46,7 +46,7 @@ def found(
     return {path: one.identity for path, one in findings.items()}
 
 
-def test_what_people_did_and_what_experts_make_of_it(
+def test_what_people_did_and_how_experts_labeled_it(
     found: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     items, labels = tmp_path / "findings.jsonl", tmp_path / "experts.jsonl"
@@ -68,7 +68,7 @@ def test_what_people_did_and_what_experts_make_of_it(
     assert signals == {"fixed": 1.0, "dismissed": 0.0}
 
 
-def test_what_a_person_says_of_a_finding_is_one_more_signal_and_leaves_the_verdict(
+def test_feedback_of_a_person_is_a_signal_and_does_not_change_the_verdict(
     found: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before, result = load_verdict(None, "latest"), tmp_path / "o.json"

@@ -80,7 +80,7 @@ def test_a_finding_is_waived_by_its_fingerprint_and_counts_once_it_is_in_base(
         (["F1", "--why", "x", "--run", "gone"], "gone"),
     ],
 )
-def test_what_cannot_be_waived_is_one_line_and_writes_nothing(
+def test_an_invalid_waiver_is_one_line_and_writes_nothing(
     words: list[str], error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code: object = None

@@ -30,7 +30,7 @@ def test_the_diagram_is_the_table() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_relative_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_resolve(page: Path) -> None:
     prose = re.sub(
         r"^```.*?^```|`[^`\n]+`(?!\])", "", page.read_text(), flags=re.DOTALL | re.MULTILINE
     )
@@ -39,7 +39,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_every_file_that_the_house_names_is_there() -> None:
+def test_every_file_that_the_documentation_names_exists() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
     for name in re.findall(
         r"`((?:app|catalog|checks|code_review|engine|library|providers|sandbox|stores)/[\w./]+)`",

@@ -38,7 +38,7 @@ def test_its_commands_run_without_a_key_and_leave_nothing_behind(
     assert not (repo / ".diffcourt").exists()
 
 
-def test_an_estimate_says_whose_prices_and_how_it_is_reckoned(
+def test_an_estimate_names_its_prices_and_its_method(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path, {}, {"app.py": "import os\n"}).path

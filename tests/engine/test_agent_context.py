@@ -206,7 +206,7 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
         ({}, ToolPolicy(agents={"worker": ToolAccess(allow=("echo",))})),
     ],
 )
-async def test_where_skills_cannot_be_opened_they_stand_whole(
+async def test_skills_that_cannot_be_opened_are_shown_completely(
     choice: dict[str, Json], policy: ToolPolicy
 ) -> None:
     model = ScriptedModel({"worker": [GOOD]})
@@ -379,7 +379,7 @@ async def test_observations_go_first_and_reasoning_behind_a_change_goes_with_it(
     assert kept == [Opaque("here", {"thought": 1})]
 
 
-async def test_what_cannot_be_left_out_and_does_not_fit_is_a_failed_attempt() -> None:
+async def test_a_context_that_cannot_be_reduced_enough_is_a_failed_attempt() -> None:
     model, result, notes = await work(await created(), long_work(9), turns=9, size=9_000)
     assert (result.status, len(model.requests), notes) == ("failed", 1, {})
     assert "window of m (6000 tokens, answer included)" in result.detail

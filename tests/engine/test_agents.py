@@ -119,7 +119,7 @@ def tasks(count: int, **more: object) -> list[Task]:
     ]
 
 
-async def test_no_more_agents_at_once_than_the_cap() -> None:
+async def test_the_number_of_parallel_agents_is_limited() -> None:
     now, most = 0, 0
 
     class Busy(TurnModel):
@@ -179,7 +179,7 @@ async def test_two_hundred_agents_never_overdraw_one_budget() -> None:
     assert all(result.status == "budget" for result in results)
 
 
-async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
+async def test_the_offline_model_follows_its_playbook_exactly() -> None:
     from orchestrator.engine.types import Skill
 
     # What all playbooks name is proposed together, each call once: a second would say the same.
@@ -262,7 +262,7 @@ async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
     assert model.answered.count(("worker", 1)) == 1
 
 
-async def test_a_secret_that_a_model_says_is_not_recorded() -> None:
+async def test_a_secret_in_a_models_reply_is_not_recorded() -> None:
     store, said = await created(), text_reply('{"answer": 1, "note": "hunter2-hunter2"}')
     async with open_memory_journal(store, secrets=["hunter2-hunter2"]) as journal:
         runtime = make_runtime(journal, ScriptedModel({"worker": [said]}))

@@ -36,7 +36,7 @@ def test_an_amount_is_a_number_and_not_negative(
 
 
 @pytest.mark.parametrize("value", [*WRONG, True])
-def test_a_cost_of_nothing_but_wrong_amounts_is_refused(value: float) -> None:
+def test_a_cost_of_invalid_amounts_is_refused(value: float) -> None:
     with pytest.raises(InputError, match=r"^turns of Cost must be a finite number >= 0, not "):
         Cost(value, value, value, value)
 
@@ -50,7 +50,7 @@ def test_only_a_bound_may_be_infinite() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("value", [float("nan"), -1.0, float("inf")])
-async def test_programs_are_refused_such_amounts(tmp_path: Path, value: float) -> None:
+async def test_programs_cannot_pass_invalid_amounts(tmp_path: Path, value: float) -> None:
     async with Harness.open(None, "r", bounds=Bounds(usd=1.0)) as harness:
         with pytest.raises(InputError, match="usd of ToolSpec"):
             harness.register("act", act, usd=value)
@@ -60,7 +60,7 @@ async def test_programs_are_refused_such_amounts(tmp_path: Path, value: float) -
             await review(tmp_path, **{name: value})  # type: ignore[arg-type]
 
 
-def test_what_is_held_returns_to_nothing_and_never_below() -> None:
+def test_a_reservation_returns_to_zero_and_never_below() -> None:
     account = Account("the run", Bounds(usd=1.0))
     held = [account.reserve(Cost(usd=usd)) for usd in (0.1, 0.2, 0.3)]
     for reservation in reversed(held):

@@ -84,7 +84,7 @@ async def desk() -> Desk:
     return Desk(await created())
 
 
-async def test_it_waits_says_how_to_go_on_and_costs_nothing(desk: Desk) -> None:
+async def test_a_pending_call_says_how_to_continue_and_costs_nothing(desk: Desk) -> None:
     for _ in range(2):
         with pytest.raises(ApprovalPending, match=r"diffcourt approve run1 [0-9a-f]{12} "):
             await desk.ask()
@@ -94,7 +94,7 @@ async def test_it_waits_says_how_to_go_on_and_costs_nothing(desk: Desk) -> None:
         assert journal.spent().tool_calls == 0
 
 
-async def test_what_waits_is_recorded_and_named_in_full(desk: Desk) -> None:
+async def test_a_pending_call_is_recorded_and_named_completely(desk: Desk) -> None:
     call = "1/act/a/turn1/tool1/deploy"
     request = sha256(b'["deploy",{"text":"v1"},"head-1"]').hexdigest()
     for _ in range(2):
@@ -162,7 +162,7 @@ async def test_an_approval_that_is_claimed_elsewhere_is_used_up(desk: Desk) -> N
     assert desk.tool.started == ["v1"]
 
 
-async def test_approved_it_happens_once_and_never_again(desk: Desk) -> None:
+async def test_an_approved_call_is_performed_once(desk: Desk) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()
     await desk.say(approved=True)
@@ -180,7 +180,7 @@ async def _decide_again(
         return record_decision(journal, call, approved=True, who="x", now=now, seconds=2.0)
 
 
-async def test_denied_it_is_a_refusal_that_the_model_sees(desk: Desk) -> None:
+async def test_a_denied_call_is_a_refusal_that_the_model_sees(desk: Desk) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()
     await desk.say(approved=False)
@@ -220,7 +220,7 @@ async def test_another_head_needs_another_approval(desk: Desk) -> None:
     assert desk.tool.started == []
 
 
-async def test_an_approval_does_not_speak_of_another_call(desk: Desk) -> None:
+async def test_an_approval_does_not_apply_to_another_call(desk: Desk) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()
     await desk.say(approved=True)
@@ -238,7 +238,7 @@ async def test_other_arguments_under_the_same_key_are_refused(desk: Desk) -> Non
     assert desk.tool.started == []
 
 
-async def test_arguments_that_differ_only_in_what_is_never_shown_are_other_arguments(
+async def test_arguments_that_differ_only_in_redacted_text_are_different_arguments(
     desk: Desk,
 ) -> None:
     async def ask(text: str) -> ToolResult:
@@ -279,7 +279,7 @@ async def test_a_crash_after_the_approval_uses_it_up(desk: Desk) -> None:
     assert desk.tool.started == []
 
 
-async def test_two_equal_calls_beside_each_other_do_not_both_pass_the_guards(desk: Desk) -> None:
+async def test_of_two_equal_parallel_calls_only_one_passes_the_guards(desk: Desk) -> None:
     class Slow:
         async def approve(self, call: GuardedCall, ref: str) -> None:
             await anyio.sleep(0.05)
@@ -326,7 +326,7 @@ async def test_a_call_that_a_person_refused_does_not_count_for_the_guards(desk: 
     assert codes == ["denied", "", "guard_refused"]
 
 
-async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
+async def test_other_agents_finish_before_the_run_waits(desk: Desk) -> None:
     def answer(request: Request, turn: int) -> Response:
         if request.agent == "a1" and turn == 1:
             return tool_call_reply(("deploy", {"text": "v1"}))

@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_it_is_what_the_standard_library_writes(value: Json) -> None:
+def test_canonical_json_equals_that_of_the_standard_library(value: Json) -> None:
     written = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     assert canonical(value) == written.encode("ascii")
     assert is_json(value)

@@ -142,7 +142,7 @@ async def test_the_attempts_share_the_tasks_one_budget() -> None:
     assert "turns would reach 3" in result.detail
 
 
-async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> None:
+async def test_a_person_is_asked_last_and_the_run_continues_with_the_answer() -> None:
     store = await created()
     dead = [DEAD] * 4
     for lines in (dead, []):  # the second session repeats nothing
@@ -166,7 +166,7 @@ async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> 
     assert spent.turns == 5
 
 
-async def test_what_a_person_said_is_not_asked_for_again_when_it_does_not_help() -> None:
+async def test_a_persons_answer_is_not_requested_again_when_it_does_not_help() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
         with pytest.raises(AnswerPending):
@@ -180,7 +180,7 @@ def _dead(times: int) -> ScriptedModel:
     return ScriptedModel({"worker": [DEAD] * times})
 
 
-async def test_others_are_let_finish_and_every_question_is_named() -> None:
+async def test_other_agents_finish_and_every_question_is_named() -> None:
     store = await created()
     tasks = [Task(escalating(name, HUMAN), "do it", Key(name)) for name in ("a", "b", "c")]
     async with open_memory_journal(store) as journal:
@@ -203,7 +203,7 @@ async def test_others_are_let_finish_and_every_question_is_named() -> None:
     assert set(pending.value.questions) == {"c"}
 
 
-async def test_a_task_may_begin_above_with_the_reason_on_record() -> None:
+async def test_a_task_may_begin_at_a_higher_stage_and_the_reason_is_recorded() -> None:
     step = StageChange("fast", "strong", "the judge scored 0.20")
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [GOOD]})

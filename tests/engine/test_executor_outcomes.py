@@ -62,7 +62,7 @@ async def _outcome(tool: Echo, scopes: Scopes, events: list[Event]) -> ToolResul
         return await runtime.executor.call(spec("worker", "echo"), CALL, "k", account())
 
 
-async def test_a_write_that_declines_is_not_ok_and_is_undone() -> None:
+async def test_a_declined_write_is_not_ok_and_is_undone() -> None:
     def decline(arguments: object, context: object) -> Observation:
         raise InputError("there is no such file")
 
@@ -76,7 +76,7 @@ async def test_a_write_that_declines_is_not_ok_and_is_undone() -> None:
     ]
 
 
-async def test_a_call_that_goes_well_is_shown_as_ok() -> None:
+async def test_a_successful_call_is_shown_as_ok() -> None:
     events = list[Event]()
     assert (await _outcome(Echo(), Scopes(), events)).ok
     assert [(e.kind, e.detail) for e in events if e.tool] == [

@@ -42,7 +42,7 @@ def parts(events: list[Event]) -> list[tuple[object, ...]]:
     return [(e.kind, e.agent, e.tool, e.key, e.detail, e.data, e.replayed) for e in events]
 
 
-async def test_a_call_is_told_of_at_its_start_and_end_and_again_when_replayed() -> None:
+async def test_a_call_has_events_at_its_start_and_end_and_when_replayed() -> None:
     store = await created()
     for replayed in (False, True):
         events: list[Event] = []
@@ -64,7 +64,7 @@ async def test_a_call_is_told_of_at_its_start_and_end_and_again_when_replayed() 
         assert all(event.at >= 0 for event in events)
 
 
-async def test_a_refusal_is_told_of_and_its_result_names_code_reason_and_guard() -> None:
+async def test_a_refusal_has_an_event_and_its_result_names_code_reason_and_guard() -> None:
     store = await created()
     for replayed in (False, True):
         events: list[Event] = []
@@ -156,7 +156,7 @@ async def test_reading_opens_no_scope() -> None:
         (Level.IRREVERSIBLE, "echo cannot be undone (call k); no person can be asked here"),
     ],
 )
-async def test_what_nobody_can_undo_or_approve_is_refused_with_the_reason(
+async def test_a_call_that_can_neither_be_undone_nor_approved_is_refused_with_the_reason(
     level: Level, reason: str
 ) -> None:
     tool, policy = Echo(level=level), ToolPolicy(max_level=Level.IRREVERSIBLE)

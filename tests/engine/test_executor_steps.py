@@ -67,7 +67,7 @@ async def test_a_permitted_call_runs_and_its_text_is_framed() -> None:
         (call(wrong="x"), "invalid_arguments"),
     ],
 )
-async def test_what_is_refused_never_starts_and_costs_nothing(wish: ToolCall, code: str) -> None:
+async def test_a_refused_call_never_starts_and_costs_nothing(wish: ToolCall, code: str) -> None:
     tools = Echo(), Echo("foreign"), Echo("other")
     budget = account(tool_calls=5)
     async with open_memory_journal() as journal:
@@ -106,7 +106,7 @@ WIDE = ToolPolicy(max_level=Level.IRREVERSIBLE)
 @pytest.mark.parametrize(
     ("person", "code"), [(None, "approval_required"), (Person(answer=False), "denied")]
 )
-async def test_what_cannot_be_undone_needs_a_person_and_is_refunded(
+async def test_an_irreversible_call_needs_a_person_and_is_refunded(
     level: Level, person: Person | None, code: str
 ) -> None:
     tool, budget = Echo(level=level), account(tool_calls=5)
@@ -118,7 +118,7 @@ async def test_what_cannot_be_undone_needs_a_person_and_is_refunded(
     assert (budget.used.tool_calls, budget.held.tool_calls) == (0, 0)
 
 
-async def test_a_person_who_says_yes_is_asked_once_for_one_call() -> None:
+async def test_a_person_is_asked_once_for_each_approved_call() -> None:
     tool, person = Echo(level=Level.IRREVERSIBLE), Person(answer=True)
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, NOBODY, tool, policy=WIDE, approver=person)
@@ -127,7 +127,7 @@ async def test_a_person_who_says_yes_is_asked_once_for_one_call() -> None:
     assert (tool.started, person.asked) == (["hello"], ["k"])
 
 
-async def test_a_write_without_a_way_back_is_refused() -> None:
+async def test_a_write_without_rollback_is_refused() -> None:
     tool = Echo(level=Level.WRITE)
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, NOBODY, tool, policy=WIDE)
@@ -164,7 +164,7 @@ async def test_a_tool_that_raises_is_an_observation() -> None:
     assert "RuntimeError: boom" in result.content
 
 
-async def test_output_is_redacted_bounded_and_the_cut_is_said() -> None:
+async def test_output_is_redacted_and_bounded_and_says_where_it_was_cut() -> None:
     tool = Echo(max_output=40)
     async with open_memory_journal(secrets=["hunter22"]) as journal:
         runtime = make_runtime(journal, NOBODY, tool)
@@ -232,7 +232,7 @@ async def test_a_guard_may_warn_modify_or_block() -> None:
     assert tool.started == ["quiet"]
 
 
-async def test_what_a_guard_makes_of_the_arguments_must_fit_the_schema_too() -> None:
+async def test_arguments_modified_by_a_guard_must_match_the_schema() -> None:
     tool = Echo()
     async with open_memory_journal() as journal:
         guards = [Rewrite(Ruling("modify", "broken", {"text": 3}))]
@@ -288,7 +288,7 @@ def test_a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched(tmp_pa
         validator({"$ref": elsewhere.as_uri()})
 
 
-async def test_our_secrets_stand_nowhere_in_the_journal() -> None:
+async def test_our_secrets_are_nowhere_in_the_journal() -> None:
     secret = "hunter2-hunter2"
     tool = Echo(
         run=lambda arguments, context: Observation(secret, {secret: [secret, {"a": secret}]})
@@ -305,7 +305,7 @@ async def test_our_secrets_stand_nowhere_in_the_journal() -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
-def test_half_a_character_is_a_fault_of_the_arguments_and_no_crash(text: str) -> None:
+def test_a_lone_surrogate_is_an_argument_error_and_not_a_crash(text: str) -> None:
     faults = validator({"type": "object", "properties": {"text": {"enum": ["a", "b"]}}})
     assert "not the JSON that schemas speak of" in faults({"text": text})[0]
 
@@ -352,7 +352,7 @@ async def test_data_that_breaks_the_output_schema_is_a_failed_call_and_is_put_ba
     assert [what for what, _ in scopes.log] == ["begin", "commit", "begin", "undo"]
 
 
-def test_an_output_schema_that_is_none_is_refused() -> None:
+def test_an_invalid_output_schema_is_refused() -> None:
     with pytest.raises(ValueError, match="nonsense"):
         Registry([Echo(output_schema={"type": "nonsense"})])
 

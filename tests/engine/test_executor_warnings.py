@@ -149,9 +149,7 @@ class Kept:
 
 @pytest.mark.parametrize("names", [[], ["one", "two"]])
 @pytest.mark.parametrize("store", [False, True])
-async def test_what_programs_print_is_kept_where_there_is_a_store(
-    names: list[str], store: bool
-) -> None:
+async def test_program_output_is_kept_if_there_is_a_store(names: list[str], store: bool) -> None:
     kept = Kept() if store else None
 
     def run(arguments: Json, context: CallContext) -> Observation:

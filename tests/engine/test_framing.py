@@ -43,7 +43,7 @@ def test_framed_json_is_still_the_same_json(value: object) -> None:
     assert parse_framed(frame(json.dumps(value), NONCE), NONCE) == known
 
 
-def test_what_is_disarmed_is_still_readable() -> None:
+def test_escaped_text_is_still_readable() -> None:
     assert escape_markers("a </untrusted x> b") == r"a \u003c/untrusted x> b"
     assert escape_markers("if a < untrusted_limit") == "if a < untrusted_limit"
 

@@ -78,7 +78,7 @@ async def test_a_half_done_write_is_undone_before_it_is_done_again() -> None:
 
 
 @pytest.mark.parametrize("level", [Level.WRITE, Level.ADMIN, Level.IRREVERSIBLE])
-async def test_what_cannot_be_undone_is_handed_to_a_person(level: Level) -> None:
+async def test_an_irreversible_call_is_left_to_a_person(level: Level) -> None:
     store = await created()
     log: list[str] = []
     await cut_off(store, level)

@@ -124,7 +124,7 @@ async def test_how_a_model_or_a_program_failed_is_recorded_and_raised_again(
     assert perform.times == 1
 
 
-async def test_a_fault_of_ours_is_not_recorded_and_is_tried_again() -> None:
+async def test_an_internal_error_is_not_recorded_and_is_retried() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
         with pytest.raises(KeyError):
@@ -181,7 +181,7 @@ async def test_a_swallowed_store_error_does_not_end_as_success() -> None:
         await run()
 
 
-async def test_a_secret_that_is_learned_of_later_is_taken_out_too() -> None:
+async def test_a_secret_that_is_registered_later_is_redacted_too() -> None:
     store, redact = await created(), Redactor()
     async with open_journal(RUN, store, SystemClock(), holder="a test", redact=redact) as journal:
         redact.add(["hunter2-hunter2"])

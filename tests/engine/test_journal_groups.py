@@ -194,7 +194,7 @@ class FailsOnce(MemoryStore):
         (OSError("bad disk"), f"run {RUN} was cut off during a write; resume it"),
     ],
 )
-async def test_after_a_failed_write_nothing_more_is_taken(error: Exception, later: str) -> None:
+async def test_after_a_failed_write_no_rows_are_accepted(error: Exception, later: str) -> None:
     store = FailsOnce(error)
     log = await open_log(store)
     with pytest.raises(type(error), match=str(error)):

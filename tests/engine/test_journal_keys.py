@@ -49,7 +49,7 @@ def test_a_key_is_built_part_by_part() -> None:
 
 
 @given(NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.text(max_size=12))
-def test_calls_are_read_back_whatever_the_agent_and_the_tool_are_called(
+def test_calls_are_read_back_for_any_names_of_agents_and_tools(
     agent: str, iteration: int, attempt: int, turn: int, position: int, tool: str
 ) -> None:
     work = Key("act", iteration, agent).in_attempt(attempt).in_turn(turn)
@@ -63,7 +63,7 @@ def test_calls_are_read_back_whatever_the_agent_and_the_tool_are_called(
 
 
 @given(st.sampled_from(TOPICS), NUMBERS, st.text(min_size=1))
-def test_notes_are_read_back_whatever_they_are_about(topic: str, number: int, subject: str) -> None:
+def test_notes_are_read_back_for_any_topic(topic: str, number: int, subject: str) -> None:
     key = Key(topic, number=number, subject=subject)
     assert Key.parse(str(key)) == key
 

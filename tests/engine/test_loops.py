@@ -106,7 +106,7 @@ async def test_refusals_are_failures_too() -> None:
     assert (turns, reason) == (4, "no_such_tool failed the same way 4 times: not_registered")
 
 
-async def test_an_agent_that_asks_against_a_guard_for_ever() -> None:
+async def test_an_agent_that_repeats_a_refused_call_forever() -> None:
     turns, reason = await cut(
         lambda _, turn: tool_call_reply(("echo", {"text": "x"})), guards=[RepetitionGuard(1)]
     )

@@ -19,7 +19,7 @@ SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"
 
 @pytest.mark.parametrize("secret", [SECRET, "p@$$-w0rd!", "hunter-22", "aß9%z-z/é7z!q4"])
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_a_secret_is_taken_out_in_every_encoding(name: str, secret: str) -> None:
+def test_a_secret_is_redacted_in_every_encoding(name: str, secret: str) -> None:
     if name in OF_ASCII and not secret.isascii():
         pytest.skip("these encodings are of ASCII")
     encoded = ENCODINGS[name](secret)
@@ -100,7 +100,7 @@ def test_no_text_takes_quadratic_time(text: str) -> None:
 @pytest.mark.parametrize("length", [15, 16, 17])
 @pytest.mark.parametrize("before", [0, 1, 2])
 @pytest.mark.parametrize("after", [0, 1, 2, 7])
-def test_no_part_of_a_secrets_base64_stays(length: int, before: int, after: int) -> None:
+def test_no_part_of_a_base64_secret_remains(length: int, before: int, after: int) -> None:
     secret = "Zk9xQ7pL2mN8vR4tW6yB1cD3e"[:length]
     encoded = base64.b64encode(f"{'u' * before}{secret}{'w' * after}".encode()).decode()
     # The digits in which no bit is of anything but the secret.
@@ -226,14 +226,14 @@ def test_strings_and_long_numbers_of_a_document_are_read_as_one_text(
     assert Redactor([secret]).json(value) == shown
 
 
-def test_a_secret_that_the_marks_complete_goes_with_its_neighbors() -> None:
+def test_a_secret_that_redaction_marks_complete_is_redacted_with_its_neighbors() -> None:
     redact = Redactor([SECRET, "x-redacted-y"])
     assert redact.json(["x", SECRET, "y", "2z"]) == [REDACTED, REDACTED, REDACTED, "2z"]
     redact.add(["redacted-redacted-2z"])
     assert redact.json(["x", SECRET, "y", "2z", "end"]) == [*[REDACTED] * 4, "end"]
 
 
-def test_filters_take_out_other_secrets_one_after_the_other_and_remember_texts() -> None:
+def test_filters_redact_other_secrets_in_order_and_remember_texts() -> None:
     calls: list[str] = []
 
     def without_live(text: str) -> str:

@@ -154,7 +154,7 @@ async def test_the_head_is_signed_and_durable_before_what_cannot_be_undone(level
 
 @pytest.mark.parametrize("place_", range(1, 9))
 @pytest.mark.parametrize("field", ["kind", "key", "at", "body"])
-def test_a_rewritten_journal_is_found_out_by_the_key(place_: int, field: str) -> None:
+def test_a_rewritten_journal_is_detected_by_the_key(place_: int, field: str) -> None:
     rows = signed(PAIR, PAIR)
     new = {"kind": "data", "key": "x", "at": 99.25, "body": b'{"n":9}'}[field]
     forged = rewritten(rows, **{f"row{place_}": replace(rows[place_ - 1], **{field: new})})
@@ -169,7 +169,7 @@ def test_a_rewritten_journal_is_found_out_by_the_key(place_: int, field: str) ->
     ]
 
 
-def test_a_journal_signed_anew_with_another_key_is_found_out() -> None:
+def test_a_journal_signed_again_with_another_key_is_detected() -> None:
     ((row, what),) = faults(signed(OTHER), SECRET)
     assert row == 4
     assert what.startswith(f"it is signed with key {OTHER.key_id} and not with {SECRET.key_id}")
@@ -193,7 +193,7 @@ def test_any_changed_byte_of_a_signed_head_is_detected(at: int, flip: int) -> No
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"no json", b"[" * 100_000, b'{"key":""}', b"\xff"])
-def test_a_signed_head_in_no_form_at_all_is_none(body: bytes) -> None:
+def test_a_malformed_signed_head_is_ignored(body: bytes) -> None:
     rows = signed(SECRET)
     forged = rewritten(rows, row4=replace(rows[3], body=body))
     assert faults(forged, SECRET)
@@ -201,7 +201,7 @@ def test_a_signed_head_in_no_form_at_all_is_none(body: bytes) -> None:
     assert (found.errors, found.signed_heads) == ((), ())
 
 
-def test_a_seal_of_another_run_or_another_place_is_none() -> None:
+def test_a_signature_of_another_run_or_place_is_ignored() -> None:
     rows = signed(SECRET)
     assert verify_journal("run2", rows, None, known(SECRET)).errors
     moved = [*rows[:3], chained(rows[:3], "note", "4", b"{}")]
@@ -210,7 +210,7 @@ def test_a_seal_of_another_run_or_another_place_is_none() -> None:
 
 
 @pytest.mark.parametrize("length", range(8))
-def test_a_cut_end_is_found_out_by_the_head_and_mostly_by_the_key(length: int) -> None:
+def test_a_cut_end_is_detected_by_the_head_and_mostly_by_the_key(length: int) -> None:
     rows = signed(SECRET, SECRET)
     anchor = Anchor(rows[-1].hash, len(rows))
     assert not faults(rows, anchor=anchor)
@@ -219,7 +219,7 @@ def test_a_cut_end_is_found_out_by_the_head_and_mostly_by_the_key(length: int) -
     assert bool(faults(rows[:length], SECRET)) == (length != 4)
 
 
-def test_what_came_after_the_head_is_no_fault_and_is_named() -> None:
+def test_rows_after_the_head_are_named_and_not_an_error() -> None:
     rows = signed(None, None)
     found = verify_journal(RUN, rows, Anchor(rows[2].hash, 3), {})
     assert not found.errors
@@ -260,7 +260,7 @@ LATE = (
         ([SECRET, None, SECRET], 11, [SECRET], 11, [f"rows 5 to 7 {LATE}"]),
     ],
 )  # fmt: skip
-def test_what_could_not_be_verified_is_listed(
+def test_unverified_rows_are_listed(
     sessions: list[SigningKey | None],
     anchored: int,
     keys: list[SigningKey],
@@ -337,13 +337,13 @@ def test_keys_can_change_between_sessions() -> None:
     ]
 
 
-def test_what_a_killed_session_left_unsigned_is_named() -> None:
+def test_unsigned_rows_of_a_killed_session_are_named() -> None:
     found = verify_journal(RUN, signed(None, SECRET), None, known(SECRET))
     assert not found.errors
     assert any(gap.startswith("rows 1 to 3 were not signed when") for gap in found.gaps)
 
 
-async def test_a_run_does_not_go_on_over_a_forged_signature() -> None:
+async def test_a_run_with_a_forged_signature_is_not_continued() -> None:
     store, rows = MemoryStore(SystemClock()), signed(SECRET)
     body = {**json.loads(rows[3].body), "signature": "00" * 32}
     await store.create(RUN, 0.0, {})
@@ -356,7 +356,7 @@ async def test_a_run_does_not_go_on_over_a_forged_signature() -> None:
     await session(store, OTHER)
 
 
-def test_a_time_that_is_no_number_is_an_edit() -> None:
+def test_an_invalid_time_is_an_edit() -> None:
     rows = signed(None)
     rows[1] = replace(rows[1], at=float("inf"))
     assert [row for row, _ in faults(rows)] == [2]

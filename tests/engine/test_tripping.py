@@ -95,7 +95,7 @@ async def test_a_breaker_opens_pauses_admits_a_trial_and_closes() -> None:
         assert refused[1].endswith("it is disabled until the next call, which tries it again")
 
 
-async def test_a_success_in_between_or_a_wrong_question_is_no_break() -> None:
+async def test_successes_and_declined_calls_do_not_open_the_breaker() -> None:
     async with open_memory_journal() as journal:
         ask = Session(journal).ask
         assert await ask("breaks", "breaks", "ok", "breaks", "breaks")
@@ -119,7 +119,7 @@ async def test_without_limits_no_tool_is_disabled() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 13))
-async def test_a_resumed_run_stands_where_the_first_one_stood(cut: int) -> None:
+async def test_a_resumed_run_restores_the_breaker(cut: int) -> None:
     moods = (
         "breaks",
         "breaks",
@@ -147,7 +147,7 @@ async def test_a_resumed_run_stands_where_the_first_one_stood(cut: int) -> None:
         assert all(int(text.split("#")[1]) > cut for text in tool.started)
 
 
-async def test_side_by_side_one_is_let_through() -> None:
+async def test_of_parallel_calls_one_is_let_through() -> None:
     async with open_memory_journal() as journal:
         tool = Moody()
         session = Session(journal, tool)
@@ -166,7 +166,7 @@ async def test_side_by_side_one_is_let_through() -> None:
         assert sorted(codes) == ["timeout", "tool_down", "tool_down", "tool_down"]
 
 
-async def test_a_trial_that_a_person_forbids_is_no_trial() -> None:
+async def test_a_trial_that_a_person_denies_does_not_count() -> None:
     async with open_memory_journal() as journal:
         tool, person = Moody(level=Level.IRREVERSIBLE), Person(True)
         session = Session(journal, tool)

@@ -29,7 +29,7 @@ def modified(guard: TextGuard, text: str) -> str:
     return found.text
 
 
-def test_ordinary_text_is_left_alone(every: Mapping[str, TextGuard]) -> None:
+def test_ordinary_text_is_unchanged(every: Mapping[str, TextGuard]) -> None:
     texts = lines("ordinary")
     assert len(texts) >= 300
     found = measured(texts, every)

@@ -14,7 +14,7 @@ ABSENT = "presidio is not installed: pip install -e '.[presidio]' in .venv"
 MOST_WRONG = 0.02
 
 
-def test_what_two_detectors_find_is_one_and_named_by_the_first() -> None:
+def test_overlapping_matches_of_two_detectors_are_one_named_by_the_first() -> None:
     text = "pay DE89 3704 0044 0532 0130 00 to me, or to you"
     guard = PersonalGuard([lambda _: [Span(4, 31, "bank account"), Span(35, 37, "name")]])
     found = guard.detect(text)
@@ -23,7 +23,7 @@ def test_what_two_detectors_find_is_one_and_named_by_the_first() -> None:
     assert found.text == "pay [IBAN] to [name], or to you"
 
 
-def test_where_finds_overlap_all_of_both_is_covered() -> None:
+def test_overlapping_matches_are_covered_completely() -> None:
     text = "x call +49 30 901820 now"
     guard = PersonalGuard([lambda _: [Span(2, 10, "order"), Span(18, 24, "word")]])
     found = guard.detect(text)
@@ -31,7 +31,7 @@ def test_where_finds_overlap_all_of_both_is_covered() -> None:
     assert found.text == "x [phone number]"
 
 
-def test_presidio_is_not_touched_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_presidio_is_only_imported_if_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
     monkeypatch.delitem(sys.modules, "orchestrator.guards.presidio", raising=False)
     assert every_guard()["personal"].detect("+49 30 901820")
@@ -64,7 +64,7 @@ def test_patterns_and_the_words_before_them(asked: TextGuard, text: str, shown: 
     assert (found.text if found else None) == shown
 
 
-def test_a_long_line_is_looked_at_in_pieces(asked: TextGuard) -> None:
+def test_a_long_line_is_examined_in_pieces(asked: TextGuard) -> None:
     found = asked.detect("a" * 5000 + " jo.doe@gmail.com " + "1-" * 5000)
     assert found is not None
     assert found.text is not None
@@ -88,7 +88,7 @@ def test_an_entity_that_needs_a_model_or_is_unknown_is_one_clear_line() -> None:
     assert "\n" not in str(said.value)
 
 
-def test_the_page_suggests_what_is_measured() -> None:
+def test_the_page_suggests_measured_settings() -> None:
     page = (Path(__file__).parents[2] / "docs/guards.md").read_text("utf-8")
     part = page.partition("## Personal data by presidio")[2].partition("\n## ")[0]
     suggested = part.partition("rarely match ordinary code and prose: ")[2].partition(".")[0]

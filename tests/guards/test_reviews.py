@@ -142,6 +142,6 @@ async def test_calls_that_are_blocked_are_counted(tmp_path: Path) -> None:
     }
 
 
-async def test_nothing_of_it_concerns_the_offline_reviewer(tmp_path: Path) -> None:
+async def test_the_offline_reviewer_is_not_affected(tmp_path: Path) -> None:
     verdict = await review(repo(tmp_path))
     assert verdict.guards == ()

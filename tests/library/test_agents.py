@@ -74,7 +74,7 @@ async def test_an_agent_calls_tools_and_answers_in_its_output_model(tmp_path: Pa
     model.finish()
 
 
-async def test_a_program_that_starts_again_asks_no_model_twice(tmp_path: Path) -> None:
+async def test_a_restarted_program_does_not_repeat_model_calls(tmp_path: Path) -> None:
     for script in ({"triage": [text_reply('{"urgent": false, "team": "IT"}')] * 2}, {}):
         async with Harness.open(tmp_path / "r.db", "r", model=ScriptedModel(script)) as harness:
             first = await harness.run(TRIAGE, "one")

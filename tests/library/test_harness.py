@@ -62,7 +62,7 @@ async def harness(world: World, tmp_path: Path) -> AsyncIterator[Harness]:
         yield it
 
 
-async def test_an_action_gives_what_its_handler_returns(harness: Harness, world: World) -> None:
+async def test_an_action_returns_the_result_of_its_handler(harness: Harness, world: World) -> None:
     assert await harness.execute("read", {"text": "a"}) == {"did": "a"}
     assert world.done == ["a"]
 
@@ -86,7 +86,7 @@ async def test_a_refusal_is_an_exception_and_costs_nothing(
     assert await harness.execute("read", {"text": "still"}) == {"did": "still"}
 
 
-async def test_a_person_approves_and_it_happens_once(harness: Harness, world: World) -> None:
+async def test_an_approved_action_is_performed_once(harness: Harness, world: World) -> None:
     with pytest.raises(ApprovalPending):
         await harness.execute("deploy", {"text": "v1"})
     assert await harness.approve_and_execute("deploy", {"text": "v1"}, who="x") == {"did": "v1"}
@@ -102,7 +102,7 @@ async def test_the_human_path_needs_no_refusal_before_it(harness: Harness, world
     assert world.done == ["v1"]
 
 
-async def test_what_cannot_be_undone_needs_a_name_or_a_call_that_waits(
+async def test_an_irreversible_action_needs_a_name_or_a_pending_call(
     harness: Harness, world: World
 ) -> None:
     with pytest.raises(InputError, match="name it with call="):
@@ -162,7 +162,7 @@ async def test_guards_and_policy_refuse(world: World) -> None:
     assert world.done == ["a"]
 
 
-async def test_what_a_failed_write_did_is_put_back(tmp_path: Path) -> None:
+async def test_a_failed_write_is_rolled_back(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / "a").write_text("before")
@@ -178,7 +178,7 @@ async def test_what_a_failed_write_did_is_put_back(tmp_path: Path) -> None:
     assert (root / "a").read_text() == "before"
 
 
-async def test_a_program_that_starts_again_does_nothing_twice(world: World, tmp_path: Path) -> None:
+async def test_a_restarted_program_repeats_nothing(world: World, tmp_path: Path) -> None:
     for _ in range(2):
         async with Harness.open(tmp_path / "j.db", "r") as harness:
             harness.register("read", world.act, schema=TEXT)
@@ -199,7 +199,9 @@ async def test_secrets_are_not_recorded(world: World, tmp_path: Path) -> None:
     assert not any(b"hunter-22" in (tmp_path / name).read_bytes() for name in os.listdir(tmp_path))
 
 
-def test_the_audit_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_audit_reads_the_journal_of_a_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import anyio
 
     (tmp_path / ".git").mkdir()

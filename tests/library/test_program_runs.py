@@ -72,7 +72,7 @@ def test_a_person_denies_on_the_command_line(repo: Repo) -> None:
         program(repo)
 
 
-def test_what_a_program_wrote_is_put_back(repo: Repo) -> None:
+def test_files_that_a_program_wrote_are_restored(repo: Repo) -> None:
     program(repo)
     assert (repo.path / "a").read_text() == "after"
     assert command(repo, "rollback", "ship-1") == 0

@@ -39,7 +39,7 @@ async def test_a_review_gives_the_verdict_and_keeps_the_run(
     assert Verdict.model_validate(shown["verdict"]) == verdict
 
 
-async def test_what_cannot_be_reviewed_says_why_and_leaves_no_run(
+async def test_an_impossible_review_says_why_and_leaves_no_run(
     repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InputError, match="no such ref|unknown|does not name"):

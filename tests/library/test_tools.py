@@ -78,7 +78,7 @@ async def test_arguments_that_break_the_schema_are_refused(
             await harness.execute(name, arguments)
 
 
-async def test_what_only_pydantic_can_see_fails_with_the_field_and_the_reason() -> None:
+async def test_a_pydantic_error_names_the_field_and_the_reason() -> None:
     async with Harness.open(None, "r", tools=[lookup]) as harness:
         with pytest.raises(ActionFailed, match="opened: Input should be a valid date"):
             await harness.execute("lookup", {"number": 7, "opened": "tomorrow"})

@@ -164,7 +164,7 @@ async def test_a_server_of_the_official_library_over_http(library: str) -> None:
         ("elsewhere", "cannot be used"),
     ],
 )
-async def test_a_server_that_speaks_no_sense_is_unavailable_in_one_line(
+async def test_a_server_with_invalid_replies_is_unavailable_in_one_line(
     hostile: str, path: str, expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with bench(at(f"{hostile}/{path}"), name="web") as it:
@@ -174,7 +174,7 @@ async def test_a_server_that_speaks_no_sense_is_unavailable_in_one_line(
     assert capfd.readouterr() == ("", "")
 
 
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_a_missing_server_is_unavailable() -> None:
     async with bench(at("http://127.0.0.1:9/mcp"), name="web") as it:
         assert "it cannot be reached: ConnectError" in await it.unavailable("web__say")
 
@@ -184,7 +184,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
 @pytest.mark.parametrize("path", ["announced", "chunked"])
-async def test_an_answer_without_end_is_given_up(hostile: str, path: str) -> None:
+async def test_an_endless_answer_is_aborted(hostile: str, path: str) -> None:
     async with bench(at(f"{hostile}/{path}"), name="web") as it:
         result = await it.call("web__say")
     assert not result.ok

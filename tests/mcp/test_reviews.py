@@ -226,7 +226,7 @@ def test_the_command_starts_the_servers_that_its_environment_names(
 @pytest.mark.anyio
 @pytest.mark.whole_review
 @pytest.mark.parametrize("mode", ["plain", "changed"])
-async def test_offline_a_playbook_calls_it_and_what_it_cannot_have_is_a_named_gap(
+async def test_offline_a_playbook_calls_it_and_an_unavailable_tool_is_a_gap(
     tmp_path: Path, mode: str
 ) -> None:
     repo = Repo(tmp_path / "repo")

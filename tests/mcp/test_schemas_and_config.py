@@ -95,7 +95,7 @@ def read(servers: object) -> McpFile:
     return read_merged([read_shipped_layer(), own], "config/mcp.yaml", McpFile)
 
 
-def test_what_is_shipped_names_no_server() -> None:
+def test_the_shipped_configuration_names_no_server() -> None:
     assert not read_merged([read_shipped_layer()], "config/mcp.yaml", McpFile).servers
 
 

@@ -53,7 +53,7 @@ async def test_only_the_tools_that_the_configuration_names_exist(tmp_path: Path)
         ("is-error", "Tool say not found"),  # as Node servers do
     ],
 )
-async def test_what_goes_wrong_in_a_server_is_an_observation(
+async def test_a_server_error_is_an_observation(
     tmp_path: Path, mode: str, expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with bench(rogue(tmp_path, mode)) as it:
@@ -81,7 +81,7 @@ async def test_a_call_that_hangs_ends_at_its_timeout_and_the_server_with_the_run
         ("changed", "its description or schema changed; inspect it with `diffcourt mcp accept"),
     ],
 )
-async def test_a_tool_that_cannot_be_had_says_why_when_it_is_called(
+async def test_an_unavailable_tool_says_why_when_it_is_called(
     tmp_path: Path, mode: str, why: str
 ) -> None:
     async with bench(rogue(tmp_path, mode, start=0.3 if mode == "mute" else 10)) as it:
@@ -115,7 +115,7 @@ async def test_a_tool_that_changes_while_the_run_goes_on_is_refused_from_then_on
     assert received(tmp_path).count("tools/call") == 2
 
 
-async def test_what_a_server_asks_of_us_is_refused(tmp_path: Path) -> None:
+async def test_requests_from_a_server_are_refused(tmp_path: Path) -> None:
     async with bench(rogue(tmp_path, "asks")) as it:
         result = await it.call(text="codes")
     assert said(result.content)["text"] == "codes -32600 -32602 -32600"
@@ -146,7 +146,7 @@ async def test_an_absent_variable_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "pid").exists()
 
 
-async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:
+async def test_processes_that_a_server_started_end_with_it(tmp_path: Path) -> None:
     async with bench(rogue(tmp_path, "child")) as it:
         assert (await it.call()).ok
     assert await gone(int((tmp_path / "child").read_text()))

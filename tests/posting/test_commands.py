@@ -89,7 +89,7 @@ def writes(server: GitHubServer) -> list[str]:
 
 
 @pytest.mark.parametrize("author", [OTHER, "eve", "ghost/../bob", "robot", ME, "-"])
-def test_whoever_has_no_write_permission_gets_nothing(
+def test_people_without_write_permission_get_no_answer(
     author: str, server: GitHubServer, job: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_verdict(Path(job["GITHUB_OUTPUT"]).parent / "v" / "verdict.json", finding(1))
@@ -130,7 +130,7 @@ Change = Callable[[GitHubServer, dict[str, str], dict[str, Any]], object]
         ),
     ],
 )  # fmt: skip
-def test_what_is_no_new_command_on_an_open_request_gets_nothing(
+def test_only_new_commands_on_open_requests_are_answered(
     change: Change,
     line: str,
     server: GitHubServer,
@@ -212,7 +212,7 @@ def test_a_repetition_that_is_refused_is_an_error_and_can_be_tried_again(
     assert len(answers(server)) == len(server.reruns) == 1
 
 
-def test_a_wrong_command_is_answered_with_how_they_are_written(
+def test_a_wrong_command_is_answered_with_the_syntax(
     server: GitHubServer, job: dict[str, str]
 ) -> None:
     event_of(job, server.comment("/diffcourt merge; rm -rf / @everyone", "alice"))
@@ -258,7 +258,7 @@ def test_explain_answers_with_evidence_fix_and_rule_and_no_markup_of_others(
         ({"reported_by": ("x" * 70_000,)}, "too long for a comment"),
     ],
 )
-def test_what_cannot_be_shown_is_said(
+def test_an_explanation_that_cannot_be_shown_says_so(
     changed: dict[str, Any], said: str, server: GitHubServer, job: dict[str, str], tmp_path: Path
 ) -> None:
     file = write_verdict(tmp_path / "v" / "verdict.json", finding(1, **changed), finding(2))
@@ -305,7 +305,7 @@ def dismiss(
     return comment
 
 
-def test_a_dismissed_finding_counts_no_more_until_the_command_is_taken_back(
+def test_a_dismissed_finding_does_not_count_until_the_command_is_deleted(
     server: GitHubServer, job: dict[str, str], tmp_path: Path
 ) -> None:
     grave = finding(1, severity="critical", outcome="block")
@@ -354,7 +354,7 @@ def test_a_dismissal_counts_by_its_author_and_our_answer_only(
     assert server.checks[0]["conclusion"] == "failure"
 
 
-def test_a_dismissal_of_somebody_who_may_write_no_more_does_not_count(
+def test_a_dismissal_by_somebody_without_write_permission_does_not_count(
     server: GitHubServer, job: dict[str, str], tmp_path: Path
 ) -> None:
     file = write_verdict(tmp_path / "v" / "verdict.json", finding(1, outcome="block"))
@@ -379,7 +379,7 @@ def decided(given: Verdict, *dismissed: int) -> tuple[str, int, int]:
     return after.verdict, after.exit_code, after.counts.high
 
 
-def test_a_verdict_is_decided_again_by_what_is_left_and_never_by_what_is_not_known() -> None:
+def test_a_verdict_is_decided_again_from_the_open_findings() -> None:
     two = (finding(1, outcome="block"), finding(2, outcome="needs_changes"))
     blocked = verdict(verdict="block", exit_code=1, findings=two)
     assert decided(blocked, 3) == ("block", 1, 0)

@@ -40,7 +40,7 @@ def test_a_command_is_read_from_the_begin_of_a_comment(body: str, command: Comma
         (f"/diffcourt dismiss {ID} {'x' * 501}", "a reason of at most 500"),
     ],
 )
-def test_a_command_that_is_wrong_says_what_is(body: str, error: str) -> None:
+def test_an_invalid_command_says_what_is_wrong(body: str, error: str) -> None:
     assert is_command(body)
     with pytest.raises(WrongCommand, match=error):
         parse_command(body)
@@ -49,7 +49,7 @@ def test_a_command_that_is_wrong_says_what_is(body: str, error: str) -> None:
 @pytest.mark.parametrize(
     "body", ["", "  /diffcourt review", "> /diffcourt review", "/diffcourts x"]
 )
-def test_a_comment_that_is_no_command_is_none(body: str) -> None:
+def test_an_ordinary_comment_is_not_a_command(body: str) -> None:
     assert not is_command(body)
 
 

@@ -211,6 +211,8 @@ def test_the_request_of_a_fork_is_found_by_the_head_of_the_run(
         ({"GITHUB_TOKEN": "t", "GITHUB_REF": "refs/heads/x"}, "a/b", "give --request N"),
     ],
 )
-def test_what_is_missing_is_one_line(environment: dict[str, str], project: str, error: str) -> None:
+def test_a_missing_variable_is_one_line(
+    environment: dict[str, str], project: str, error: str
+) -> None:
     with pytest.raises(InputError, match=error):
         open_forge(Target(project, 0, "", environment))

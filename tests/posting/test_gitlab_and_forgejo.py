@@ -176,7 +176,7 @@ def test_the_command_posts_with_the_variables_of_the_job(
 
 
 @pytest.mark.parametrize("adapter", [gitlab, forgejo])
-def test_what_is_missing_is_one_line(adapter: object) -> None:
+def test_a_missing_variable_is_one_line(adapter: object) -> None:
     assert adapter in {gitlab, forgejo}
     opening = gitlab.open_forge if adapter is gitlab else forgejo.open_forge
     token = {"GITLAB_TOKEN": "t", "FORGEJO_TOKEN": "t"}

@@ -32,7 +32,7 @@ def posted(*threads: Thread) -> Posted:
     return Posted(threads=threads)
 
 
-def test_at_most_five_comments_the_gravest_first_and_the_summary_has_all() -> None:
+def test_at_most_five_comments_the_most_severe_first_and_the_summary_has_all() -> None:
     mild = [finding(number, severity="medium") for number in range(1, 9)]
     plan = plan_posting(blocked(*mild, finding(9, severity="critical")), REQUEST, Posted())
     assert [comment.identity for comment in plan.comments] == [
@@ -53,7 +53,7 @@ def test_at_most_five_comments_the_gravest_first_and_the_summary_has_all() -> No
         {"evidence": Evidence(quote="x", tool_calls=(), side="base")},
     ],
 )
-def test_a_finding_that_is_slight_or_at_no_line_of_the_diff_is_in_the_summary_only(
+def test_a_minor_finding_or_one_outside_of_the_diff_is_only_in_the_summary(
     changed: dict[str, object],
 ) -> None:
     plan = plan_posting(blocked(finding(1, **changed)), REQUEST, Posted())
@@ -62,7 +62,7 @@ def test_a_finding_that_is_slight_or_at_no_line_of_the_diff_is_in_the_summary_on
     assert "shell=True" in plan.summary
 
 
-def test_a_comment_stands_at_the_lines_that_the_diff_shows() -> None:
+def test_a_comment_is_at_lines_that_the_diff_shows() -> None:
     plan = plan_posting(blocked(finding(1, start_line=30, end_line=41)), REQUEST, Posted())
     (comment,) = plan.comments
     assert (comment.start_line, comment.end_line) == (38, 41)
@@ -79,7 +79,7 @@ def test_a_finding_with_a_comment_gets_no_second_one_also_when_it_was_resolved()
     assert plan_posting(blocked(renamed, finding(3)), REQUEST, known, inline=1).comments == []
 
 
-def test_threads_are_resolved_when_the_review_says_what_became_of_their_finding() -> None:
+def test_threads_are_resolved_when_the_review_says_that_their_finding_is_fixed() -> None:
     threads = [Thread(f"t{number}", f"{number:064x}", is_resolved=False) for number in range(1, 6)]
     gone = PreviousFinding(f"{3:064x}", "high", "r", "t", "p", 1)
     changed = blocked(

@@ -100,7 +100,7 @@ def committed(body: str, start: int, end: int) -> str:
         (39, 41, [HEAD[38], "changed in between\n", HEAD[40], "added behind\n"]),
     ],
 )
-def test_what_a_click_commits_is_what_was_proven(
+def test_a_suggestion_commits_exactly_the_proven_patch(
     server: ForgeServer, first: int, last: int, new: list[str]
 ) -> None:
     patch, after = patched(first, last, *new)
@@ -158,7 +158,7 @@ def test_nobody_can_commit_what_was_not_proven_byte_for_byte(
     assert identity_of(body) == f"{1:064x}"
 
 
-def test_a_comment_with_a_suggestion_stands_where_it_replaces(server: ForgeServer) -> None:
+def test_a_comment_with_a_suggestion_is_at_the_replaced_lines(server: ForgeServer) -> None:
     patch, after = patched(39, 39, "fixed\n")
     body, start, end = post(server, of(fixed(1, patch=patch, start_line=41, end_line=42)))
     assert end == 39

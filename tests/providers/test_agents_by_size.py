@@ -110,7 +110,7 @@ def test_one_agent_reviews_what_it_reads_at_once(
     assert found.reason in " ".join(render_verdict(verdict, detail="verbose").split())
 
 
-def test_a_larger_change_is_shared_out_and_each_file_is_read_by_somebody(
+def test_a_larger_change_is_split_and_each_file_is_read_by_an_agent(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     repo = large(tmp_path)
@@ -164,7 +164,7 @@ def test_an_agent_that_shares_a_role_has_its_denied_tools(
 
 @pytest.mark.anyio
 @pytest.mark.whole_review
-async def test_an_interrupted_run_goes_on_with_the_same_shares_to_the_same_digest(
+async def test_an_interrupted_run_continues_with_the_same_shares_to_the_same_digest(
     tmp_path: Path,
 ) -> None:
     repo, clock = change(tmp_path, {"app.py": "X = 1\n"}, FILES), SystemClock()

@@ -137,7 +137,7 @@ async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_aga
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_what_is_left_out_keeps_requests_valid(name):
+async def test_omitting_messages_keeps_requests_valid(name):
     """The strict servers know calls without results, and reasoning that was signed over more."""
     opened = turn(0, ("use_skill", {"name": "counting"}))
     script = [opened, *(turn(n, ("search", {"text": str(n)})) for n in range(1, 25)), REPORTED]

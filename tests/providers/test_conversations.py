@@ -148,7 +148,7 @@ async def test_reasoning_goes_back_unmodified(name):
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_what_the_engine_can_hold_but_no_api_takes_is_put_in_form(name):
+async def test_messages_that_an_api_would_reject_are_adapted(name):
     """Empty answers, answers of reasoning alone, blank texts, another provider's blocks."""
     async with open_session(name, [text_reply(REPORTED)] * 4) as used:
         for odd in (
@@ -205,7 +205,7 @@ async def test_the_contract_goes_along_as_a_strict_schema(name):
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_contract_that_strict_schemas_cannot_say_is_told_in_words(name):
+async def test_a_contract_that_strict_schemas_cannot_express_is_described_in_words(name):
     loose = {**REPORT, "properties": {"anything": {}}, "required": ["anything"]}
     async with open_session(name, [text_reply("{}")]) as used:
         await used.model.respond(request(name, output_schema=loose))

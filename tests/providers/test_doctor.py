@@ -32,7 +32,7 @@ def doctor(tmp_path, capsys):
     return ask
 
 
-def test_nothing_configured_is_said_and_is_no_failure(doctor):
+def test_an_unconfigured_provider_is_reported_and_is_not_a_failure(doctor):
     code, out, err = doctor("--verbose")
     assert (code, err) == (0, "")
     assert "offline" in out

@@ -121,7 +121,7 @@ def test_a_fork_goes_on_with_an_answer_and_the_run_it_is_from_still_waits(
     assert states == ["finished", "waiting"]
 
 
-def test_what_it_came_to_while_it_waited_can_be_verified(
+def test_the_journal_of_a_waiting_run_can_be_verified(
     repo: Path, says: Says, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("out") / "verdict.json"
@@ -182,7 +182,7 @@ PATIENT = {
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
+def test_events_around_calls_are_in_the_journal_and_not_in_the_digest(
     says: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str
 ) -> None:
     repo = change(tmp_path, {**BASE, **PATIENT}, HEAD).path

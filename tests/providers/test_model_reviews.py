@@ -14,7 +14,7 @@ def test_slips_cost_no_finding_and_an_invented_quote_gains_none(tmp_path: Path) 
     assert wrong == []
 
 
-def test_a_defect_that_four_agents_report_in_other_words_stands_once(tmp_path: Path) -> None:
+def test_a_defect_that_four_agents_report_in_other_words_is_one_finding(tmp_path: Path) -> None:
     assert duplicates(tmp_path / "repo") == 0
 
 
@@ -23,7 +23,7 @@ def test_an_invented_critical_that_a_colleague_refutes_does_not_block(tmp_path: 
     assert refuted(tmp_path / "agreed", 1, agreed=True) == 10
 
 
-def test_required_checks_run_whatever_models_reply(tmp_path: Path) -> None:
+def test_required_checks_run_for_any_replies_of_models(tmp_path: Path) -> None:
     missing = checks_not_run(tmp_path / "repo", ["empty reports"])
     assert set(missing.values()) == {0}
 

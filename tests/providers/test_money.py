@@ -59,7 +59,7 @@ def test_no_call_costs_more_than_its_worst_case(inputs, more, output, cached, wr
         assert compute_cost(price, counts) >= 0
 
 
-def test_what_the_cache_saved_and_what_writing_to_it_cost():
+def test_savings_and_costs_of_the_cache_are_counted():
     assert compute_savings(PRICE, Counts(1000, 9, cached=500)) == pytest.approx(500 * 0.9 / 1e6)
     assert compute_savings(PRICE, Counts(1000, 9, cache_write=400)) == pytest.approx(
         -400 * 0.25 / 1e6
@@ -112,7 +112,7 @@ def test_a_contract_becomes_strict_and_keeps_its_words():
         {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False},
     ],
 )
-def test_what_strict_cannot_say_is_not_said_wrongly(schema):
+def test_a_schema_that_strict_mode_cannot_express_is_not_altered(schema):
     assert to_strict_schema(schema) is None
 
 

@@ -46,7 +46,7 @@ def make_model_without_client(prices: Prices | None = None) -> ApiModel:
 
 
 @given(st.floats(0, 0.01), st.integers(0, 6000), st.integers(1, 4000))
-def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
+def test_a_request_at_the_limit_fits_and_one_more_token_does_not(usd, tokens, most):
     model, asked = make_model_without_client(), request("openai", max_tokens=most)
     limit = max_output_that_fits(model, asked, tokens, usd)
     assert 0 <= limit <= max(most, 16)

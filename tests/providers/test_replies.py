@@ -82,7 +82,7 @@ def calls_of(*blocks, tools=None):
 
 
 @given(st.lists(st.none() | st.integers() | st.text(max_size=70) | st.just("call_1"), max_size=20))
-def test_ids_are_unique_and_plain_whatever_is_given(given_ids):
+def test_ids_are_unique_and_plain_for_any_input(given_ids):
     calls = calls_of(ToolCall("call_1", "search", {}), ToolCall("call_2", "search", {}))
     made = [calls.add(one, "search", {}).id for one in given_ids]
     every = [*made, "call_1", "call_2"]

@@ -13,7 +13,7 @@ LONG = Message("user", (Text(WORDS),))
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_input_below_what_was_surely_sent_is_raised_to_it(name):
+async def test_an_implausibly_low_input_count_is_raised(name):
     reply = text_reply("done", usage=Usage(0, 5))
     async with open_session(name, [reply]) as used:
         answer = await used.model.respond(request(name, LONG))
@@ -26,7 +26,7 @@ async def test_input_below_what_was_surely_sent_is_raised_to_it(name):
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_output_below_what_was_received_is_raised_to_it(name):
+async def test_an_implausibly_low_output_count_is_raised(name):
     reply = text_reply(WORDS, usage=Usage(5000, 0))
     async with open_session(name, [reply]) as used:
         answer = await used.model.respond(request(name))

@@ -124,7 +124,7 @@ async def test_a_reply_above_the_size_limit_is_rejected():
             await used.model.respond(request("anthropic"))
 
 
-async def test_the_wait_that_a_server_asks_for_is_kept_or_fails_at_once():
+async def test_a_requested_wait_is_kept_or_fails_at_once():
     async with open_session(
         "anthropic", [Refuse(429, headers={"retry-after": "0.4"}), text_reply("done")]
     ) as used:

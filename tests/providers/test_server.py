@@ -39,7 +39,7 @@ async def served(server):
         yield post
 
 
-async def test_what_the_real_services_refuse_is_refused():
+async def test_requests_that_the_real_services_reject_are_rejected():
     server = ModelServer({"qa": []})
     async with served(server) as post:
         for api, change, said in REFUSED:
@@ -75,7 +75,7 @@ async def test_a_missing_line_and_a_line_left_over_both_fail():
         assert "no line left for" in (await post("chat")).json()["error"]["message"]
 
 
-async def test_it_delays_cuts_and_limits_rates():
+async def test_the_server_delays_cuts_and_limits_rates():
     lines: list[ServerReply] = [
         Slow(0.2, text_reply("late")),
         Refuse(429, headers={"retry-after": "3"}),

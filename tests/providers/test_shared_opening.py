@@ -45,7 +45,7 @@ def silent() -> dict[str, Any]:
     }
 
 
-def test_the_analyzers_and_required_checks_run_whatever_the_models_do(
+def test_the_analyzers_and_required_checks_run_independent_of_the_models(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:

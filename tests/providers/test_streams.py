@@ -140,7 +140,7 @@ async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, t
         used.server.finish()
 
 
-async def test_a_stream_may_take_long_but_not_be_silent():
+async def test_a_stream_may_be_slow_but_not_silent():
     name = "anthropic"
     policy = replace(QUICK, timeout=1.0)
     slow, silent = Trickle(60, 0.08, text_reply("done")), Trickle(200, 3, text_reply("late"))

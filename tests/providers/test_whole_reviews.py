@@ -94,7 +94,7 @@ def test_a_team_reviews(
     assert {share.model for share in estimate.shares} == set(verdict.provenance.models)
 
 
-def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escalates(
+def test_network_errors_are_retried_and_unusable_replies_escalate(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     """Asked too often, slow, in pieces, cut off, garbled."""
@@ -199,7 +199,7 @@ def test_nothing_costs_more_than_its_estimate(
     assert verdict.usage.input_tokens + verdict.usage.output_tokens <= worst.tokens
 
 
-def test_a_model_without_a_price_is_said_once(
+def test_a_model_without_a_price_is_reported_once(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     told: list[Event] = []
@@ -234,7 +234,7 @@ def _usd(repo: Path, name: str, given: int, answer: int) -> float:
     return call_costs.max_call_cost(price, given, answer)
 
 
-def test_an_unreachable_model_leaves_what_the_analyzers_find(
+def test_an_unreachable_model_keeps_the_findings_of_analyzers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

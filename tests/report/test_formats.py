@@ -88,7 +88,7 @@ def test_a_finding_that_came_back_says_who_dismissed_it_and_why_it_is_open(name:
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMAT_NAMES) - {"json", "markdown"}))
-def test_open_findings_and_gaps_are_told_and_what_is_no_gap_is_not(name: str) -> None:
+def test_only_open_findings_and_gaps_are_reported(name: str) -> None:
     text = render(name)
     assert "src/upload.py" in text
     assert "b.lua" in text
@@ -154,7 +154,7 @@ def test_sarif_has_the_steps_of_a_data_flow_and_what_is_new() -> None:
     assert result["baselineState"] == "new"
 
 
-def test_sarif_leaves_out_the_least_grave_and_says_so() -> None:
+def test_sarif_leaves_out_the_least_severe_and_says_so() -> None:
     findings = (
         *(finding(number, severity="low", detail="x" * 3000) for number in range(2, 6002)),
         finding(1, severity="critical"),

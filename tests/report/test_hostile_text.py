@@ -19,7 +19,7 @@ hostile = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 @given(st.tuples(*[hostile] * 8), st.integers(40, 100))
-def test_a_report_prints_and_gives_no_orders(texts: tuple[str, ...], width: int) -> None:
+def test_a_report_contains_no_commands_for_ci(texts: tuple[str, ...], width: int) -> None:
     path, title, detail, quote, fix, reason, summary, name = texts
     said = finding(
         path=path,

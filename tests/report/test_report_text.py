@@ -163,7 +163,7 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
     assert "\n  - Is the old protocol meant to stay?\n" in text
 
 
-def test_what_is_refuted_comes_last_and_is_no_critical_to_start_with() -> None:
+def test_a_refuted_finding_comes_last_and_is_not_the_one_to_start_with() -> None:
     refuted = finding(1, severity="critical", title="Runs any code", standing="refuted")
     text = render_verdict(verdict(verdict="needs_changes", findings=(refuted, finding(2))))
     assert text.startswith("NEEDS CHANGES   review complete   1 high, 1 refuted")
@@ -379,7 +379,7 @@ def test_a_finding_shows_place_evidence_source_rule_and_fix() -> None:
     assert "      [F2, ruff:S602, CWE-78] by ruff, security, confidence 0.85" in section
 
 
-def test_a_claim_of_agents_says_whether_somebody_else_confirms_it() -> None:
+def test_a_finding_of_agents_says_whether_others_confirm_it() -> None:
     claims = (
         finding(1, standing="confirmed", confirmed_by=("judge", "qa"), rule="a"),
         finding(2, standing="unconfirmed", rule="b"),
@@ -420,7 +420,7 @@ def test_gaps_come_first_and_files_with_one_reason_are_grouped() -> None:
     assert section.count("yarn.lock") == 3
 
 
-def test_what_agents_could_not_do_is_named_unless_it_is_a_gap_already() -> None:
+def test_gaps_of_agents_are_named_unless_they_are_listed_already() -> None:
     assert (
         block(render_verdict(rich_verdict()), "What agents")
         == """\

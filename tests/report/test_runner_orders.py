@@ -45,7 +45,7 @@ def hostile(order: str) -> Verdict:
     return verdict(findings=(said,), lead_summary=f"{'y ' * 40}{order}", summary=order)
 
 
-def test_neither_report_nor_json_gives_a_runner_orders():
+def test_neither_report_nor_json_contains_ci_commands():
     for order in ORDERS:
         document = hostile(order)
         stream = io.StringIO()
@@ -66,13 +66,13 @@ def fail(order: str) -> int:
     raise InputError(order)
 
 
-def test_nor_does_an_error(capsys):
+def test_an_error_contains_no_ci_command(capsys):
     for order in ORDERS:
         report_errors(partial(fail, order))
     assert obeyed(capsys.readouterr().err) == []
 
 
-def test_what_is_no_order_is_left_as_it_is():
+def test_text_that_is_not_a_ci_command_is_unchanged():
     text = "std::vector ## heading # [x] Foo::Bar a::b\n"
     stream = io.StringIO()
     emit(text, stream)

@@ -78,7 +78,7 @@ GOOD_AND_BAD: list[tuple[str, dict[str, Any], int, int]] = [
 
 
 @pytest.mark.parametrize(("name", "bad", "good", "too_many"), GOOD_AND_BAD)
-def test_an_alert_fires_behind_its_threshold_and_not_at_it(
+def test_an_alert_fires_above_its_threshold_and_not_at_it(
     name: str, bad: dict[str, Any], good: int, too_many: int
 ) -> None:
     for number, firing in ((good, []), (too_many, [name])):

@@ -186,7 +186,7 @@ def test_a_whole_tree_is_traced_again_only_where_a_file_that_was_read_has_change
     assert found() == (True, [])
 
 
-def test_the_identity_holds_what_the_result_depends_on(tmp_path: Path) -> None:
+def test_the_cache_key_contains_everything_that_the_result_depends_on(tmp_path: Path) -> None:
     other = tmp_path / "ruff"
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)

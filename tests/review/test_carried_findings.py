@@ -150,7 +150,7 @@ async def test_a_finding_follows_its_file_to_another_name_and_goes_with_it(branc
         {"title": "Crashes", "severity": "high"},
     ],
 )
-async def test_a_repetition_in_other_words_is_the_same_finding(
+async def test_a_finding_reported_again_in_other_words_is_the_same_finding(
     branch: Branch, words: dict[str, object]
 ) -> None:
     assert branch.verdict is not None
@@ -164,7 +164,7 @@ async def test_a_repetition_in_other_words_is_the_same_finding(
     assert found.standing == "unconfirmed"
 
 
-async def test_a_repetition_makes_a_finding_no_surer(branch: Branch) -> None:
+async def test_a_finding_that_is_reported_again_gains_no_confidence(branch: Branch) -> None:
     for number in range(3):
         verdict = await branch.push({"app.py": f"{CODE}\nX = {number}\n"}, said(EMPTY))
         assert only(verdict).confidence == 0.8
@@ -235,7 +235,7 @@ def patient(settings: Settings) -> Settings:
 
 
 @pytest.mark.parametrize("answer", ["silence", "dispute"])
-async def test_what_an_earlier_review_asked_about_costs_no_further_round(
+async def test_a_question_of_an_earlier_review_costs_no_further_iteration(
     tmp_path: Path, answer: str
 ) -> None:
     branch = Branch(tmp_path, {})
@@ -285,7 +285,7 @@ async def test_two_findings_at_one_place_stay_two(tmp_path: Path) -> None:
         assert sorted(open_titles(verdict)) == sorted([str(EMPTY["title"]), "Sums twice"])
 
 
-async def test_what_an_agent_said_of_an_analyzers_finding_stays_while_that_is_found(
+async def test_a_response_to_an_analyzers_finding_stays_while_that_is_reported(
     tmp_path: Path,
 ) -> None:
     shell = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

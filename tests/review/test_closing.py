@@ -115,7 +115,7 @@ async def test_findings_that_differ_in_place_alone_are_shown_to_the_lead_as_one(
         (ModelError("the line went dead"), "the line went dead"),
     ],
 )
-async def test_what_cannot_be_shown_leaves_the_counts_and_says_why(
+async def test_a_summary_that_cannot_be_shown_is_replaced_with_the_counts_and_the_reason(
     repo: Repo, line: ScriptedReply, why: str
 ) -> None:
     verdict = await said(repo, line)
@@ -147,7 +147,7 @@ async def test_the_summary_passes_the_output_guards(repo: Repo) -> None:
     assert {ruling.guard for ruling in verdict.guards} == {"claims", "markup"}
 
 
-async def test_it_cannot_say_that_a_check_passed_which_did_not(repo: Repo) -> None:
+async def test_a_summary_cannot_claim_that_a_failed_check_passed(repo: Repo) -> None:
     tools = ".diffcourt/config/tools.yaml"
     repo.git("checkout", "-q", "-b", "topic", "HEAD~1")
     repo.commit({tools: "agents: {security: {deny: [secrets]}}\n"})

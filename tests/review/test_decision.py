@@ -216,7 +216,7 @@ def test_severity_and_confidence_decide_what_a_finding_does(
         ),
     ],
 )
-def test_the_heaviest_open_finding_decides_and_incomplete_is_never_merge(
+def test_the_most_severe_open_finding_decides_and_incomplete_is_never_merge(
     findings: list[Finding], complete: bool, outcome: str, reasons: tuple[str, ...]
 ) -> None:
     assert decide(findings, POLICY, complete=complete) == (outcome, reasons)

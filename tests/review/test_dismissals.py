@@ -161,7 +161,7 @@ ROUTE = (
 )
 
 
-async def test_what_the_change_makes_exploitable_comes_back_and_says_by_which_line(
+async def test_a_dismissed_finding_that_the_change_makes_exploitable_is_reopened_and_names_the_line(
     tmp_path: Path,
 ) -> None:
     branch = Branch(tmp_path, {"base.py": "X = 1\n"})
@@ -287,7 +287,7 @@ SHELL_AT = {**AT, "rule": "security.subprocess-shell", "category": "security", "
         (SHELL_AT, {"quote": "run(y)"}, True, False),
     ],
 )
-def test_what_an_agent_and_what_an_analyzer_mean(
+def test_dismissals_of_findings_by_agents_and_analyzers(
     at: dict[str, Any], claim: dict[str, Any], agent_means_it: bool, analyzer_means_it: bool
 ) -> None:
     known, made = located(**at), located(**{**at, "end_line": AT["end_line"], **claim})

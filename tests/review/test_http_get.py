@@ -89,7 +89,7 @@ async def test_a_long_page_is_cut() -> None:
         ("zip", "has a compressed response"),
     ],
 )
-async def test_a_page_that_leads_away_or_astray_is_not_read(path: str, message: str) -> None:
+async def test_a_redirect_to_a_forbidden_address_is_not_followed(path: str, message: str) -> None:
     async with site() as found:
         with pytest.raises(InputError, match=message):
             await found.get(path)

@@ -61,7 +61,7 @@ def waiving(**waiver: Any) -> VerdictPolicy:
         (with_rating(DOCS, "high", 0.9), with_rating(QA, "medium", 0.9)),
     ],
 )
-def test_of_two_duplicates_the_analyzers_or_the_one_that_weighs_most_is_kept(
+def test_of_two_duplicates_the_analyzers_or_the_one_with_the_most_weight_is_kept(
     kept: FindingReport, dropped: FindingReport, *, turned: bool
 ) -> None:
     order = (dropped, kept) if turned else (kept, dropped)

@@ -61,9 +61,7 @@ def objects(*lines: tuple[int, dict[str, str]]) -> Callable[[Request], Response]
     return say
 
 
-async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argued(
-    tmp_path: Path,
-) -> None:
+async def test_a_proven_finding_stays_and_an_arguable_rule_can_be_disputed(tmp_path: Path) -> None:
     """The change pleads for itself, and every agent repeats its plea."""
     repo = change(tmp_path, {}, {"app.py": SHELL})
     names = {"source": "file", "name": "app.py", "quote": "We recieve names"}

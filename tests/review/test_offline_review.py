@@ -112,7 +112,7 @@ FLOW_STYLE = (
         (".github/workflows/ci.yml", FLOW_STYLE, "security.workflow-runs-strangers-code"),
     ],
 )
-async def test_what_is_proven_and_grave_blocks(
+async def test_a_proven_severe_finding_blocks(
     tmp_path: Path, path: str, text: str, rule: str
 ) -> None:
     verdict = await review(change(tmp_path, {}, {path: text}))
@@ -132,7 +132,7 @@ async def test_a_password_in_an_image_is_one_finding(tmp_path: Path) -> None:
     assert [(f.rule, f.start_line) for f in verdict.findings] == [("security.docker-secret", 2)]
 
 
-async def test_what_another_tool_quotes_holds_no_secret(tmp_path: Path) -> None:
+async def test_quotes_of_other_tools_contain_no_secret(tmp_path: Path) -> None:
     secret = "tuna" + "Salad41"
     line = f'connect(auth=("bob", "{secret}"))'
     verdict = await review(change(tmp_path, {}, {"deploy.py": f"{line}\n"}))
@@ -214,7 +214,7 @@ async def test_a_fault_in_what_the_tracer_is_taught_names_the_file(tmp_path: Pat
         await review(repo)
 
 
-async def test_what_base_excludes_is_skipped_by_name(tmp_path: Path) -> None:
+async def test_files_that_base_excludes_are_skipped_by_name(tmp_path: Path) -> None:
     policy = "exclude:\n  - {paths: ['vendored/**'], why: not ours}\n"
     head = {"vendored/app.py": SHELL, "mine.py": "X = 1\n"}
     base = {".diffcourt/config/verdict.yaml": policy}
@@ -304,7 +304,7 @@ async def test_a_cycle_that_the_change_brings_in_is_found(tmp_path: Path) -> Non
     assert "architecture.import-cycle" in rules(verdict)
 
 
-async def test_what_no_grammar_reads_is_one_gap_and_fails_the_check_of_its_language(
+async def test_a_file_that_no_grammar_parses_is_one_gap_and_fails_the_check_of_its_language(
     tmp_path: Path,
 ) -> None:
     verdict = await review(change(tmp_path, {}, {"a.go": "package a\n\nfunc f( {\n"}))

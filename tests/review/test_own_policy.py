@@ -92,7 +92,7 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
         (fixes("rule: security.eval, match: f($A), replace: $A"), ""),
     ],
 )
-def test_what_would_do_nothing_is_a_fault(
+def test_a_setting_without_effect_is_an_error(
     files: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in files.items():

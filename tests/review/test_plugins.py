@@ -135,7 +135,7 @@ async def test_an_installed_plugin_that_is_not_named_does_nothing(tmp_path: Path
         ({GUARDS: "output: {shouting: {ci: off, local: off}}\n"}, "unknown guard 'shouting'"),
     ],
 )
-async def test_what_is_wrong_with_a_plugin_is_one_line(
+async def test_an_error_in_a_plugin_is_one_line(
     tmp_path: Path, config: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as caught:

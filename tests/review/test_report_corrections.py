@@ -70,7 +70,7 @@ async def test_of_very_many_errors_the_rest_is_counted(tmp_path: Path) -> None:
     assert "- and 5 more that are not listed" in sent_back
 
 
-async def test_what_held_stays_when_the_second_report_leaves_it_out(tmp_path: Path) -> None:
+async def test_valid_findings_stay_when_the_second_report_omits_them(tmp_path: Path) -> None:
     lines = script(docs=[reports(RIGHT, WRONG, gap="There are no tests"), reports(CORRECTED)])
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
     assert {"Division by zero", "Never adds"} <= {one.title for one in verdict.findings}
@@ -102,7 +102,7 @@ async def test_a_duplicate_of_two_analyzers_findings_costs_no_second_report(tmp_
     assert not [text for text in sent if "Parts of that report are wrong" in text]
 
 
-async def test_what_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:
+async def test_a_finding_that_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:
     lines = script(docs=[reports(RIGHT, WRONG), reports(RIGHT, WRONG)])
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
     assert [one.finding.title for one in verdict.rejected] == ["Never adds"]

@@ -135,7 +135,7 @@ async def test_links_and_second_names_of_a_text_are_not_read_again(tmp_path: Pat
     assert list(await guidance_of(repo)) == ["AGENTS.md"]
 
 
-async def test_what_does_not_fit_is_cut_and_named(tmp_path: Path) -> None:
+async def test_guidance_that_does_not_fit_is_cut_and_named(tmp_path: Path) -> None:
     line = "Every function has a test. " * 3 + "\n"
     long = line * 200
     names = ["AGENTS.md", "CLAUDE.md", "REVIEW.md", *(f"a/{'b/' * n}AGENTS.md" for n in range(5))]
@@ -161,7 +161,7 @@ async def test_of_very_many_files_the_first_are_read(tmp_path: Path) -> None:
     assert found[-1].why_not == f"only {MAX_FILES} files are read; it is the first of 5 others"
 
 
-async def test_bytes_that_are_no_text_are_shown_as_such(tmp_path: Path) -> None:
+async def test_binary_guidance_is_shown_as_such(tmp_path: Path) -> None:
     base: Mapping[str, str | bytes] = {
         "AGENTS.md": b"\xef\xbb\xbfUse \xff tabs.\r\nNo \x00\x1b[2J.\r\n"
     }

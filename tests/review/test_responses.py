@@ -105,7 +105,7 @@ async def test_an_invented_critical_that_one_colleague_refutes_never_blocks(tmp_
         (response("F1", "withdraw"), "unconfirmed", "needs_changes"),
     ],
 )
-async def test_what_only_one_agent_claims_blocks_once_a_colleague_confirms_it_with_evidence(
+async def test_a_finding_of_one_agent_blocks_once_another_confirms_it_with_evidence(
     tmp_path: Path, said: dict[str, object], standing: str, outcome: str
 ) -> None:
     mine = claim(severity="critical")
@@ -384,7 +384,7 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     assert found.notes[1, "qa"] == ("20 findings beyond its 10 weightiest are shown as info",)
 
 
-async def test_a_withdrawn_finding_takes_no_place_among_the_weightiest(tmp_path: Path) -> None:
+async def test_a_withdrawn_finding_does_not_count_for_the_limit(tmp_path: Path) -> None:
     code = "".join(f"V{number} = {number}\n" for number in range(12))
     claims = [
         claim(start_line=n + 1, end_line=n + 1, quote=f"V{n} = {n}", title=f"Value {n} is wrong",

@@ -17,9 +17,7 @@ from tests.review.test_responses import name_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_a_later_round_recorded_does_not_change_an_earlier_decision(
-    tmp_path: Path,
-) -> None:
+async def test_rows_of_a_later_iteration_do_not_change_an_earlier_decision(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
     store = MemoryStore(SystemClock())
     await store.create("run", 1.0, {})

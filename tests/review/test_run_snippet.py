@@ -174,7 +174,7 @@ async def test_without_namespaces_the_answer_says_how_to_get_them(tmp_path: Path
 
 
 @needs_bwrap
-async def test_what_a_snippet_shows_is_evidence_and_what_its_code_says_is_not(
+async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
     namespaces: None, tmp_path: Path
 ) -> None:
     """A colleague confirms one claim by a value, and another by a sentence of its own."""

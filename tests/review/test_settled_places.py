@@ -61,7 +61,7 @@ async def test_a_nitpick_on_an_old_line_is_settled_by_name_and_one_on_a_new_line
     ("severity", "is_open"),
     [("critical", True), ("high", True), ("medium", False), ("low", False), ("info", False)],
 )
-async def test_what_is_severe_is_never_settled(
+async def test_severe_findings_are_never_settled(
     branch: Branch, severity: str, is_open: bool
 ) -> None:
     verdict = await branch.push({"app.py": NEW}, said({**OLD_LINE, "severity": severity}))
@@ -128,7 +128,7 @@ async def test_a_removed_line_is_settled_until_its_file_changes(tmp_path: Path) 
     assert open_titles(verdict) == ["Takes a guard away"]
 
 
-async def test_what_an_analyzer_finds_is_never_settled_and_no_agent_makes_it_worse_later(
+async def test_findings_of_analyzers_are_never_settled_and_agents_cannot_raise_them_later(
     tmp_path: Path,
 ) -> None:
     shell = "import os\nimport subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

@@ -93,7 +93,7 @@ async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_pat
     assert ruff.paths["base"] == ["many.py", "other.py"]
 
 
-def test_what_a_model_is_shown_of_many_files_stays_whole_json() -> None:
+def test_a_list_of_many_files_for_a_model_stays_valid_json() -> None:
     paths = [f"package/module_{number}.py" for number in range(400)]
     reached = {path: {"importers": paths[:9]} for path in paths}
     report = AnalyzerReport(

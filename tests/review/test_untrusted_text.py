@@ -28,7 +28,7 @@ def framed(request: Request) -> list[str]:
     ]
 
 
-async def test_nothing_of_a_change_can_pass_for_a_mark(tmp_path: Path) -> None:
+async def test_text_of_a_change_cannot_imitate_a_mark(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.commit({"app.py": "X = 1\n"})
     repo.write({"app.py": f"X = 2  # {HOSTILE}\n", NAME: "Y = 1\n"})

@@ -109,7 +109,7 @@ def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(
     assert hierarchies(own, mounts) == there
 
 
-def test_what_is_written_says_the_same_in_both_versions() -> None:
+def test_both_cgroup_versions_get_the_same_limits() -> None:
     limits = Limits(memory=1 << 30, processes=7)
     gib = str(1 << 30)
     assert cgroup.settings(1, limits, 4) == {
@@ -124,7 +124,7 @@ def test_what_is_written_says_the_same_in_both_versions() -> None:
     }
 
 
-def test_all_together_may_have_what_one_may_have_alone_and_more() -> None:
+def test_the_shared_limits_are_at_least_those_of_one_program() -> None:
     alone, all_of_them = Limits(), cgroup.shared_limits()
     assert all_of_them.memory >= alone.memory
     assert all_of_them.processes > alone.processes
@@ -175,7 +175,7 @@ def test_many_small_processes_are_bound_together_and_counted() -> None:
 
 
 @needs_pids
-def test_a_fork_bomb_of_ours_as_whoever_we_are_is_bound_and_ended() -> None:
+def test_a_fork_bomb_is_limited_and_ended_for_any_user() -> None:
     with small() as group:
         assert int(run_in(group, BOMB)) == SMALL.processes - 1
         places = folders(group)
@@ -203,7 +203,7 @@ def test_a_daemon_ends_with_its_group_whatever_session_it_is_in() -> None:
 
 
 @needs_pids
-def test_what_a_killed_process_left_is_ended_by_the_next_start_and_no_other() -> None:
+def test_processes_of_a_killed_run_are_ended_by_the_next_start() -> None:
     script = f"""
 import os, signal, subprocess, sys
 from orchestrator.sandbox.program_permissions import Limits

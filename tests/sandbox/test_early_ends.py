@@ -9,7 +9,7 @@ from orchestrator.sandbox.run_program import start
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_ended_at_once_is_gone_and_nobody_waits_for_it() -> None:
+async def test_an_ended_program_is_gone_without_waiting() -> None:
     with anyio.fail_after(50):
         for _ in range(60):
             # It would wait for its input for ever, and its end comes as soon as it is forked.

@@ -317,7 +317,7 @@ async def test_limits_hold_before_the_first_instruction(sandbox: Sandbox, level:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_what_a_program_started_ends_with_it(
+async def test_processes_that_a_program_started_end_with_it(
     sandbox: Sandbox, level: Setting, tmp_path: Path
 ) -> None:
     sandbox.use(level)

@@ -85,7 +85,7 @@ def folder(root: Path, resolve: Resolve) -> Iterator[SafeDirectory]:
     ("a/b/file", b"inside"),
     ("caf\udce9 \u202e\n", b"odd"),
 ])  # fmt: skip
-def test_what_stands_beneath_is_read(folder: SafeDirectory, path: str, content: bytes) -> None:
+def test_files_below_the_root_are_read(folder: SafeDirectory, path: str, content: bytes) -> None:
     assert folder.read(path) == content
     assert folder.read(path, 2) == content[:2]
     assert folder.is_file(path)
@@ -318,5 +318,5 @@ def test_nor_paths_that_lead_out(path: str) -> None:
     "path",
     [".gitignore", ".github/x", "git", "a.git", ".gitea/x", "git~2", "x:y", ".gitX", ".gité"],
 )
-def test_ordinary_names_that_look_alike_are_let_be(path: str) -> None:
+def test_ordinary_names_that_look_similar_are_accepted(path: str) -> None:
     assert unsafe_path_reason(path) is None

@@ -107,7 +107,7 @@ async def test_a_committed_call_can_be_taken_back_once_more(
     assert picture(root) == before
 
 
-async def test_what_somebody_else_changed_since_is_named_and_kept(
+async def test_files_that_others_changed_since_are_named_and_kept(
     root: Path, scopes: FileRollback
 ) -> None:
     await scopes.begin(CALL)
@@ -146,7 +146,7 @@ async def test_a_folder_of_the_call_with_somebody_elses_file_is_kept(
     assert (root / "new/other").read_text() == "mine\n"
 
 
-async def test_what_an_undo_overwrites_is_saved(root: Path, scopes: FileRollback) -> None:
+async def test_files_that_an_undo_overwrites_are_saved(root: Path, scopes: FileRollback) -> None:
     await scopes.begin(CALL)
     (root / "pkg/a.py").write_text("an edit of a person while the call ran\n")
     await scopes.undo(CALL)
@@ -201,7 +201,7 @@ async def test_an_undo_that_is_cut_off_anywhere_is_finished_by_the_next(
     assert picture(root) == before
 
 
-async def test_a_snapshot_that_was_cut_off_is_made_anew(root: Path, tmp_path: Path) -> None:
+async def test_an_incomplete_snapshot_is_made_again(root: Path, tmp_path: Path) -> None:
     before = picture(root)
     scopes = FileRollback(root, tmp_path / "vault")
     part = scopes._place(CALL).with_suffix(".part")
@@ -214,9 +214,7 @@ async def test_a_snapshot_that_was_cut_off_is_made_anew(root: Path, tmp_path: Pa
     assert picture(root) == before
 
 
-async def test_what_is_no_ordinary_file_is_taken_away_with_the_rest(
-    root: Path, scopes: FileRollback
-) -> None:
+async def test_special_files_are_removed_with_the_rest(root: Path, scopes: FileRollback) -> None:
     before = picture(root)
     await scopes.begin(CALL)
     havoc(root)
@@ -247,7 +245,9 @@ async def test_a_refused_snapshot_lets_the_next_call_in(root: Path, scopes: File
         await scopes.begin(CALL)
 
 
-async def test_what_could_not_be_put_back_is_refused(root: Path, scopes: FileRollback) -> None:
+async def test_a_call_whose_files_could_not_be_restored_is_refused(
+    root: Path, scopes: FileRollback
+) -> None:
     os.mkfifo(root / "pipe")
     with pytest.raises(NotPermitted, match="pipe is not a regular file"):
         await scopes.begin(CALL)

@@ -80,7 +80,7 @@ def test_the_next_process_removes_what_a_killed_one_left_and_nothing_else(
     assert sorted(os.listdir(tmp_path)) == sorted([*spared, held.name, fresh.name])
 
 
-def test_what_a_killed_review_left_is_removed(start: Start, tmp_path: Path) -> None:
+def test_files_of_a_killed_review_are_removed(start: Start, tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {"app.py": "x = 1\n"}, {"app.py": "x = 2\n"})
     process = subprocess.Popen(
         [sys.executable, "-m", "orchestrator", "review", "--base", "HEAD~1", "--head", "HEAD"],

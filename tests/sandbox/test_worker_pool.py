@@ -347,7 +347,7 @@ async def test_a_worker_that_could_read_the_canary_serves_nobody(
                 await workers.call("rogue:pid", {}, seconds=20)
 
 
-def test_what_was_started_ahead_serves_one_loop_after_the_other(pool: Pool) -> None:
+def test_prestarted_workers_serve_one_event_loop_after_the_other(pool: Pool) -> None:
     workers, pids = pool(), []
 
     async def visit() -> None:

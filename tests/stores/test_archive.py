@@ -166,7 +166,7 @@ def _edit(number: int, **said: object) -> Callable[[list[str]], list[str]]:
     lambda _: ["[" * 100_000],
     lambda _: ["7"],
 ])  # fmt: skip
-def test_what_is_damaged_does_not_come_in(
+def test_a_damaged_export_is_not_imported(
     exported: Path, elsewhere: Path, tmp_path: Path, edit: Callable[[list[str]], list[str]]
 ) -> None:
     lines = (exported / "journal.jsonl").read_text().splitlines()

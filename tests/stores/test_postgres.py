@@ -78,7 +78,7 @@ def test_the_password_is_in_no_message(address: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_what_was_appended_outlives_the_servers_crash(tmp_path: Path) -> None:
+def test_appended_rows_survive_a_crash_of_the_server(tmp_path: Path) -> None:
     try:
         with server() as own:
             store = PostgresStore(own.address(), "repo")

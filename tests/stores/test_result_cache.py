@@ -19,13 +19,13 @@ def read(path: Path, *keys: bytes) -> dict[bytes, bytes]:
         return cache.get(keys)
 
 
-def test_what_is_put_in_comes_back(tmp_path: Path) -> None:
+def test_stored_results_are_returned(tmp_path: Path) -> None:
     many = {bytes([n % 256, n // 256]): b"body %d" % n for n in range(1200)}
     filled(tmp_path / NAME, many)
     assert read(tmp_path / NAME, *many, b"unknown") == many
 
 
-def test_an_altered_result_is_none_and_one_under_another_key_neither(tmp_path: Path) -> None:
+def test_altered_results_and_those_under_another_key_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / NAME
     filled(path, {b"a": b"first", b"b": b"second"})
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -56,7 +56,7 @@ def test_damaged_pages_cost_results_and_nothing_else(tmp_path: Path) -> None:
     assert read(path, *many) == many
 
 
-def test_the_longest_unused_go_when_it_is_too_much(tmp_path: Path) -> None:
+def test_the_least_recently_used_entries_are_removed_first(tmp_path: Path) -> None:
     path = tmp_path / NAME
     filled(path, {b"old%d" % n: b"x" * 1000 for n in range(100)})
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

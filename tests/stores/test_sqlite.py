@@ -200,7 +200,7 @@ def test_a_file_that_does_more_than_keep_rows_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
-async def test_what_a_run_adds_is_written_at_one_place(tmp_path: Path) -> None:
+async def test_rows_of_a_run_are_written_in_one_place(tmp_path: Path) -> None:
     store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
     await store.create("r", 1.0, {})
     fence = await store.acquire("r", "me", 30)

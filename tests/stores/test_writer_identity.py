@@ -59,7 +59,7 @@ def test_a_stopped_process_is_not_gone() -> None:
 @pytest.mark.parametrize(
     "part", ["boot=", "namespace="], ids=["another boot", "another container's process ids"]
 )
-def test_nothing_is_certain_of_another_machine(part: str) -> None:
+def test_processes_of_another_machine_are_never_considered_dead(part: str) -> None:
     with child() as (_, holder):
         pass
     assert is_gone(holder)
@@ -71,6 +71,6 @@ def test_a_holder_of_unknown_form_is_never_considered_dead(holder: str) -> None:
     assert not is_gone(holder)
 
 
-def test_marks_that_cannot_be_are_no_evidence() -> None:
+def test_impossible_marks_are_no_evidence() -> None:
     marks = this_process().partition(" [")[2]
     assert not is_gone(f"process {2**70} on x [{marks}")

@@ -49,7 +49,7 @@ def test_a_link_that_was_turned_is_another_picture(tmp_path: Path) -> None:
     ("shipped", "scribble", "intruder", "fine", 0, 1),
     ("ci", "launch", "intruder", "fine", 1, 1),
 ])  # fmt: skip
-def test_what_was_not_allowed_is_a_fault(
+def test_a_forbidden_effect_is_an_error(
     policy: str, tool: str, agent: str, text: str, yes: int, faults: int, tmp_path: Path
 ) -> None:
     work = tmp_path / "work"
@@ -61,7 +61,7 @@ def test_what_was_not_allowed_is_a_fault(
     ledger.close()
 
 
-def test_a_yes_is_good_for_one_run_and_a_write_must_stand(tmp_path: Path) -> None:
+def test_an_approval_is_valid_for_one_run_and_a_write_must_persist(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     ledger, judge = Ledger(tmp_path / "ledger"), Judge("generous")

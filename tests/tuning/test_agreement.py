@@ -89,7 +89,7 @@ def test_auc_with_ties_and_weights(seed: int) -> None:
     )
 
 
-def test_what_cannot_be_known_is_none() -> None:
+def test_unknown_statistics_are_none() -> None:
     one = np.array([1, 1, 1])
     assert ag.cohen_kappa(ag.confusion_matrix(one, one, 2)) is None
     assert ag.roc_auc(np.array([0.1, 0.2]), np.array([True, True])) is None

@@ -155,7 +155,7 @@ def test_the_stated_number_of_labels_has_the_stated_power() -> None:
     assert smallest_detectable_change(paired.standard_error, 2) == float("inf")
 
 
-def test_two_models_are_asked_on_the_way_and_not_again(
+def test_two_models_are_called_once_and_not_again(
     save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -46,7 +46,7 @@ PENALTY = Rubric(
 )  # fmt: skip
 
 
-def test_the_surest_disagreement_comes_first_with_all_that_is_known_of_it(
+def test_the_clearest_disagreement_comes_first_with_all_its_details(
     save: Save, house: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     flat: dict[str, Any] = {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5}

@@ -58,7 +58,7 @@ def test_times_and_links_come_back(save: Save, tmp_path: Path, tool: str) -> Non
     assert found.url == ("" if tool == "mlflow" else "https://example.org/7")
 
 
-def test_what_a_shape_cannot_hold_is_listed(
+def test_values_that_a_format_cannot_hold_are_listed(
     save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = save(
@@ -137,7 +137,7 @@ FOREIGN: dict[str, object] = {
 
 
 @pytest.mark.parametrize("tool", sorted(FOREIGN))
-def test_what_other_tools_write_is_read(
+def test_formats_of_other_tools_are_read(
     tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, back, said = (tmp_path / name for name in ("s.json", "back.jsonl", "said.jsonl"))
@@ -201,7 +201,7 @@ def test_tables_with_names_of_their_own(tmp_path: Path) -> None:
          ' {"type": "app"}}]', (), "people assessed a, b; choose one as the label with --label"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_says_why(
+def test_an_unreadable_file_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, text: str, more: tuple[str, ...],
     said: str,
 ) -> None:  # fmt: skip

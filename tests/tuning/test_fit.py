@@ -232,7 +232,7 @@ def test_no_threshold_rejects_a_total_of_exactly_one() -> None:
     assert rubric_decisions.choose_threshold(t * 0.5, y, w, objective)[0] == 0.75
 
 
-def test_nothing_is_learned_of_items_that_fail_a_blocker() -> None:
+def test_items_that_fail_a_blocker_are_not_used_for_fitting() -> None:
     rng = np.random.default_rng(12)
     x = rng.random((300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-8 * (x[:, 0] - 0.5)))).astype(np.int64)

@@ -51,7 +51,7 @@ def desk(
     return Desk(Path(shutil.copytree(reviewed[0], tmp_path / "repo")), tmp_path, monkeypatch)
 
 
-def test_runs_are_asked_blind_skipped_taken_back_and_gone_on_with(
+def test_runs_are_labeled_blind_and_can_be_skipped_undone_and_continued(
     desk: Desk, reviewed: tuple[Path, list[Verdict]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert desk.sit("", "--list") == 0

@@ -232,7 +232,7 @@ def test_who_has_drifted() -> None:
         (False, False, "whether the judge or the reviewers changed, anchors would tell"),
     ],
 )
-def test_newer_items_on_which_both_come_apart(relabel: bool, anchors: bool, said: str) -> None:
+def test_newer_items_on_which_both_disagree(relabel: bool, anchors: bool, said: str) -> None:
     world = World()
     world.score_again(0.0)
     if relabel:

@@ -273,7 +273,7 @@ def test_a_judge_that_contradicts_itself_is_measured(
         (("--runs", "--max-usd", "2"), "--max-usd is for ITEMS"),
     ],
 )
-def test_what_does_not_fit_together_is_one_line(
+def test_incompatible_options_are_one_line(
     recorded: Path,
     shipped: Rubric,
     tmp_path: Path,

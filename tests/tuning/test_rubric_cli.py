@@ -617,7 +617,7 @@ def test_the_score_is_hidden_unless_asked_for(save: Save, tmp_path: Path, house:
     assert "0.123" in sit(tmp_path, items, "q\n", "--rubric", house, "--show-score")
 
 
-def test_what_a_text_is_about_is_shown_below_it(save: Save, tmp_path: Path) -> None:
+def test_the_context_of_a_text_is_shown_below_it(save: Save, tmp_path: Path) -> None:
     diff = "@@ -1 +1 @@\n-old = 1\n+new = 2\x1b[2J " + "long " * 30
     items = save([{"id": "x", "scores": {}, "text": "Reads well.", "diff": diff}])
     shown = sit(tmp_path, items, "q\n").splitlines()
@@ -801,7 +801,7 @@ def test_import_and_export_through_files(
         ("export-items ITEMS --to mlflow --out NEW --map id=bar", "the names of mlflow are fixed"),
     ],
 )
-def test_what_would_lose_a_file_or_mean_nothing_is_refused_before_any_work(
+def test_options_that_would_overwrite_a_file_or_have_no_effect_are_refused_first(
     save: Save, house: Path, tmp_path: Path, argv: str, said: str
 ) -> None:
     items = save(rows(40))

@@ -63,7 +63,7 @@ def test_a_graded_tree_comes_back_with_its_grades_and_its_root(tmp_path: Path) -
     assert to_paperbench(rubric, item).document == tree
 
 
-def test_a_root_that_its_leaves_do_not_come_to_is_said() -> None:
+def test_a_root_score_that_its_leaves_do_not_give_is_reported() -> None:
     tree = {**graded(TREE, {"leaf-1": 1.0, "leaf-2": 0.0, "a": 0.5, "b": 1.0}), "score": 0.9}
     assert "its leaves' weighted total is" in from_paperbench(tree, "tree", 0.5).unmapped[0]
 
@@ -118,7 +118,7 @@ def test_healthbench_points_are_weights_and_come_back(tmp_path: Path) -> None:
     assert EXPORTERS["healthbench"](rubric).document == doc
 
 
-def test_healthbench_says_what_it_left_behind() -> None:
+def test_healthbench_lists_what_it_left_out() -> None:
     doc = {"prompt": [], "rubrics": [{"criterion": "x", "points": 1}]}
     assert IMPORTERS["healthbench"](doc, "hb", 0.5).unmapped == ("prompt: not part of a rubric",)
 
@@ -158,7 +158,7 @@ def test_autorubric_sections_and_options(tmp_path: Path) -> None:
     assert back[0] == {"name": "c1", "weight": 8, "requirement": "right numbers"}
 
 
-def test_promptfoo_maps_what_is_judged_and_lists_the_rest(tmp_path: Path) -> None:
+def test_promptfoo_maps_judged_assertions_and_lists_the_rest(tmp_path: Path) -> None:
     doc = {
         "tests": [
             {
@@ -234,7 +234,7 @@ def test_exports_say_what_they_cannot_hold() -> None:
         ("deepeval", {}, "list of G-Eval metrics"),
     ],
 )
-def test_what_is_no_such_file_is_refused(name: str, doc: Any, message: str) -> None:
+def test_a_file_of_another_format_is_refused(name: str, doc: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         IMPORTERS[name](doc, "x", 0.5)
 

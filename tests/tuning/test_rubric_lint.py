@@ -93,7 +93,7 @@ def test_criteria_with_nearly_the_same_words() -> None:
         (ANCHORED, False),
     ],
 )
-def test_levels_that_say_nothing(levels: tuple[str, ...], reported: bool) -> None:
+def test_levels_without_meaning(levels: tuple[str, ...], reported: bool) -> None:
     found = lint(judged("x", "Is the place of each finding right?", levels))
     assert found == ([("unanchored", ("x",))] if reported else [])
 
@@ -119,7 +119,7 @@ def simulate(n: int = 200) -> LintReport:
     return lint_rubric(rubric, items, labels, data)
 
 
-def test_what_scores_and_labels_show() -> None:
+def test_findings_from_scores_and_labels() -> None:
     found = simulate()
     assert {(f.kind, f.criteria) for f in found.findings} == {
         ("overlapping", ("a", "b")),

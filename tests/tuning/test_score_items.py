@@ -70,7 +70,7 @@ def test_scores_reasons_judge_and_labels_are_written_and_asked_once(
     assert sorted(asked.texts) == [f"text number {n}" for n in range(6)]
 
 
-def test_only_what_was_reworded_is_asked_again(
+def test_only_reworded_criteria_are_asked_again(
     save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items, asked = save(texts(3)), Asked()
@@ -189,7 +189,7 @@ def test_equal_texts_are_one_question_and_repeats_are_scorings_of_their_own(
     ]  # fmt: skip
 
 
-def test_the_estimate_asks_nothing_and_what_is_above_an_unset_limit_is_not_begun(
+def test_an_estimate_calls_no_model_and_a_cost_above_the_default_limit_is_not_begun(
     save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = here / ".diffcourt" / "config" / "defaults.yaml"

@@ -38,7 +38,7 @@ def test_a_penalty_takes_from_the_sum_and_not_from_what_can_be_reached() -> None
         ({"abstain": "zero"}, None, 0.5),
     ],
 )
-def test_what_does_not_count_follows_the_policy(
+def test_scores_that_do_not_count_follow_the_policy(
     policy: dict[str, Any], given: Given, expected: float
 ) -> None:
     assert total(rubric(line("a"), line("b", **policy)), {"a": 1.0, "b": given}) == expected
@@ -88,7 +88,7 @@ def test_totals_stay_in_bounds_whatever_the_tree() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), -0.1, 1.5, "yes"])
-def test_a_score_that_is_none_is_refused_by_name(bad: float) -> None:
+def test_an_invalid_score_is_refused_by_name(bad: float) -> None:
     with pytest.raises(ValueError, match="the score of 'a'"):
         total(rubric(line("a")), {"a": bad})
 

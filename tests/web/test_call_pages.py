@@ -163,7 +163,7 @@ def test_a_journal_of_an_earlier_version_shows_what_it_has(found: RunDetails) ->
     assert not any("Opening" in title for title in titles)
 
 
-def test_what_compaction_left_out_is_said(found: RunDetails) -> None:
+def test_omissions_by_compaction_are_shown(found: RunDetails) -> None:
     async def worked() -> list[Row]:
         store = await created()
         await work(store, long_work(12, words=210), turns=12, size=1_500)

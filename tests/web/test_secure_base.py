@@ -176,7 +176,7 @@ def test_an_action_needs_our_page_and_its_token(
     assert ("It is done." in got.text) == (status == 200)
 
 
-def test_who_may_only_look_cannot_act_nor_use_the_token_of_another(site: Site) -> None:
+def test_a_viewer_cannot_act_or_use_the_token_of_another(site: Site) -> None:
     operator, viewer = signed_in(site), signed_in(site, may_act=False)
     assert post(viewer, site).status_code == 403
     other = csrf_of(operator.get(site.url("/")))

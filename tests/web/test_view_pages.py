@@ -157,9 +157,7 @@ def test_the_change_is_shown_with_findings_at_its_lines_in_pages(
     ]
 
 
-def test_a_call_shows_what_was_sent_and_what_came_of_it(
-    shop: Shop, people: Callable[..., Person]
-) -> None:
+def test_a_call_shows_its_request_and_its_result(shop: Shop, people: Callable[..., Person]) -> None:
     person = people()
     calls = RunIndex([shop.repo.path])
     assert calls.find(shop.done).state == "finished"
@@ -226,7 +224,7 @@ def test_a_granted_limit_continues_the_run_under_the_persons_name(
     assert "max_tool_calls 500" in text
 
 
-def test_what_is_too_late_or_of_nothing_is_refused_in_words(
+def test_a_late_or_empty_action_is_refused_with_a_message(
     shop: Shop, people: Callable[..., Person]
 ) -> None:
     person = people()
@@ -316,7 +314,7 @@ def test_the_rubric_in_use_is_shown_with_where_it_is_from_and_whether_that_still
         labels.unlink()
 
 
-def test_what_is_proposed_to_remember_is_the_patch_of_the_command(
+def test_the_proposed_memory_is_the_patch_of_the_command(
     shop: Shop, people: Callable[..., Person]
 ) -> None:
     person = people()
@@ -360,7 +358,7 @@ def test_a_dismissal_is_an_entry_of_the_file_that_the_command_writes(
 
 
 @needs_chromium
-def test_what_a_person_says_of_a_finding_is_shown_to_all_and_only_recorded(
+def test_feedback_on_a_finding_is_shown_to_all_and_only_recorded(
     shop: Shop, browser: Browser, people: Callable[..., Person]
 ) -> None:
     viewer, path = people(may_act=False), f"/runs/{shop.done}/findings"

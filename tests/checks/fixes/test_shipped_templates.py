@@ -129,7 +129,7 @@ C_BRANCH = "void f(int a) { char x[9]; if (a) gets(x); else g(); }\n"
         ),
     ],
 )
-def test_where_it_is_not_certain_nothing_is_proposed(
+def test_no_fix_is_proposed_without_certainty(
     tmp_path: Path, rule: str, path: str, text: str
 ) -> None:
     assert fixed(tmp_path, rule, path, text) == []
@@ -240,7 +240,7 @@ def test_where_it_is_not_certain_nothing_is_proposed(
         ),
     ],
 )
-def test_what_the_file_says_decides(
+def test_conditions_on_the_file_decide_whether_a_template_applies(
     tmp_path: Path, rule: str, path: str, text: str, expected: str
 ) -> None:
     assert fixed(tmp_path, rule, path, text)[:1] == [expected]

@@ -128,7 +128,7 @@ def test_a_template_replaces_what_it_matches(
         ("a.py", "x = md5('\udcff')\n", MD5),
     ],
 )
-def test_where_it_does_not_fit_nothing_is_proposed(
+def test_a_template_that_does_not_fit_proposes_nothing(
     tmp_path: Path, name: str, text: str, fix: Any
 ) -> None:
     assert fixed(tmp_path, name, text, fix) == []
@@ -256,7 +256,7 @@ def test_a_last_line_that_imports_a_module_again_and_again_takes_no_time() -> No
         ("html == 1", False),
     ],
 )
-def test_a_name_that_stands_for_something_else_is_taken(text: str, taken: bool) -> None:
+def test_a_name_that_is_used_for_something_else_is_taken(text: str, taken: bool) -> None:
     assert is_taken(f"import sys\n{text}\n", "import html") == taken
 
 

@@ -51,7 +51,7 @@ def timed(root: Path, text: str | bytes) -> CheckReply:
     ],
     ids=["bomb", "lists", "maps", "within itself", "unknown", "broken", "control character"],
 )
-def test_what_cannot_be_walked_is_a_named_gap(tmp_path: Path, text: str, why: str) -> None:
+def test_a_file_that_cannot_be_walked_is_a_gap(tmp_path: Path, text: str, why: str) -> None:
     assert timed(tmp_path, text) == CheckReply(gaps={PATH: why})
 
 
@@ -77,7 +77,7 @@ def test_one_line_of_five_megabytes_is_read(tmp_path: Path) -> None:
     assert [finding.code for finding in reply.findings] == ["k8s-host-namespace"]
 
 
-def test_bytes_that_are_not_utf8_hide_nothing(tmp_path: Path) -> None:
+def test_invalid_utf8_does_not_hide_findings(tmp_path: Path) -> None:
     reply = timed(tmp_path, (POD + "metadata: {name: 'ma").encode() + b"\xe9'}\nhostPID: true\n")
     assert [(finding.code, finding.line) for finding in reply.findings] == [
         ("k8s-host-namespace", 4)

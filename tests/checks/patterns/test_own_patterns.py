@@ -48,7 +48,7 @@ def review(tmp_path: Path, own: dict[str, str]) -> Verdict:
     return run_review(options(change(tmp_path, policy, CODE).path), ignore_event)
 
 
-def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) -> None:
+def test_patterns_of_a_repository_add_to_the_shipped_ones(tmp_path: Path) -> None:
     own = {"patterns/shop.yaml": MORE, "patterns/lua.yaml": LUA, "rules/shop.yaml": RULE}
     verdict = review(tmp_path, own)
     found = {(f.path, f.rule) for f in verdict.findings if f.category == "security"}

@@ -66,7 +66,7 @@ def test_every_kind_of_script_is_read(tmp_path: Path, suffix: str) -> None:
     assert codes(tmp_path, f"a{suffix}", "export const f = (x) => eval(x);") == ["js-eval"]
 
 
-def test_a_file_that_no_pattern_asked_for_speaks_of_is_not_examined(tmp_path: Path) -> None:
+def test_a_file_without_words_of_the_requested_patterns_is_not_examined(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text("eval(x)")
     (tmp_path / "a.rb").write_text("eval(x)")
     job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "languages": FILES}
@@ -136,7 +136,7 @@ def test_a_constant_that_reaches_a_sink_is_quiet(tmp_path: Path, before: str, fo
         ),
     ],
 )
-def test_a_value_of_a_request_is_told_from_one_of_the_program(
+def test_a_value_from_a_request_is_distinguished_from_one_of_the_program(
     tmp_path: Path, text: str, found: bool
 ) -> None:
     assert codes(tmp_path, "a.js", f"app.get('/', {text})") == ["js-redirect-request"] * found
@@ -158,7 +158,7 @@ def test_names_are_looked_up_in_their_own_function(tmp_path: Path) -> None:
         "x += x; x = x + 'y' + x; el.innerHTML = x;",
     ],
 )
-def test_names_that_define_each_other_come_to_an_end(tmp_path: Path, text: str) -> None:
+def test_names_that_define_each_other_end_the_search(tmp_path: Path, text: str) -> None:
     assert codes(tmp_path, "a.js", text) in ([], ["js-html-assigned"])
 
 
@@ -167,7 +167,7 @@ def test_long_sums_and_deep_chains_are_no_gap(tmp_path: Path) -> None:
     assert codes(tmp_path, "a.js", f"el.innerHTML = {total};\nel.innerHTML = {chain};") == []
 
 
-def test_bytes_that_are_no_text_do_not_break_it(tmp_path: Path) -> None:
+def test_binary_content_does_not_break_the_check(tmp_path: Path) -> None:
     assert codes(tmp_path, "a.js", b'const s = "\xff\xfe"; eval(x);') == ["js-eval"]
 
 

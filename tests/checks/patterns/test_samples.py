@@ -54,7 +54,7 @@ def test_advice_is_in_the_language_of_the_file() -> None:
         assert advice in rule.advice(code)
 
 
-def test_a_request_that_reaches_a_shell_is_graver_than_a_value_of_unknown_origin(
+def test_a_request_that_reaches_a_shell_is_more_severe_than_a_value_of_unknown_origin(
     tmp_path: Path,
 ) -> None:
     program = "const f = (req, folder) => {{ exec(`ls ${{{}}}`); }};\n"

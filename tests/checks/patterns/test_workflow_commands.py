@@ -58,5 +58,5 @@ def test_a_download_that_is_run_is_found_at_its_line(
         workflow("run: chmod -R 777 ."),  # a runner is thrown away after its job
     ],
 )
-def test_what_no_shell_of_unix_runs_is_left_alone(lines: Lines, text: str) -> None:
+def test_commands_of_other_shells_are_ignored(lines: Lines, text: str) -> None:
     assert lines(WORKFLOW, text) == []

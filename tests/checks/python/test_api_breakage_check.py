@@ -68,7 +68,7 @@ def test_fifteen_thousand_assignments_are_read_in_seconds(broken: Broken) -> Non
         ("def keep(): ...\nGone = create_deprecated_class('Gone')\n", "def keep(): ...\n"),
     ],
 )
-def test_names_that_nobody_misses(broken: Broken, before: str, after: str) -> None:
+def test_removed_names_that_nobody_uses(broken: Broken, before: str, after: str) -> None:
     assert broken(before, after) == []
 
 
@@ -216,7 +216,7 @@ def test_members_may_come_from_another_file(broken: Broken, base_class: str, los
     assert found == ([("object-removed", "pkg.mod.C no longer has gone")] if lost else [])
 
 
-def test_what_a_private_base_gave_is_missed_in_the_public_class(broken: Broken) -> None:
+def test_members_from_a_private_base_are_missing_in_the_public_class(broken: Broken) -> None:
     before = "class _B:\n" + GONE + method("", "(_B)")
     after = "class _B:\n    x_ = 1\n" + method("", "(_B)")
     assert broken(before, after) == [("object-removed", "pkg.mod.C no longer has gone")]
@@ -322,14 +322,14 @@ def test_a_module_that_is_gone(compare: Compare) -> None:
         ({"pkg/mod.py": TWO, "pkg/mod.pyi": TWO}, {"pkg/mod.py": TWO}),
     ],
 )
-def test_modules_that_nobody_misses(
+def test_removed_modules_that_nobody_uses(
     compare: Compare, base: dict[str, str], head: dict[str, str]
 ) -> None:
     rest = PROJECT | {"pkg/z.py": "y = 1\n"}
     assert compare(check, rest | base, rest | head).findings == []
 
 
-def test_a_package_that_is_gone_is_told_once(compare: Compare) -> None:
+def test_a_removed_package_is_reported_once(compare: Compare) -> None:
     base = PROJECT | {"pkg/sub/__init__.py": "x = 1\n", "pkg/sub/a.py": TWO, "pkg/z.py": "y = 1\n"}
     found = compare(check, base, PROJECT | {"pkg/z.py": "y = 1\n"}).findings
     assert [one.message for one in found] == ["The public module pkg.sub was removed"]
@@ -353,7 +353,7 @@ def test_confidence_is_higher_where_the_public_names_are_declared(compare: Compa
     assert [reply.findings[0].confidence for reply in replies] == [0.9, 0.6]
 
 
-def test_without_the_rest_of_the_tree_it_stays_quiet_rather_than_guess(compare: Compare) -> None:
+def test_without_the_rest_of_the_tree_nothing_is_reported(compare: Compare) -> None:
     start = "from .base import B\n"
     base = PROJECT | {"pkg/mod.py": start + method(GONE, "(B)")}
     assert compare(check, base, PROJECT | {"pkg/mod.py": start + method("", "(B)")}).findings == []
@@ -366,7 +366,7 @@ def test_a_type_for_what_a_loop_binds_is_no_promise(broken: Broken) -> None:
     assert broken("X: int\nkey: str\n", "X: int\n", path="pkg/mod.pyi") != []
 
 
-def test_an_attribute_that_a_base_keeps_is_there(broken: Broken) -> None:
+def test_an_attribute_that_a_base_class_keeps_still_exists(broken: Broken) -> None:
     base = "class Base:\n    hook = None\n\n\n"
     before = f"{base}class A(Base):\n    def __init__(self, hook=None):\n        self.hook = hook\n"
     after = (
@@ -376,6 +376,6 @@ def test_an_attribute_that_a_base_keeps_is_there(broken: Broken) -> None:
     assert broken(before.replace("(Base)", ""), after.replace("(Base)", "")) != []
 
 
-def test_a_function_that_only_refuses_may_take_what_it_likes(broken: Broken) -> None:
+def test_a_function_that_only_raises_may_have_any_parameters(broken: Broken) -> None:
     assert broken("def f(a=1): raise E\n", "def f(a) -> NoReturn: raise E\n") == []
     assert broken("def f(a=1): raise E\n", "def f(a) -> int: raise E\n") != []

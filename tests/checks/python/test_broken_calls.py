@@ -87,7 +87,7 @@ def test_a_name_that_may_be_something_else(compare: Compare, caller: str) -> Non
 
 
 @pytest.mark.parametrize("line", ["@app.command\n", "@retry(3)\n", "if fast:\n    "])
-def test_a_function_that_is_not_called_as_it_is_written(compare: Compare, line: str) -> None:
+def test_a_function_whose_decorators_change_its_signature(compare: Compare, line: str) -> None:
     body = BASE["pkg/pay.py"].replace("def charge", f"{line}def charge")
     files = {"pkg/pay.py": body, "pkg/shop.py": "from pkg.pay import charge\n\ncharge(1, 2)\n"}
     assert broken(compare, "(order, fee=0)", "(order)", files) == []

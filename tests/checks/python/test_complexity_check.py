@@ -58,7 +58,7 @@ def test_a_new_function_over_the_limit(codes: Codes, branches: int, jumps: bool)
     assert found == (["jump"] if jumps else [])
 
 
-def test_it_says_which_and_how_far(compare: Callable[..., CheckReply]) -> None:
+def test_the_message_names_the_function_and_its_growth(compare: Callable[..., CheckReply]) -> None:
     base = {"a.py": "class C:\n" + function(5, "go", "    ")}
     head = {"a.py": "class C:\n" + function(20, "go", "    ")}
     (one,) = compare(complexity, base, head).findings

@@ -55,12 +55,12 @@ def test_what_needs_no_docstring(codes: Codes, definition: str) -> None:
 @pytest.mark.parametrize(
     "path", ["tests/a.py", "test_a.py", "pkg/_private.py", "docs/a.py", "setup.py"]
 )
-def test_where_no_docstring_is_asked_for(codes: Codes, path: str) -> None:
+def test_files_without_a_docstring_convention(codes: Codes, path: str) -> None:
     base = documented(5)
     assert codes(docstrings, {path: base}, {path: base + f"def load():\n{BODY}"}) == []
 
 
-def test_the_habit_decides(codes: Codes) -> None:
+def test_the_convention_decides(codes: Codes) -> None:
     bare = "".join(f"def g{at}():\n{BODY}" for at in range(5))
     new = f"def load():\n{BODY}"
     assert codes(docstrings, {"pkg/a.py": bare}, {"pkg/a.py": bare + new}) == []
@@ -103,7 +103,7 @@ def told(style: str, name: str, head: str = "def f(path):") -> str:
 
 
 @pytest.mark.parametrize("style", [GOOGLE, NUMPY, SPHINX])
-def test_a_parameter_that_is_not_there(compare: Compare, style: str) -> None:
+def test_a_documented_parameter_that_does_not_exist(compare: Compare, style: str) -> None:
     good, bad = told(style, "path"), told(style, "file")
     reply = compare(docstrings, {"a.py": good}, {"a.py": bad})
     (one,) = reply.findings

@@ -95,7 +95,7 @@ def test_each_kind_of_contract(
     assert reply.examined == [path]
 
 
-def test_what_base_did_is_old_even_where_it_moved_to(compare: Compare) -> None:
+def test_imports_of_base_are_old_even_if_they_moved(compare: Compare) -> None:
     bad = {"shop/core/orders.py": "from shop import web\n"}
     base = TREE | toml(LAYERS) | bad
     now = {path: text for path, text in base.items() if path != "shop/core/orders.py"}
@@ -108,7 +108,7 @@ def test_what_base_did_is_old_even_where_it_moved_to(compare: Compare) -> None:
     ]
 
 
-def test_a_longer_way_between_parts_that_were_entangled_is_old(compare: Compare) -> None:
+def test_a_longer_chain_between_connected_parts_is_old(compare: Compare) -> None:
     base = TREE | toml(LAYERS) | {"shop/core/orders.py": "from shop import web\n"}
     head = base | {"shop/core/bills.py": "from shop.core import orders\n"}
     assert told(compare(broken_contracts, base, head)) == []
@@ -162,7 +162,7 @@ def test_tests_may_be_under_contract_and_the_data_of_tests_declares_none(compare
     ]
 
 
-def test_the_change_cannot_loosen_what_it_is_held_against(compare: Compare) -> None:
+def test_the_change_cannot_loosen_the_contracts(compare: Compare) -> None:
     base = TREE | toml(LAYERS)
     head = base | {"shop/core/orders.py": "import shop.web\n", "pyproject.toml": "[tool.x]\n"}
     assert len(told(compare(broken_contracts, base, head))) == 1
@@ -223,7 +223,7 @@ def test_nothing_under_review_is_imported(compare: Compare) -> None:
         ),
     ],
 )
-def test_what_cannot_be_held_is_a_gap(
+def test_contracts_that_cannot_be_checked_are_a_gap(
     compare: Compare, config: dict[str, str], head: dict[str, str], path: str, why: str
 ) -> None:
     base = TREE | config

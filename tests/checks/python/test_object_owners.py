@@ -53,7 +53,7 @@ SAVE, SHOW = "order.save()", "show(order)"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_view_that_does_not_ask_for_the_owner_is_asked_about(codes: Codes, kind: str) -> None:
+def test_a_view_that_does_not_check_the_owner_is_reported(codes: Codes, kind: str) -> None:
     template, owned, bare = KINDS[kind]
     before = template.format(name="edit", by=owned, does=SAVE)
     more = template.format(name="cancel", by=bare, does=SAVE)
@@ -80,7 +80,7 @@ READ = ("invoice", "pk=pk", SHOW)
         (SHOWS, ("invoice", "pk=1", SHOW), []),
     ],
 )
-def test_what_reads_is_asked_about_where_others_that_read_ask(
+def test_a_reading_view_is_reported_if_other_reading_views_check_the_owner(
     codes: Codes, others: list[tuple[str, str]], added: tuple[str, str, str], found: list[str]
 ) -> None:
     owned = KINDS["django"][1]

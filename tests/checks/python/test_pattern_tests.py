@@ -36,9 +36,7 @@ def test_a_removed_test(compare: Callable[..., Any], path: str, text: str, test:
 
 
 @pytest.mark.parametrize(("path", "text", "test"), FILES)
-def test_a_test_that_moved_or_was_written_anew(
-    codes: Codes, path: str, text: str, test: str
-) -> None:
+def test_a_test_that_moved_or_was_rewritten(codes: Codes, path: str, text: str, test: str) -> None:
     other = f"b/{path}" if path.endswith(".java") else f"b_{path.rpartition('/')[2]}"
     assert codes(check, {path: text}, {path: text.replace(test, ""), other: test}) == []
     renamed = text.replace("takes", "gives").replace("TestTake", "TestGive")
@@ -86,7 +84,7 @@ def test_what_only_looks_skipped(codes: Codes, path: str, text: str, was: str, n
         ("a_spec.rb", RUBY, "  it 'adds'", "  fit 'adds'"),
     ],
 )
-def test_a_focused_test_silences_the_others(
+def test_a_focused_test_disables_the_others(
     codes: Codes, path: str, text: str, was: str, now: str
 ) -> None:
     assert "focused" in codes(check, {path: text}, {path: text.replace(was, now)})
@@ -94,7 +92,7 @@ def test_a_focused_test_silences_the_others(
     assert codes(check, {path: focused}, {path: focused + "\n"}) == []
 
 
-def test_a_deleted_file_is_missed_unless_its_subject_went_too(codes: Codes) -> None:
+def test_a_deleted_test_file_is_reported_unless_its_subject_was_deleted_too(codes: Codes) -> None:
     base = {"a/pay.test.ts": JS, "a/pay.ts": "export {}\n", "b.test.ts": "it('x', f);\n"}
     head = {"a/pay.ts": "export {}\n", "b.test.ts": "it('x', g);\n"}
     assert codes(check, base, head) == ["removed"]

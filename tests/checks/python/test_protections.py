@@ -48,7 +48,7 @@ def around(text: str) -> str:
 
 
 @pytest.mark.parametrize(("path", "was", "now"), LOST)
-def test_escaping_that_is_taken_off(
+def test_escaping_that_is_removed(
     compare: Callable[..., Any], path: str, was: str, now: str
 ) -> None:
     (one,) = compare(check, {path: around(was)}, {path: around(now)}).findings
@@ -56,9 +56,7 @@ def test_escaping_that_is_taken_off(
 
 
 @pytest.mark.parametrize(("path", "was", "now"), KEPT)
-def test_escaping_that_is_done_elsewhere_or_was_none(
-    codes: Codes, path: str, was: str, now: str
-) -> None:
+def test_escaping_that_moved_or_never_was_one(codes: Codes, path: str, was: str, now: str) -> None:
     assert codes(check, {path: around(was)}, {path: around(now)}) == []
 
 
@@ -78,7 +76,9 @@ def test_escaping_that_another_file_does_now(codes: Codes) -> None:
         ("a.rb", "Rack::Utils.secure_compare(a, b)", "a == b"),
     ],
 )
-def test_a_comparison_whose_time_tells(codes: Codes, path: str, was: str, now: str) -> None:
+def test_a_comparison_that_is_no_longer_constant_time(
+    codes: Codes, path: str, was: str, now: str
+) -> None:
     assert codes(check, {path: around(was)}, {path: around(now)}) == ["comparison-timing"]
     other = now.replace("b", "c").replace("given", "taken")
     assert codes(check, {path: around(was)}, {path: around(other)}) == []
@@ -94,7 +94,9 @@ def test_a_comparison_whose_time_tells(codes: Codes, path: str, was: str, now: s
         ("a.go", '\t"crypto/rand"', '\t"math/rand/v2"'),
     ],
 )
-def test_numbers_that_can_be_predicted_now(codes: Codes, path: str, was: str, now: str) -> None:
+def test_random_numbers_that_became_predictable(
+    codes: Codes, path: str, was: str, now: str
+) -> None:
     assert codes(check, {path: around(was)}, {path: around(now)}) == ["random-weakened"]
     assert codes(check, {path: around(was)}, {path: around("n = 4")}) == []
     assert codes(check, {path: around(now)}, {path: around(was)}) == []

@@ -58,7 +58,7 @@ def test_imports_find_their_file(
     assert ModuleIndex(tree).resolve(importer, module, level) == found
 
 
-def test_names_are_modules_where_there_are_such() -> None:
+def test_names_are_modules_if_such_modules_exist() -> None:
     index = ModuleIndex(FLAT)
     both = Import("pkg", ("a", "thing"), 0)
     assert set(index.targets("tests/test_a.py", both)) == {"pkg/a.py", "pkg/__init__.py"}
@@ -94,7 +94,7 @@ if __name__ == "__main__":
     assert [one.module for one in read_imports(parse_text(text))] == list("abcefg")
 
 
-def test_the_quick_reading_misses_nothing_of_our_own_sources() -> None:
+def test_the_quick_scan_misses_no_import_of_our_own_sources() -> None:
     sources = sorted((Path(__file__).parents[3] / "orchestrator").rglob("*.py"))[::4]
     assert len(sources) > 50
     for source in sources:

@@ -31,7 +31,7 @@ class Box:
 """
 
 
-def test_scopes_hold_decorators_and_come_outer_first() -> None:
+def test_scopes_include_decorators_and_outer_ones_come_first() -> None:
     assert find_scopes(TEXT) == [
         (3, 8, "outer"),
         (6, 7, "outer.inner"),
@@ -76,7 +76,7 @@ def test_only_unknown_decorators_with_arguments_may_change_a_signature() -> None
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_what_cannot_be_read_says_why(tmp_path: Path, data: bytes | None, reason: str) -> None:
+def test_an_unreadable_file_says_why(tmp_path: Path, data: bytes | None, reason: str) -> None:
     if data is not None:
         (tmp_path / "a.py").write_bytes(data)
     with pytest.raises(NotParsedError) as caught:

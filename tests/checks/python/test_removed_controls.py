@@ -198,7 +198,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("code", "was", "now"), LOST)
-def test_a_control_that_is_taken_out(codes: Codes, code: str, was: str, now: str) -> None:
+def test_a_removed_control(codes: Codes, code: str, was: str, now: str) -> None:
     assert codes(check, {"app.py": was}, {"app.py": now}) == [code]
     assert codes(check, {"app.py": now}, {"app.py": was}) == []
 
@@ -223,7 +223,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize("now", KEPT)
-def test_a_control_that_is_rewritten_moved_or_without_use(codes: Codes, now: str) -> None:
+def test_a_control_that_is_rewritten_moved_or_unused(codes: Codes, now: str) -> None:
     assert codes(check, {"app.py": GUARD}, {"app.py": now}) == []
 
 
@@ -237,7 +237,7 @@ def test_a_call_that_ends_a_task_or_a_cache_is_no_control_of_sessions(
     assert codes(check, {"a.py": before}, {"a.py": "def stop(self, job):\n    save(job)\n"}) == []
 
 
-def test_a_control_that_another_file_has_now(codes: Codes) -> None:
+def test_a_control_that_moved_to_another_file(codes: Codes) -> None:
     lost = GUARD[:23] + GUARD[113:]
     assert codes(check, {"app.py": GUARD}, {"app.py": lost, "headers.py": GUARD}) == []
 
@@ -371,7 +371,7 @@ FINE = [
 
 
 @pytest.mark.parametrize(("was", "now"), FINE)
-def test_a_change_that_takes_out_no_control(codes: Codes, was: str, now: str) -> None:
+def test_a_change_that_removes_no_control(codes: Codes, was: str, now: str) -> None:
     assert codes(check, {"app.py": was}, {"app.py": now}) == []
 
 

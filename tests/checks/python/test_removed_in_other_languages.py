@@ -149,15 +149,13 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("code", "path", "was", "now"), LOST)
-def test_a_control_that_is_taken_out(
-    codes: Codes, code: str, path: str, was: str, now: str
-) -> None:
+def test_a_removed_control(codes: Codes, code: str, path: str, was: str, now: str) -> None:
     assert codes(check, {path: was}, {path: now}) == [code]
     assert codes(check, {path: now}, {path: was}) == []
 
 
 @pytest.mark.parametrize(("path", "was", "now"), KEPT)
-def test_a_change_that_takes_out_no_control(codes: Codes, path: str, was: str, now: str) -> None:
+def test_a_change_that_removes_no_control(codes: Codes, path: str, was: str, now: str) -> None:
     assert codes(check, {path: was}, {path: now}) == []
 
 

@@ -77,7 +77,7 @@ NAMES = ("Orders", "Invoices", "Refunds")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_new_route_without_the_guard_of_its_neighbors_is_asked_about(
+def test_a_new_route_without_the_guard_of_its_neighbors_is_reported(
     compare: Compare, kind: str
 ) -> None:
     base = "".join(map(KINDS[kind], NAMES))
@@ -102,7 +102,7 @@ VIEWS = "".join(map(view, NAMES))
 
 
 @pytest.mark.parametrize("name", ["login", "health_check", "static_file", "stripe_webhook"])
-def test_what_is_open_by_its_name_is_quiet(codes: Codes, name: str) -> None:
+def test_a_route_that_is_public_by_its_name_is_not_reported(codes: Codes, name: str) -> None:
     assert not asks(codes, FLASK, flask(name, ""))
     assert not asks(codes, API, fastapi(name, "db=Depends(get_db)"))
 
@@ -120,7 +120,7 @@ def test_what_is_open_by_its_name_is_quiet(codes: Codes, name: str) -> None:
         flask("Coupons", "@csrf.exempt", body="hmac.compare_digest(a, b)\n    "),
     ],
 )
-def test_what_may_be_guarded_or_is_no_such_route_is_quiet(codes: Codes, new: str) -> None:
+def test_a_route_that_may_be_guarded_is_not_reported(codes: Codes, new: str) -> None:
     assert not asks(codes, FLASK, new)
 
 
@@ -160,7 +160,7 @@ def test_a_guard_in_the_call_that_makes_the_route(codes: Codes) -> None:
         "@router.middleware('http')\nasync def check(request, call_next):\n    ...\n",
     ],
 )
-def test_a_router_that_is_guarded_as_a_whole_is_quiet(codes: Codes, whole: str) -> None:
+def test_routes_of_a_guarded_router_are_not_reported(codes: Codes, whole: str) -> None:
     assert not asks(codes, whole + API, fastapi("Coupons", "db=Depends(get_db)"))
     assert asks(
         codes, "router.add_middleware(Gzip)\n" + API, fastapi("Coupons", "a=Depends(get_db)")
@@ -210,7 +210,7 @@ def test_methods_of_routes(codes: Codes) -> None:
     assert asks(codes, FLASK + flask("Shops", "", "GET"), flask("Coupons", ""))
 
 
-def test_what_looks_like_a_check_and_is_none(codes: Codes) -> None:
+def test_a_call_that_looks_like_a_check_and_is_not(codes: Codes) -> None:
     for body in ("user.is_admin = True\n    ", "order = session.get(Order, id)\n    "):
         assert asks(codes, FLASK, flask("Coupons", "", body=body))
     for body in ("assert user.is_admin\n    ", 'user = session.get("user")\n    '):
@@ -236,11 +236,11 @@ def test_pages_of_classes_that_only_show_may_be_open_together(codes: Codes) -> N
     assert asks(codes, shown, view("Coupons", "DeleteView"))
 
 
-def test_other_routers_are_no_neighbors(codes: Codes) -> None:
+def test_routes_of_other_routers_are_not_neighbors(codes: Codes) -> None:
     assert not asks(codes, FLASK, flask("Coupons", "").replace("@bp", "@open_bp"))
 
 
-def test_old_and_moved_routes_are_not_asked_about(codes: Codes, compare: Compare) -> None:
+def test_old_and_moved_routes_are_not_reported(codes: Codes, compare: Compare) -> None:
     old = FLASK + flask("Coupons", "")
     changed = old.replace("/Coupons/", "/vouchers/")
     assert codes(route_guards, {"app.py": old}, {"app.py": changed}) == []
@@ -265,7 +265,7 @@ def test_a_guard_that_is_removed_is_reported_once(compare: Compare, was: str, no
     assert not compare(route_guards, *change).findings
 
 
-def test_tests_are_quiet_and_files_that_do_not_parse_are_gaps(compare: Compare) -> None:
+def test_tests_are_ignored_and_files_that_do_not_parse_are_gaps(compare: Compare) -> None:
     head = {"tests/app.py": FLASK + flask("Coupons", ""), "a.py": "def f(:\n"}
     reply: CheckReply = compare(route_guards, {}, head)
     assert not reply.findings

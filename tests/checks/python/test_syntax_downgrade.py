@@ -91,7 +91,7 @@ def test_rewriting_what_needs_none_changes_nothing(file: Path) -> None:
         "x = f'}'",
     ],
 )
-def test_what_no_version_reads_stays_an_error(wrong: str) -> None:
+def test_invalid_syntax_stays_an_error(wrong: str) -> None:
     with pytest.raises((SyntaxError, ValueError, RecursionError, MemoryError)):
         syntax_downgrade.parse(wrong)
 

@@ -52,7 +52,7 @@ def test_a_removed_test_is_named_beside_its_neighbor(compare: Compare) -> None:
         ({"pay.py": KEPT + REFUND}, {"pay.py": KEPT}),
     ],
 )
-def test_tests_that_are_not_missed(
+def test_removed_tests_that_are_not_reported(
     codes: Codes, base: dict[str, str], head: dict[str, str]
 ) -> None:
     assert codes(check, base, head) == []
@@ -68,7 +68,7 @@ def test_a_local_name_of_the_source_is_not_what_a_test_was_about(codes: Codes) -
     assert codes(check, base, {PATH: KEPT, "pay.py": "def f():\n    return 1\n"}) == ["removed"]
 
 
-def test_a_deleted_test_file_is_told_at_a_file_that_is_left(compare: Compare) -> None:
+def test_a_deleted_test_file_is_reported_at_a_remaining_file(compare: Compare) -> None:
     base = {PATH: REFUND, "tests/test_kept.py": KEPT, "other.py": "x = 1\n"}
     head = {"tests/test_kept.py": KEPT, "other.py": "x = 2\n"}
     (one,) = compare(check, base, head).findings
@@ -163,7 +163,7 @@ def test_a_whole_file_that_is_skipped(codes: Codes, line: str, skipped: bool) ->
     assert found == (["skipped"] if skipped else [])
 
 
-def test_a_class_that_is_skipped_is_told_once(codes: Codes) -> None:
+def test_a_skipped_class_is_reported_once(codes: Codes) -> None:
     text = "class TestPay:\n    def test_a(self):\n        assert a\n    def test_b(self):\n        assert b\n"
     assert codes(check, *one_file(text, "@pytest.mark.skip\n" + text)) == ["skipped"]
 
@@ -183,7 +183,7 @@ def test_a_class_that_is_skipped_is_told_once(codes: Codes) -> None:
         ("self.assertTrue(x)", False),
     ],
 )
-def test_an_assertion_that_always_holds(codes: Codes, line: str, trivial: bool) -> None:
+def test_an_assertion_that_is_always_true(codes: Codes, line: str, trivial: bool) -> None:
     new = f"def test_new():\n    pay(1)\n    {line}\n"
     found = codes(check, *one_file(KEPT, KEPT + new))
     assert found == (["trivial-assertion"] if trivial else [])
@@ -224,12 +224,12 @@ def test_source_with_no_test_touching_it(
     assert found == (["untested-change"] if untested else [])
 
 
-def test_where_there_are_no_tests_none_is_missed(codes: Codes) -> None:
+def test_a_project_without_tests_gets_no_finding(codes: Codes) -> None:
     base = {"pay.py": "x = 1\n"}
     assert codes(check, base, {"pay.py": lines(30)}) == []
 
 
-def test_code_that_moved_or_was_laid_out_anew_needs_no_test(codes: Codes) -> None:
+def test_code_that_moved_or_was_reformatted_needs_no_test(codes: Codes) -> None:
     block = lines(20)
     base = SOURCE | {"src/shop/pay.py": block}
     moved = SOURCE | {"src/shop/pay.py": "", "src/shop/new.py": block}

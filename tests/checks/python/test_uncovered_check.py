@@ -86,7 +86,7 @@ NEVER = {1: 1, **dict.fromkeys(range(2, 9), 0)}
 
 
 @pytest.mark.parametrize("write", [cobertura, as_json, lcov])
-def test_three_formats_say_the_same(tree: Tree, write: Any) -> None:
+def test_three_formats_give_the_same_result(tree: Tree, write: Any) -> None:
     head = {"shop/pay.py": PAY}
     assert tree.run([write(RAN)], head).findings == []
     (half,) = tree.run([write(HALF)], head).findings
@@ -105,7 +105,9 @@ def test_only_changed_lines_count(tree: Tree) -> None:
     assert reply.facts == {"changed": 2, "uncovered": 1}
 
 
-def test_other_languages_are_told_by_nearness_and_the_longest_come_first(tree: Tree) -> None:
+def test_in_other_languages_lines_are_grouped_by_distance_and_the_longest_groups_come_first(
+    tree: Tree,
+) -> None:
     lines = dict.fromkeys(range(1, 121), 1) | dict.fromkeys([*range(4, 7), *range(10, 121, 5)], 0)
     reply = tree.run([lcov(lines, "web/a.js")], {"web/a.js": "x();\n" * 120})
     assert [found.line for found in reply.findings[:3]] == [4, 10, 15]
@@ -131,7 +133,7 @@ def test_files_are_found_where_they_lie_in_the_tree(source: str, name: str) -> N
     assert list(locate_files(report, tree, ["pay.py"])) == []
 
 
-def test_where_two_files_could_be_meant_neither_is() -> None:
+def test_an_ambiguous_path_matches_no_file() -> None:
     tree = ["a/core/pay.py", "b/core/pay.py"]
     assert locate_files(parse(lcov(RAN, "core/pay.py")), tree, tree) == {}
 
@@ -180,7 +182,7 @@ BOMB = '<!DOCTYPE c [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
         (b"\xff\xfe\x00", "is not a Cobertura"),
     ],
 )
-def test_what_is_no_report_says_so_and_nothing_of_its_text(data: bytes, why: str) -> None:
+def test_an_invalid_report_is_an_error_that_does_not_quote_its_text(data: bytes, why: str) -> None:
     with pytest.raises(NotAReportError, match=why) as refused:
         parse(data)
     assert "root:" not in str(refused.value)

@@ -61,7 +61,7 @@ def around(text: str) -> str:
 
 
 @pytest.mark.parametrize(("path", "was", "now"), REPLACED)
-def test_something_that_protects_less_in_the_same_place(
+def test_a_less_safe_call_in_the_same_place(
     compare: Compare, codes: Codes, path: str, was: str, now: str
 ) -> None:
     (one,) = compare(check, {path: around(was)}, {path: around(now)}).findings
@@ -70,7 +70,7 @@ def test_something_that_protects_less_in_the_same_place(
 
 
 @pytest.mark.parametrize(("path", "was", "now"), FINE)
-def test_something_that_protects_as_much_or_had_not(
+def test_a_call_that_is_as_safe_or_never_was_safe(
     codes: Codes, path: str, was: str, now: str
 ) -> None:
     assert "unsafe-replacement" not in codes(check, {path: around(was)}, {path: around(now)})
@@ -112,16 +112,14 @@ AS_STRONG = [
 
 
 @pytest.mark.parametrize(("path", "line", "old", "new"), WEAKER)
-def test_a_flag_or_a_number_that_protects_less(
-    codes: Codes, path: str, line: str, old: str, new: str
-) -> None:
+def test_a_less_safe_flag_or_number(codes: Codes, path: str, line: str, old: str, new: str) -> None:
     was, now = around(line), around(line.replace(old, new))
     assert codes(check, {path: was}, {path: now}) == ["hardening-removed"]
     assert codes(check, {path: now}, {path: was}) == []
 
 
 @pytest.mark.parametrize(("path", "line", "old", "new"), AS_STRONG)
-def test_a_flag_or_a_number_that_protects_nothing_or_more(
+def test_a_flag_or_number_that_is_as_safe_or_irrelevant(
     codes: Codes, path: str, line: str, old: str, new: str
 ) -> None:
     assert codes(check, {path: around(line)}, {path: around(line.replace(old, new))}) == []

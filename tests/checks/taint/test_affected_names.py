@@ -68,7 +68,7 @@ class Loud(Shell):
         ("class Shell:", "clean(PREFIX)\n\nclass Shell:", {"clean", "PREFIX", "command", "line"}),
     ],
 )
-def test_names_are_affected_that_differ_or_mention_one_that_does(
+def test_names_are_affected_if_they_differ_or_mention_one_that_does(
     old: str, new: str, affected: set[str], tmp_path: Path
 ) -> None:
     write(tmp_path / "base", {"m.py": MODULE})
@@ -87,7 +87,7 @@ def test_a_name_that_another_changed_file_mentions_is_affected_there(tmp_path: P
 @pytest.mark.parametrize(
     "text", ["def broken(:\n", "from m import *\n", "# coding: utf-7\nx = 1\n", "x = [" * 5000]
 )
-def test_all_names_count_where_it_cannot_be_told_which_do(text: str, tmp_path: Path) -> None:
+def test_all_names_count_if_the_affected_ones_are_unknown(text: str, tmp_path: Path) -> None:
     write(tmp_path / "base", {"m.py": "x = 1\n"})
     write(tmp_path / "head", {"m.py": text})
     assert _affected(tmp_path, "m.py", "m.py") is None
@@ -224,9 +224,7 @@ def _introduced(root: Path, base: dict[str, str], head: dict[str, str], *, all_:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_edits_bring_in_what_they_do_when_everything_is_traced(
-    seed: int, tmp_path: Path
-) -> None:
+def test_random_edits_give_the_findings_of_a_full_analysis(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     found = 0
     for number in range(6):
@@ -244,7 +242,7 @@ def test_random_edits_bring_in_what_they_do_when_everything_is_traced(
 @pytest.mark.parametrize(
     "pair", [p for p in pairs() if len(p.bad) > 1], ids=lambda p: f"{p.code}:{p.name}"
 )
-def test_every_pair_of_several_files_brings_in_what_it_does_when_everything_is_traced(
+def test_every_pair_of_several_files_gives_the_findings_of_a_full_analysis(
     pair: Pair, tmp_path: Path
 ) -> None:
     for base, head in ((pair.good, pair.bad), (pair.bad, pair.good)):

@@ -36,7 +36,7 @@ ROUTE = "@app.route('/')\ndef index(): {}.go(request.args['x'])\n"
         (f"class A(B):\n{KEEP}class B(A):\n{RUN}{ROUTE.format('B()')}", [7]),
     ],
 )  # fmt: skip
-def test_a_name_means_what_it_did_where_it_was_defined(
+def test_a_name_has_its_value_at_the_place_of_definition(
     source: str, lines: list[int], tmp_path: Path
 ) -> None:
     assert [found.line for found in trace(tmp_path, {"app.py": START + source}).findings] == lines
@@ -67,7 +67,7 @@ def index():
 """
 
 
-def test_what_nobody_uses_is_neither_run_nor_parsed(
+def test_unused_definitions_are_neither_run_nor_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[str] = []

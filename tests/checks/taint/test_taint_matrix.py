@@ -21,8 +21,6 @@ def _mixes() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("source", "carrier", "sink"), _mixes())
-def test_follows_what_flows_and_only_that(
-    source: str, carrier: str, sink: str, tmp_path: Path
-) -> None:
+def test_only_real_flows_are_followed(source: str, carrier: str, sink: str, tmp_path: Path) -> None:
     assert sink in codes(tmp_path / "a", program(source, carrier, sink, flows=True))
     assert sink not in codes(tmp_path / "b", program(source, carrier, sink, flows=False))

@@ -17,7 +17,9 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.code}-{pair.name}")
-def test_tells_the_vulnerable_program_from_the_safe_one(pair: Pair, tmp_path: Path) -> None:
+def test_the_vulnerable_program_is_distinguished_from_the_safe_one(
+    pair: Pair, tmp_path: Path
+) -> None:
     assert pair.code in codes(tmp_path / "bad", pair.bad)
     assert pair.code not in codes(tmp_path / "good", pair.good)
 

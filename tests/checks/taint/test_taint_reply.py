@@ -61,7 +61,9 @@ def test_values_are_followed_through_syntax_newer_than_the_interpreter(tmp_path:
         ("x = 'ls'\n    for x in [name]: pass\n    os.system(x)", False),
     ],
 )
-def test_tells_which_sinks_only_constants_reach(body: str, constant: bool, tmp_path: Path) -> None:
+def test_sinks_that_only_constants_reach_are_listed(
+    body: str, constant: bool, tmp_path: Path
+) -> None:
     text = (
         "from flask import Flask, request\nimport os\napp = Flask(__name__)\n\n"
         f"@app.route('/x')\ndef handler():\n    name = request.args['name']\n    {body}\n"
@@ -71,7 +73,7 @@ def test_tells_which_sinks_only_constants_reach(body: str, constant: bool, tmp_p
     assert facts["constant"] == ([["app.py", line, "command"]] if constant else [])
 
 
-def test_a_function_that_others_may_call_tells_nothing_of_what_reaches_its_sink(
+def test_a_sink_in_a_function_that_others_may_call_is_not_listed_as_constant(
     tmp_path: Path,
 ) -> None:
     app = APP.replace('"ls " + name', '"ls"')
@@ -100,7 +102,7 @@ def test_a_plain_library_function_is_no_source(tmp_path: Path) -> None:
     assert trace(tmp_path, {"helpers.py": HELPERS}).findings == []
 
 
-def test_what_a_user_gives_his_own_program_is_another_code_and_less_sure(tmp_path: Path) -> None:
+def test_command_line_input_has_another_code_and_a_lower_confidence(tmp_path: Path) -> None:
     text = "import os, sys\n\ndef main():\n    os.system('make ' + sys.argv[1])\n"
     (finding,) = trace(tmp_path, {"tool.py": text}).findings
     assert (finding.code, finding.confidence) == ("command-local", 0.4)
@@ -124,7 +126,7 @@ def test_relative_imports_within_a_package(tmp_path: Path) -> None:
     assert finding.path == "src/pkg/util/helpers.py"
 
 
-def test_import_cycles_come_to_an_end(tmp_path: Path) -> None:
+def test_import_cycles_end(tmp_path: Path) -> None:
     files = {"app.py": APP, "helpers.py": "import app\n" + HELPERS}
     assert [one.code for one in trace(tmp_path, files).findings] == ["command"]
 
@@ -172,7 +174,7 @@ _HEAD = "from flask import Flask, request\napp = Flask(__name__)\n@app.route('/'
     ],
     ids=["deep", "long"],
 )
-def test_what_is_too_much_to_follow_is_a_named_gap(text: str, tmp_path: Path) -> None:
+def test_an_exhausted_budget_is_a_gap(text: str, tmp_path: Path) -> None:
     assert "traced" in trace(tmp_path, {"big.py": text}).gaps["big.py"]
 
 
@@ -194,11 +196,11 @@ def test_what_is_too_much_to_follow_is_a_named_gap(text: str, tmp_path: Path) ->
     ],
     ids=["recursion", "cyclic-list", "huge-constants", "doubling-calls", "odd-classes"],
 )
-def test_ends_on_hostile_programs(text: str, tmp_path: Path) -> None:
+def test_hostile_programs_end(text: str, tmp_path: Path) -> None:
     assert trace(tmp_path, {"odd.py": text}).gaps == {}
 
 
-def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
+def test_a_user_file_extends_the_models(tmp_path: Path) -> None:
     program = {
         "app.py": "import bus, shop\n\ndef run():\n    shop.charge(bus.receive().body)\n",
         "safe.py": "import bus, shop\n\ndef run():\n    shop.charge(shop.known(bus.receive()))\n",
@@ -234,7 +236,7 @@ def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
         ("a: [\n", "not valid YAML"),
     ],
 )
-def test_a_fault_in_a_knowledge_file_names_what_is_allowed(
+def test_an_error_in_a_model_file_names_what_is_allowed(
     text: str, why: str, tmp_path: Path
 ) -> None:
     extra = tmp_path / "extra.yaml"
@@ -244,14 +246,14 @@ def test_a_fault_in_a_knowledge_file_names_what_is_allowed(
     assert caught.value.file == extra.name
 
 
-def test_nothing_of_the_program_is_run(tmp_path: Path) -> None:
+def test_the_program_is_not_executed(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     write(tmp_path, {"evil.py": f"open({str(mark)!r}, 'w')\nimport os\nx = os.environ\n"})
     trace(tmp_path, {"app.py": "import evil\n" + APP, "helpers.py": HELPERS})
     assert not mark.exists()
 
 
-def test_what_an_analysis_held_is_free_when_it_ends(
+def test_memory_is_freed_when_an_analysis_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[weakref.ref[TaintAnalysis]] = []

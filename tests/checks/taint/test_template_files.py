@@ -16,7 +16,7 @@ def templates(root: Path, files: dict[str, str]) -> Templates:
     return Templates(str(root), files)
 
 
-def test_the_template_nearest_to_its_caller_is_meant(tmp_path: Path) -> None:
+def test_the_template_nearest_to_its_caller_is_used(tmp_path: Path) -> None:
     files = {"a/templates/x.html": RAW, "b/templates/x.html": "<p>{{ name }}</p>", "c/y.html": RAW}
     known = templates(tmp_path, files)
     assert known.find("x.html", "a/views.py") == "a/templates/x.html"
@@ -100,7 +100,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_template_takes_little_time_and_is_no_gap_of_its_view(
+def test_a_hostile_template_takes_little_time_and_causes_no_gap_for_its_view(
     tmp_path: Path, name: str
 ) -> None:
     files = {"app.py": VIEW, "templates/hello.html": "{% extends 'a' %}<p>" + HOSTILE[name]}

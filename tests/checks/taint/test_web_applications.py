@@ -8,7 +8,7 @@ from tests.checks.taint.web_applications import APPLICATIONS, Application, measu
 
 
 @pytest.mark.parametrize("application", APPLICATIONS, ids=lambda application: application.name)
-def test_finds_the_labeled_defects_and_nothing_else(
+def test_the_labeled_defects_are_found_and_nothing_else(
     application: Application, tmp_path: Path
 ) -> None:
     outcome = measure(application, tmp_path)

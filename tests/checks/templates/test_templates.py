@@ -103,7 +103,7 @@ BASE = "{% extends 'base.html' %}\n"
         ("a.svelte", "<script>\nconst a = {b: '{@html x}'};\n</script><a href={x} {...y}>{x}</a>"),
     ],
 )
-def test_what_does_no_harm_is_quiet(tmp_path: Path, name: str, text: str) -> None:
+def test_harmless_values_are_not_reported(tmp_path: Path, name: str, text: str) -> None:
     assert codes(tmp_path, name, text) == []
 
 
@@ -124,7 +124,7 @@ def test_what_does_no_harm_is_quiet(tmp_path: Path, name: str, text: str) -> Non
         ("feed.blade.php", "<?xml version='1.0'?>\n<feed><p>{!! $item->summary !!}</p></feed>"),
     ],
 )
-def test_literals_numbers_addresses_and_feeds_are_quiet(
+def test_literals_numbers_addresses_and_feeds_are_not_reported(
     tmp_path: Path, name: str, text: str
 ) -> None:
     assert codes(tmp_path, name, text) == []
@@ -171,7 +171,7 @@ def test_templates_of_other_files_than_pages_are_not_examined(
         ("a.blade.php", "{{ request()->input('sid') }}", True),
     ],
 )
-def test_what_people_type_is_told_from_the_programs_own_values(
+def test_text_that_people_type_is_distinguished_from_the_programs_own_values(
     tmp_path: Path, name: str, value: str, typed: bool
 ) -> None:
     page = f"<p title={value}>x</p>"
@@ -183,7 +183,7 @@ def test_what_people_type_is_told_from_the_programs_own_values(
 @pytest.mark.parametrize(
     ("script", "found"), [("$('.note').on('submit', f)", []), ("$('.x')", ["blade-form"])]
 )
-def test_a_form_that_a_script_selects_by_its_class_may_be_sent_by_it(
+def test_a_script_that_selects_a_form_by_its_class_may_send_it(
     tmp_path: Path, script: str, found: list[str]
 ) -> None:
     form = "<form class='wide note' method=post><input name=a></form>"
@@ -196,7 +196,7 @@ def test_an_address_that_a_request_carries_is_none_of_the_request_itself(tmp_pat
     assert codes(tmp_path, "a.ejs", page.replace("query.url", "originalUrl")) == []
 
 
-def test_a_finding_says_the_value_and_where_it_stands(tmp_path: Path) -> None:
+def test_a_finding_names_the_value_and_its_context(tmp_path: Path) -> None:
     text = f"{BASE}<p>\n  <b>{{{{ user.name\n    |safe }}}}</b></p>\n"
     (finding,) = look(tmp_path, "a.html", text).findings
     assert (finding.line, finding.end_line, finding.column) == (3, 4, 6)
@@ -297,5 +297,5 @@ def test_a_hostile_page_takes_little_time(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_what_a_value_is_called_says_nothing(tmp_path: Path, name: str, text: str) -> None:
+def test_a_name_without_meaning_gives_no_finding(tmp_path: Path, name: str, text: str) -> None:
     assert [code.split("-", 1)[1] for code in codes(tmp_path, name, text)] == ["raw", "raw"]

@@ -194,7 +194,7 @@ def test_a_dump_is_copied_so_a_run_is_resumed_and_scored_without_it(tmp_path: Pa
         ({"a.json": "{}", "b.json": "["}, "osv holds no OSV advisories"),
     ],
 )
-def test_a_dump_that_is_none_is_one_line_and_exit_code_2(
+def test_an_invalid_dump_is_one_line_and_exit_code_2(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     files: Mapping[str, str | bytes] | None,

@@ -81,7 +81,7 @@ def test_patterns_are_looked_for_in_the_scripts(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_what_patterns_cannot_be_looked_for_in_is_a_gap(tmp_path: Path, name: str) -> None:
+def test_a_file_that_cannot_be_searched_for_patterns_is_a_gap(tmp_path: Path, name: str) -> None:
     text, why = UNREAD[name]
     (tmp_path / name).write_text(text)
     reply = _patterns(tmp_path, name)

@@ -306,7 +306,9 @@ def test_dependencies_that_are_committed_are_the_changes_own(
 
 
 @pytest.mark.parametrize("path", [".git", "../x", "/etc", ".diffcourt/state", "a//b"])
-def test_dependencies_lie_in_the_checkout_and_are_not_ours(tmp_path: Path, path: str) -> None:
+def test_dependencies_are_in_the_checkout_and_not_those_of_diffcourt(
+    tmp_path: Path, path: str
+) -> None:
     with pytest.raises(ConfigError, match=r"analyzers\.grumble\.dependencies: "):
         review(tmp_path, dependencies=[path])
 
@@ -314,7 +316,7 @@ def test_dependencies_lie_in_the_checkout_and_are_not_ours(tmp_path: Path, path:
 # --- who decides ----------------------------------------------------------------------------------
 
 
-def test_what_the_change_configures_has_no_effect(tmp_path: Path, programs: Path) -> None:
+def test_configuration_in_the_change_has_no_effect(tmp_path: Path, programs: Path) -> None:
     install(programs, GRUMBLE)
     install(programs, f"open({str(tmp_path / 'ran')!r}, 'w')\n", "other")
     for number, theirs in enumerate((settings(command=["other"]), {})):
@@ -326,7 +328,7 @@ def test_what_the_change_configures_has_no_effect(tmp_path: Path, programs: Path
     assert not (tmp_path / "ran").exists()
 
 
-def test_an_analyzer_runs_where_whoever_runs_the_review_allows_it(
+def test_an_analyzer_runs_only_where_the_user_allows_it(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(programs, GRUMBLE)
@@ -536,7 +538,7 @@ Path(report).write_text(json.dumps([{{"filePath": file, "messages": [result]}}])
     ]
 
 
-def test_what_it_starts_ends_with_it(tmp_path: Path, programs: Path) -> None:
+def test_processes_that_it_starts_end_with_it(tmp_path: Path, programs: Path) -> None:
     mark = f"mark-{os.getpid()}"
     child = f"[sys.executable, '-c', 'import time; time.sleep(600)', {mark!r}]"
     install(programs, f"import subprocess, sys\nsubprocess.Popen({child})\n{GRUMBLE}")

@@ -36,7 +36,7 @@ def test_many_samples_of_many_rules_have_a_fix(trials: list[Trial]) -> None:
     }
 
 
-def test_what_stays_is_as_it_was(trials: list[Trial]) -> None:
+def test_other_code_is_unchanged_by_a_fix(trials: list[Trial]) -> None:
     """Most fixes change one line, and add one for an import or remove one."""
     for trial in trials:
         before = trial.sample.text.splitlines()

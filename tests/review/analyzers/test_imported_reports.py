@@ -82,7 +82,7 @@ def test_results_at_added_lines_are_findings_and_those_of_other_lines_are_not(
     assert found.detail == "The refund is odd\nReported by CodeQL as py/odd"
 
 
-def test_what_cannot_be_placed_is_a_named_gap_and_the_rest_counts(tmp_path: Path) -> None:
+def test_a_result_that_cannot_be_placed_is_a_gap_and_the_rest_counts(tmp_path: Path) -> None:
     other = {"versionControlProvenance": [{"repositoryUri": "x", "revisionId": "f" * 40}]}
     stale = sarif("app/pay.py", 9)
     place = stale["results"][0]["locations"][0]["physicalLocation"]
@@ -325,7 +325,7 @@ def test_the_format_of_a_report_is_told_from_its_content(name: str) -> None:
         b'{"runs":[{"tool":{"driver":{"name":"a"}},"results":[{"message":3}]}]}',
     ],
 )
-def test_what_is_no_report_is_named_as_such(data: bytes) -> None:
+def test_an_invalid_report_is_named(data: bytes) -> None:
     with pytest.raises(NotAReportError):
         read_report(data)
 

@@ -45,9 +45,7 @@ async def test_both_styles_are_found_at_the_line_of_the_value(
     assert [(entry.path, entry.depth) for entry in verdict.checked] == [("web.yaml", "code")]
 
 
-async def test_what_base_has_is_not_new_when_it_is_written_in_the_other_style(
-    tmp_path: Path,
-) -> None:
+async def test_a_setting_of_base_is_not_new_in_the_other_yaml_style(tmp_path: Path) -> None:
     repo = change(tmp_path, {"web.yaml": BLOCK.format("true")}, {"web.yaml": FLOW.format("yes")})
     assert not found(await review(repo))
 
@@ -172,9 +170,7 @@ async def test_a_repository_adds_values_of_its_own(tmp_path: Path) -> None:
         (OWN.replace("team,", "crew,"), "no rule names infrastructure:k8s-shop-crew"),
     ],
 )
-async def test_what_the_check_could_not_read_is_an_error(
-    tmp_path: Path, text: str, why: str
-) -> None:
+async def test_an_unreadable_value_pattern_is_an_error(tmp_path: Path, text: str, why: str) -> None:
     base = {f"{POLICY}/infrastructure/shop.yaml": text, f"{POLICY}/rules/shop.yaml": OWN_RULE}
     with pytest.raises(ConfigError, match=re.escape(why)):
         await review(change(tmp_path, base, {"a.py": "A = 1\n"}))

@@ -75,7 +75,7 @@ async def test_a_fix_of_the_program_becomes_edits(
         (Typos, "misspelling", "a.md", "We heard of its accension.\n"),
     ],
 )
-async def test_what_is_no_fix_or_not_the_only_one_is_none(
+async def test_an_ambiguous_or_missing_fix_is_not_used(
     export: Export, make: Make, code: str, path: str, text: str
 ) -> None:
     assert await fixed(export, make, code, path, text) == []

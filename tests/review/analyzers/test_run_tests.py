@@ -238,7 +238,7 @@ def test_a_pass_counts_as_the_changes_own_where_it_reaches_the_runner(
         ("docs/guide.md", False),
     ],
 )
-def test_which_files_decide_what_tests_say(path: str, decides: bool) -> None:
+def test_files_that_influence_the_result_of_tests(path: str, decides: bool) -> None:
     found = find_test_setup_files(
         [path], ["sh", "./tools/check.sh", "-m", "run.suite"], ["email/a.py"]
     )

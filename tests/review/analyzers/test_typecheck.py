@@ -151,7 +151,7 @@ SPEAKS = "import sys\nprint({!r})\nsys.exit({})\n"
         ),
     ],
 )
-def test_what_fails_is_a_named_gap(
+def test_a_failing_type_checker_is_a_gap(
     tmp_path: Path, programs: Path, text: str, why: str, expected: list[int]
 ) -> None:
     install(programs, text)
@@ -161,7 +161,7 @@ def test_what_fails_is_a_named_gap(
     assert found(verdict) == [("a.ts", line) for line in expected]
 
 
-def test_it_runs_where_whoever_runs_the_review_allows_it_and_a_required_check_says_why_not(
+def test_it_runs_only_where_the_user_allows_it_and_a_required_check_says_why_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {"command": ["no-such-checker"], "format": "mypy"}

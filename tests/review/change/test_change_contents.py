@@ -118,7 +118,7 @@ async def test_a_killed_process_is_one_clear_line_and_then_replaced(repo):
         assert await contents.read(blob) == b"a\n"
 
 
-async def test_what_is_no_blob_is_refused(repo):
+async def test_an_object_that_is_not_a_blob_is_refused(repo):
     repo.commit({"a": "a\n"})
     change = await from_refs(repo.root, None, None)
     async with Contents(change) as contents:
@@ -131,7 +131,7 @@ async def test_what_is_no_blob_is_refused(repo):
         assert await contents.read(new_blob(change.files[0])) == b"a\n"
 
 
-async def test_more_than_anyone_should_hold_is_refused(repo):
+async def test_an_oversized_object_is_refused(repo):
     repo.write("huge", b"\0" * (MAX_BLOB + 1))
     repo.commit()
     change = await from_refs(repo.root, None, None)
@@ -173,7 +173,7 @@ async def test_exported_files_are_plain_and_complete(many, tmp_path):
     assert (tmp_path / "b" / "pkg1" / "m1.py").read_text() == "# 1\n" * 50
 
 
-async def test_an_export_into_something_else_is_refused(repo, tmp_path):
+async def test_an_export_into_a_file_is_refused(repo, tmp_path):
     repo.commit({"a": "a\n"})
     change = await from_refs(repo.root, None, None)
     (tmp_path / "real").mkdir()
@@ -186,7 +186,7 @@ async def test_an_export_into_something_else_is_refused(repo, tmp_path):
     assert list((tmp_path / "real").iterdir()) == []
 
 
-async def test_a_directory_in_the_way_is_told_of(repo, tmp_path):
+async def test_a_directory_in_the_way_is_reported(repo, tmp_path):
     repo.commit({"a": "a\n", "b/c": "c\n"})
     change = await from_refs(repo.root, None, None)
     (tmp_path / "out" / "a").mkdir(parents=True)

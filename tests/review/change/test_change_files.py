@@ -288,7 +288,7 @@ async def test_generated_counts_only_when_base_says_so(review):
         assert files[name].skip is None, name
 
 
-async def test_vendored_counts_only_when_it_stood_in_base(review):
+async def test_vendored_counts_only_if_it_existed_in_base(review):
     files = await review(
         {"vendor/a.go": "a\n", "web/node_modules/x/i.js": "a\n", "third_party": "a file\n"},
         {

@@ -183,7 +183,7 @@ async def test_an_empty_diff_is_a_change_with_a_note(branched):
     assert change.notes[0].startswith("there are no differences between ")
 
 
-async def test_a_head_that_base_holds_already_is_said_to_be_behind(repo):
+async def test_a_head_that_is_in_base_already_is_reported_as_behind(repo):
     old = repo.commit({"a.py": "a = 1\n"})
     new = repo.commit({"a.py": "a = 2\n"})
     change = await from_refs(repo.root, new, old)
@@ -193,7 +193,7 @@ async def test_a_head_that_base_holds_already_is_said_to_be_behind(repo):
     )
 
 
-async def test_uncommitted_changes_are_told_of(branched):
+async def test_uncommitted_changes_are_reported(branched):
     branched.write("t.py", "t = 3\n")
     change = await from_refs(branched.root, None, None)
     assert any("--worktree" in note for note in change.notes)
@@ -202,7 +202,7 @@ async def test_uncommitted_changes_are_told_of(branched):
     assert any("--worktree" in note for note in staged.notes)
 
 
-async def test_what_is_staged_is_told_of_though_the_file_is_as_it_was(branched):
+async def test_staged_changes_are_reported_although_the_file_is_unchanged(branched):
     branched.write("t.py", "t = 3\n")
     branched.git("add", "t.py")
     branched.write("t.py", "t = 2\n")
@@ -291,7 +291,7 @@ async def test_a_ref_that_cannot_be_used_is_one_clear_line(branched):
 NAMES = ["main", "HEAD~1", "tagged", "main~1", "@{0}", "topic^0", "HEAD"]
 
 
-async def test_what_one_call_tells_is_what_git_tells_one_by_one(branched):
+async def test_one_batched_call_gives_the_same_answers_as_single_git_calls(branched):
     branched.git("tag", "-a", "-m", "a tag", "tagged", "main")
     branched.git("commit", "--quiet", "--allow-empty", "-m", "another")
     branched.git("merge", "--quiet", "-m", "a merge", "main")
@@ -430,7 +430,7 @@ async def test_replacements_of_objects_are_not_believed(branched):
     assert paths(change) == ["t.py"]
 
 
-async def test_what_was_said_twice_is_the_same_change(branched):
+async def test_a_repeated_file_header_is_the_same_change(branched):
     one = await from_refs(branched.root, None, None)
     assert await from_refs(branched.root, None, None) == one
     assert Git.of(one).git_dir == branched.root / ".git"

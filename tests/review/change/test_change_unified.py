@@ -65,7 +65,7 @@ def test_a_mail_with_a_series():
     assert [file.names[1] for file in files] == [b"b/x", b"b/y"]
 
 
-def test_what_git_show_prints():
+def test_output_of_git_show():
     (file,) = read(
         b"commit 0123456789abcdef0123456789abcdef01234567\nAuthor: A <a@b>\n"
         b"Date:   now\n\n    x\n\n"
@@ -184,7 +184,7 @@ def test_contents_that_look_like_headers():
         (HEAD + b"@@ -1 +1 @@\n-a\n+b\nSubmodule lib 1234567..89abcde:\n", ":6: a submodule's log"),
     ],
 )
-def test_what_cannot_be_whole_is_refused_with_its_line(patch, told):
+def test_an_incomplete_patch_is_refused_with_its_line(patch, told):
     assert told in refused(patch)
 
 

@@ -184,7 +184,7 @@ async def test_submodules_at_another_commit(repo, make_repo, tmp_path):
     assert [file.skip for file in change.files] == [f"submodule {first[:12]}..{second[:12]}"]
 
 
-async def test_a_repository_inside_is_told_of(repo, make_repo, tmp_path):
+async def test_a_nested_repository_is_reported(repo, make_repo, tmp_path):
     repo.commit({"a": "a\n"})
     make_repo(repo.root / "inner").commit({"f": "1\n"})
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
@@ -282,7 +282,7 @@ async def test_history_of_what_is_not_committed(repo, tmp_path):
     assert photograph(repo.root / ".git") == before
 
 
-def test_a_full_disk_is_told_of(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -291,7 +291,7 @@ def test_a_full_disk_is_told_of(tmp_path, monkeypatch):
         write_files(tmp_path / "out", [("a", b"x")])
 
 
-async def test_git_on_a_full_disk_is_told_of(repo, tmp_path, monkeypatch):
+async def test_a_git_error_on_a_full_disk_is_reported(repo, tmp_path, monkeypatch):
     repo.commit({"a": "a"})
     repo.write("a", "b")
     fake = tmp_path / "bin" / "git"

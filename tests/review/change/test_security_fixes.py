@@ -93,7 +93,7 @@ async def test_a_commit_over_many_files_or_without_a_parent_is_no_fix(repo):
     assert await past(repo) == ((), "")
 
 
-async def test_what_cannot_be_searched_is_said(fixed, tmp_path):
+async def test_history_that_cannot_be_searched_is_reported(fixed, tmp_path):
     shallow = fixed.clone(tmp_path / "shallow", "--depth=1")
     fixes, unsearched = await past(shallow)
     assert not fixes

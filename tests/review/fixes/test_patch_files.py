@@ -94,7 +94,7 @@ def test_patches_of_one_tree_join_to_what_all_of_them_make(data: st.DataObject) 
         assert apply_replacements(before, find_replacements(file, before)) == expected
 
 
-def test_git_applies_what_was_joined(tmp_path: Path) -> None:
+def test_git_applies_the_joined_patch(tmp_path: Path) -> None:
     before = {name: "".join(f"{n}\n" for n in range(20)).encode() + b"end" for name in PATHS}
     changes = [
         {"a.py": before["a.py"].replace(b"4\n", b"four\n", 1)},
@@ -112,7 +112,7 @@ def test_git_applies_what_was_joined(tmp_path: Path) -> None:
     assert made["with space.py"] == b"new\n" + before["a.py"].replace(b"end", b"END")
 
 
-def test_what_does_not_hold_beside_another_is_left_out_and_what_is_not_proven_has_no_file() -> None:
+def test_a_conflicting_patch_is_left_out_and_an_unproven_one_has_no_file() -> None:
     other = PATCH.replace("['convert', name]", "['magick', name]")
     excluded = fixed(2, patch=other)
     assert excluded.fix

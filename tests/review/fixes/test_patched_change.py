@@ -29,7 +29,7 @@ def patched(head: bytes, after: bytes) -> PatchedFile:
 
 
 @given(LINES, LINES, LINES)
-def test_what_is_not_added_to_the_patched_file_is_what_is_not_removed_from_base(
+def test_unchanged_lines_are_the_same_on_both_sides_of_a_patch(
     base: list[str], head: list[str], after: list[str]
 ) -> None:
     if head == after:

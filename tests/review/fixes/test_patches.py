@@ -98,7 +98,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_fix_is_refused_in_one_line(name: str) -> None:
+def test_an_invalid_patch_is_refused_in_one_line(name: str) -> None:
     patch, why = REFUSED[name]
     with pytest.raises(PatchRefused) as refusal:
         patched(patch)
@@ -154,7 +154,7 @@ def test_a_written_patch_leads_from_one_text_to_the_other(
     assert apply_replacements(before, find_replacements(file, before)) == after
 
 
-def test_git_applies_what_is_written(tmp_path: Path) -> None:
+def test_git_applies_written_patches(tmp_path: Path) -> None:
     before = "é = 1\nb\nc".encode()
     after = "é = 2\nb\nc\nd".encode()
     (tmp_path / "a b.py").write_bytes(before)

@@ -98,7 +98,7 @@ def fixes(verdict: Verdict) -> dict[str, Fix | None]:
     return {finding.path: finding.fix for finding in verdict.findings}
 
 
-async def test_code_decides_which_patches_of_an_agent_hold(tmp_path: Path) -> None:
+async def test_code_decides_which_patches_of_an_agent_are_accepted(tmp_path: Path) -> None:
     data = "a: 1\nb: 1\n"
     repo = Repo(tmp_path)
     repo.commit({"README.md": "# A project\n", "base.yml": data, "gone.yml": data})
@@ -130,7 +130,7 @@ async def test_code_decides_which_patches_of_an_agent_hold(tmp_path: Path) -> No
     assert repo.git("status", "--porcelain") == ""
 
 
-async def test_what_only_an_agent_reports_applies_and_is_not_called_verified(
+async def test_a_fix_for_a_finding_of_agents_applies_and_is_not_called_verified(
     tmp_path: Path,
 ) -> None:
     repo = change(tmp_path, {}, {"app.py": MODULE + LIST})
@@ -172,7 +172,7 @@ async def test_a_resumed_run_proves_nothing_again(tmp_path: Path) -> None:
     assert seen == [("prove_fixes", True)]
 
 
-async def test_patches_that_do_not_hold_beside_each_other_say_so(tmp_path: Path) -> None:
+async def test_conflicting_patches_say_so(tmp_path: Path) -> None:
     call = "import requests\n\n\ndef get(url):\n    return requests.get(url, verify=False)\n"
     verdict = await review(change(tmp_path, {}, {"app.py": call}))
     held = {finding.rule: finding for finding in verdict.findings if finding.fix}
@@ -233,7 +233,7 @@ async def test_a_fixer_that_fails_leaves_the_verdict_as_it_is(tmp_path: Path) ->
     assert (verdict.verdict, verdict.status) == (without.verdict, without.status)
 
 
-async def test_the_fixer_is_not_asked_about_what_is_mended_or_minor(tmp_path: Path) -> None:
+async def test_the_fixer_is_not_asked_about_fixed_or_minor_findings(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"a.py": MODULE + SHELL, "b.py": "import re\n"})
     model = ScriptedModel({"generalist": [said(claim("a.py", mend("a.py", LIST)))]})
     verdict = await review(repo, model, adjust=alone, fixer=True)
