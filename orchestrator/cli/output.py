@@ -172,3 +172,8 @@ class OutputTarget:
     def _message(self, error: Exception) -> str:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return f"cannot write {quote_path(self._name)}: {why}"
+
+
+def optional_target(name: str | None, option: str = "--json") -> OutputTarget | None:
+    """The target of an option; None if the option was not given."""
+    return None if name is None else OutputTarget(name, option)

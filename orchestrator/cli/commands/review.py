@@ -17,7 +17,7 @@ from orchestrator.cli.arguments import (
     name_of,
     ref,
 )
-from orchestrator.cli.output import OutputTarget, emit, width_of
+from orchestrator.cli.output import emit, optional_target, width_of
 from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, quote_path
@@ -251,7 +251,7 @@ def _estimate(args: argparse.Namespace, found: Estimate) -> int:
     """Print an estimate; with ``--json`` it is written in place of the verdict."""
     from orchestrator.report.cost_estimate_text import render_cost_estimate, to_document
 
-    target = None if args.json is None else OutputTarget(args.json)
+    target = optional_target(args.json)
     if target is not None:
         target.write(as_json(to_document(found)))
     if target is None or not target.to_stdout:

@@ -9,7 +9,7 @@ from orchestrator.code_review.agents.finding_descriptions import (
     shorten,
 )
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.decision import Weight, weight
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.code_review.verdict.opinions import Objection
 
@@ -33,7 +33,7 @@ def unverified(state: ReviewState) -> list[Finding]:
         finding
         for finding in state.synthesis.findings
         if (finding.state, finding.standing) == ("open", "unconfirmed")
-        and weight(finding.severity, finding.confidence, policy) == 2
+        and weight(finding.severity, finding.confidence, policy) is Weight.BLOCKS
         and finding.fingerprint not in requested
         and not finding.carried_over
         and _verifier(state, finding)

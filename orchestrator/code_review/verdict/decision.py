@@ -4,6 +4,7 @@ No text of a model reaches this module; its inputs are verified by code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from functools import lru_cache
 from typing import Literal
 
@@ -19,6 +20,14 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 CATEGORIES = ("security", "qa", "docs", "architecture")
 CAN_BLOCK = {"proved", "confirmed"}
 """The standing of findings that may block: a model's word alone, or against evidence, may not."""
+
+
+class Weight(IntEnum):
+    """The effect of an open finding on the outcome."""
+
+    SHOWN = 0
+    NEEDS_CHANGES = 1
+    BLOCKS = 2
 
 
 def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
@@ -115,9 +124,11 @@ def decide(
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
     open_findings = [finding for finding in findings if finding.state == "open"]
-    severe = [f for f in open_findings if weight(f.severity, f.confidence, policy) == 2]
+    by_weight: dict[Weight, list[Finding]] = {grade: [] for grade in Weight}
+    for finding in open_findings:
+        by_weight[weight(finding.severity, finding.confidence, policy)].append(finding)
+    severe, needing_changes = by_weight[Weight.BLOCKS], by_weight[Weight.NEEDS_CHANGES]
     blocking = [f for f in severe if f.standing in CAN_BLOCK]
-    needing_changes = [f for f in open_findings if weight(f.severity, f.confidence, policy) == 1]
     if blocking:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
     reasons = [
@@ -139,17 +150,19 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
     if finding.state != "open":
         return "merge"
     weighs = weight(finding.severity, finding.confidence, policy)
-    if weighs == 2 and finding.standing in CAN_BLOCK:
+    if weighs is Weight.BLOCKS and finding.standing in CAN_BLOCK:
         return "block"
     return "needs_changes" if weighs else "merge"
 
 
-def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
-    """The effect of an open finding: 2 blocks, 1 needs changes, 0 is only shown."""
+def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weight:
+    """The effect of an open finding by the policy."""
     if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
-        return 2
+        return Weight.BLOCKS
     severe = _reaches(severity, policy.needs_changes_at)
-    return int(severe and confidence >= policy.needs_changes_confidence)
+    if severe and confidence >= policy.needs_changes_confidence:
+        return Weight.NEEDS_CHANGES
+    return Weight.SHOWN
 
 
 def _reaches(severity: Severity, limit: Severity) -> bool:

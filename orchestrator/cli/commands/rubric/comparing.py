@@ -28,7 +28,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
     write_text,
 )
-from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.cli.output import emit, optional_target, use_color, width_of
 from orchestrator.errors import (
     EXIT_GATED,
     EXIT_INCOMPLETE,
@@ -103,7 +103,7 @@ class _Given(Struct, frozen=True):
 
 def compare(args: argparse.Namespace, out: TextIO) -> int:
     """Compare A and B; exit code 0: B is proven better or no worse, 1: worse, 3: cannot tell."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     if args.provider == OFFLINE:
         refuse_without_provider(args)
     require_numpy()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
 from orchestrator.cli.commands.post import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, to_json_data, write_text
-from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.cli.output import emit, optional_target, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, escape_line
 
@@ -59,7 +59,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def feedback(args: argparse.Namespace, out: TextIO) -> int:
     """Print what people did with findings, and the rate corrected by experts."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     require_numpy()
     from orchestrator.app.memory.finding_feedback import collect_feedback
     from orchestrator.app.memory.past_reviews import load_reviews

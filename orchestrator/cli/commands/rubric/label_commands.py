@@ -18,7 +18,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
     write_text,
 )
-from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.cli.output import OutputTarget, emit, optional_target, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
@@ -47,7 +47,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
         "--all", action="store_true", help="print all of them, with text, scores and reasons"
     )
     add_report(p)
-    _add_json(p)
+    add_json_file(p)
     p.set_defaults(do=disagree)
     p = part("lint", "find criteria that a judge or people cannot score well")
     add_items(p, many="*")
@@ -55,7 +55,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.add_argument(
         "--all", action="store_true", help="print all findings, not only three of each kind"
     )
-    _add_json(p)
+    add_json_file(p)
     p.set_defaults(do=lint)
     p = part("rate", "estimate how many of all items people would accept, from labels of some")
     add_items(p)
@@ -66,7 +66,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
         help="treat the labeled items as a random sample, although the labels do not say so",
     )
     add_report(p)
-    _add_json(p)
+    add_json_file(p)
     p.set_defaults(do=rate)
     p = part("drift", "detect whether the judge or the reviewers have changed over time")
     add_items(p)
@@ -80,17 +80,13 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
         help="compare labels before and after; default: when the anchors were frozen",
     )  # fmt: skip
     add_report(p)
-    _add_json(p)
-    p.set_defaults(do=drift)
-
-
-def _add_json(p: argparse.ArgumentParser) -> None:
     add_json_file(p)
+    p.set_defaults(do=drift)
 
 
 def disagree(args: argparse.Namespace, out: TextIO) -> int:
     """Print the disagreements of a rubric with people."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = load_inputs(args)
     from orchestrator.report.tuning.label_reports import render_disagreements
     from orchestrator.tuning.labels.disagreements import find_disagreements
@@ -102,7 +98,7 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
 
 def lint(args: argparse.Namespace, out: TextIO) -> int:
     """Print what to fix in a rubric; exit code 1 when there is something."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = _load_some(args)
     from orchestrator.report.tuning.label_reports import render_lint
     from orchestrator.tuning.rubric_lint import lint_rubric
@@ -138,7 +134,7 @@ def _load_some(
 
 def rate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the accept rate of all items, corrected for the judge's errors."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = load_inputs(args)
     from orchestrator.report.tuning.label_reports import render_rate
     from orchestrator.tuning.labels.corrected_rate import estimate_rate
@@ -152,7 +148,7 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     """Print what has changed over time, or freeze anchors."""
     if args.freeze and args.anchors is None:
         raise InputError("--freeze requires --anchors FILE, the file to write")
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = load_inputs(args)
     from orchestrator.report.tuning.label_reports import render_drift
     from orchestrator.tuning.labels import anchors

@@ -24,7 +24,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
 )
 from orchestrator.cli.commands.rubric.tuning import next_version_path
-from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.cli.output import emit, optional_target, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
@@ -74,7 +74,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
     """Reword a criterion; exit code 0: proven and written, 1: not proven, 3: the limit ended it."""
     if args.provider == OFFLINE:
         raise InputError("rewording needs a model; name its provider with --provider NAME")
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     require_numpy()
     from orchestrator.report.tuning.rewrite_text import render_rewrite
     from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric

@@ -13,7 +13,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
     write_text,
 )
-from orchestrator.cli.output import OutputTarget, emit, use_color, width_of
+from orchestrator.cli.output import emit, optional_target, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the agreement of a rubric with people."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_evaluation
     from orchestrator.tuning.evaluation import evaluate_rubric as measure
@@ -73,7 +73,7 @@ def _read_objective(args: argparse.Namespace) -> Objective:
 
 def tune(args: argparse.Namespace, out: TextIO) -> int:
     """Tune a rubric; write it only when the gain is proven."""
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_tuning
     from orchestrator.tuning import tune as tuning
@@ -132,7 +132,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     Returns:
         1 when agreement dropped, 3 when the labels are too few to tell.
     """
-    target = OutputTarget(args.json) if args.json else None
+    target = optional_target(args.json)
     read = load_inputs(args)
     from orchestrator.report.tuning.text_report import describe_detectable_drop, render_gate
     from orchestrator.tuning import agreement_regression_gate as gating
