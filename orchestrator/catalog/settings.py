@@ -197,8 +197,8 @@ class TypeCheck(Strict, frozen=True):
             )
         if self.checker not in TYPE_CHECKERS:
             raise ValueError(
-                f"command names none of {', '.join(_NAMES)}; say in `format` whose output it "
-                f"prints: {', '.join(TYPE_CHECKERS)}"
+                f"command names none of {', '.join(_NAMES)}; name in `format` the "
+                f"checker whose output it prints: {', '.join(TYPE_CHECKERS)}"
             )
 
     @property

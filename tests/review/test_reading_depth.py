@@ -55,7 +55,7 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
         ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
         ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
         ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
-        ("pay.cob", "STOP RUN.\n", "not read as COBOL: only its text was searched"),
+        ("Makefile.PL", "print 1;\n", "not read as Perl: only its text was searched"),
         ("top.v", "module m; endmodule\n", "not read as Verilog: only its text was searched"),
         ("a.js.ejs", "<%- user %>\n", "not read as EJS: only its text was searched"),
         (

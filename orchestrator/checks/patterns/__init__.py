@@ -122,7 +122,7 @@ def _commands_in(source: Source) -> str | None:
 def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     language = load_language(tuple(files), source.suffix)
     if language is None:
-        raise Gap("no patterns are known for this kind of file")
+        raise NotApplicable  # a name like a Makefile's, such as Makefile.PL
     patterns = [pattern for pattern in language.patterns if pattern.code in codes]
     if language.prefilter:
         patterns = [pattern for pattern in patterns if _may_match(pattern, source)]
