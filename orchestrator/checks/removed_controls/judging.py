@@ -10,6 +10,7 @@ from orchestrator.checks.removed_controls import vocabulary as words
 from orchestrator.checks.removed_controls.control import ChangedFile, Control, is_weaker
 from orchestrator.checks.removed_controls.pure_removal import (
     finds_decision_lost,
+    finds_denial_lost,
     finds_rejection_lost,
 )
 from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS, SHOWN, as_finding
@@ -143,8 +144,9 @@ class Losses:
         if loosened := self._loosened(file, control):
             return loosened
         same, less = self.is_same_work(file, control), finds_rejection_lost(file, control)
+        denial = finds_denial_lost(file, control, self._new_text)
         if (
-            not (same or less)
+            not (same or less or denial)
             or not control.words.isdisjoint(words.LEGACY)
             or not self.uses_value(file, control)
             or self.is_rewritten(control)
@@ -152,7 +154,8 @@ class Losses:
             or self._has_another(file, control)
         ):
             return None
-        return (self._known_guard(control) if same else None) or (_REJECTS_LESS if less else None)
+        known = self._known_guard(control) if same or denial else None
+        return known or (_REJECTS_LESS if less else None)
 
     def _has_another(self, file: ChangedFile, control: Control) -> bool:
         """Whether the change replaces it with another condition for the same rejection."""

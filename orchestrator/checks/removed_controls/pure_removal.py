@@ -17,6 +17,7 @@ _ORDINARY = re.compile(
     r"|hasattr|callable|function_exists|class_exists|isset|empty)\b|\b(?:len|count|size)\(|\.length\b"
     r"|(?i:debug|verbose|quiet|test)"
 )
+_DECIDES = (words.ACCESS, words.OWNERS, words.PREDICATE)
 _DECISIVE = (
     words.AUTHORITY
     | words.DENYING
@@ -41,6 +42,36 @@ def finds_rejection_lost(file: ChangedFile, control: Control) -> bool:
         return few and not _FLOW.search(control.rejection)
     shrinks = new == 0 and MOSTLY_GONE * came <= went
     return shrinks and not _ORDINARY.search(control.text)
+
+
+def finds_denial_lost(file: ChangedFile, control: Control, added: str) -> bool:
+    """Whether access is no longer denied in a function that still calls what this guarded.
+
+    The function may be rewritten otherwise. Nothing that the change adds may take over: no denial
+    anywhere, no decision about access in the same file, and no condition on the same values here.
+
+    Args:
+        added: the text that the change adds to all files.
+    """
+    denies = control.effect in {"raise", "reject"} and words.DENIAL.search(control.rejection)
+    if not denies or not control.scope or control.scope not in file.head.scopes:
+        return False
+    here = file.text.added_text
+    if words.DENIAL.search(added) or any(pattern.search(here) for pattern in _DECIDES):
+        return False
+    before, after = (
+        [each for each in version.controls if each.scope == control.scope]
+        for version in (file.base, file.head)
+    )
+    if any(
+        each.kind in {"guard", "condition"}
+        and file.is_added(each)
+        and not each.words.isdisjoint(control.words)
+        for each in after
+    ):
+        return False
+    guarded = {each.name for each in before if each.kind == "call" and each.line > control.end}
+    return any(each.kind == "call" and each.name in guarded for each in after)
 
 
 def finds_decision_lost(file: ChangedFile, control: Control) -> bool:

@@ -143,7 +143,8 @@ REFUSAL = re.compile(
 """Names of rejections."""
 
 DENIAL = re.compile(
-    r"(?i)forbid|unauthori[sz]ed|(?:permission|access)[ _]?denied|not[ _]allowed|\b40[13]\b"
+    r"(?i)forbid|unauthori[sz]ed|(?:permission|access)[ _]?(?:denied|error)|not[ _]allowed"
+    r"|\b40[13]\b"
 )
 """Names of answers that deny access."""
 

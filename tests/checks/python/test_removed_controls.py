@@ -227,6 +227,42 @@ def test_a_control_that_is_rewritten_moved_or_unused(codes: Codes, now: str) -> 
     assert codes(check, {"app.py": GUARD}, {"app.py": now}) == []
 
 
+REFUND = """\
+def refund(store, number, user):
+    order = store.order(number)
+    if order.owner != user:
+        raise PermissionError("not your order")
+    store.pay(order.owner, total(order))
+    store.mark(number, "refunded")
+"""
+REWRITTEN = """\
+def refund(store, number, user, part=0):
+    order = store.order(number)
+    amount = part or total(order)
+    store.mark(number, "refunded")
+    log.info("refund of %s", amount)
+    store.pay(user, cents(amount))
+"""
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        (REWRITTEN, ["guard-removed"]),
+        (REWRITTEN.replace("amount = part", "check_owner(order, user)\n    amount = part"), []),
+        (REWRITTEN.replace("amount = part", "assert may_refund(order)\n    amount = part"), []),
+        (REWRITTEN.replace("def refund", "@permission_required('refund')\ndef refund"), []),
+        (REWRITTEN + "\n\ndef deny():\n    raise Forbidden\n", []),
+        (REWRITTEN.replace("store.mark", "save").replace("store.pay", "send"), ["guard-removed"]),
+        ("def refund(store, number, user):\n    return Refunds(store).start(number, user)\n", []),
+    ],
+)
+def test_access_that_is_no_longer_denied_in_a_function_that_is_rewritten(
+    codes: Codes, now: str, found: list[str]
+) -> None:
+    assert codes(check, {"app.py": REFUND}, {"app.py": now}) == found
+
+
 @pytest.mark.parametrize(
     "call", ["app.control.revoke(job, terminate=True)", "self.invalidate_cache(job)"]
 )
