@@ -67,6 +67,10 @@ class FileCopies(Struct, frozen=True):
             self.lines[name] = text.split("\n")
         return "\n".join(self.lines[name][max(0, first - 1) : last])
 
+    def mention(self, word: bytes) -> bool:
+        """Whether one of them contains a word of small letters, in letters of any size."""
+        return any(word in (self.directory / name).read_bytes().lower() for name in self.paths)
+
     def edits(
         self, name: str, replacements: Iterable[tuple[Position, Position, str]]
     ) -> tuple[Edit, ...]:
