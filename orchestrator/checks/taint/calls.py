@@ -137,7 +137,10 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
             result = _text_method(frame, record, name)
         if result is not None:
             return result
-    record = queued_tasks.as_direct_call(frame, record, name)
+    queued = queued_tasks.as_direct_call(frame, record, name)
+    if queued is not None:
+        call_function(frame, queued)
+        return UNKNOWN
     if record.function.target is not None or record.function.locs:
         inner = _announce(frame, record) if frame.quiet else call_function(frame, record)
         if inner is not None:

@@ -1,18 +1,22 @@
 """Calls that a worker of Celery or Dramatiq makes later: ``task.delay(value)``."""
 
 import ast
+import re
 from collections.abc import Hashable
+from typing import Final
 
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
 from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.module_index import Bound, Function
 
+_TASK: Final = re.compile(r"(?:\w+\.)*(?:shared_task|task|actor)(?:\(.*\))?", re.DOTALL)
 
-def as_direct_call(frame: Frame, call: Call, name: str) -> Call:
-    """The call of a task itself, where a call puts it into a queue; any other call as it is."""
+
+def as_direct_call(frame: Frame, call: Call, name: str) -> Call | None:
+    """The call of a task itself, where a call puts it into a queue; None for any other call."""
     task = call.receiver.target if call.receiver is not None else None
     if not isinstance(task, Function) or task.cls is not None:
-        return call
+        return None
     if name in {"delay", "send"}:
         args, keywords = call.args, call.keywords
     elif name in {"apply_async", "send_with_options"}:
@@ -20,10 +24,11 @@ def as_direct_call(frame: Frame, call: Call, name: str) -> Call:
         named = _held(frame, call.select_argument("1|kwargs")).items()
         keywords = {key: value for key, value in named if isinstance(key, str)}
     else:
-        return call
-    decorators = (ast.unparse(decorator) for decorator, _ in task.decorators)
-    bound = any("bind=True" in text for text in decorators)
-    target = Bound(task, UNKNOWN) if bound else task
+        return None
+    decorators = [ast.unparse(decorator) for decorator, _ in task.decorators]
+    if len(decorators) != 1 or not _TASK.fullmatch(decorators[0]):
+        return None  # another decorator may give it other arguments
+    target = Bound(task, UNKNOWN) if "bind=True" in decorators[0] else task
     return Call(call.node, Value(target=target), None, args, keywords, call.rest)
 
 

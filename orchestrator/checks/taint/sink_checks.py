@@ -29,8 +29,8 @@ _BEGINNINGS: Final = {
 }
 _SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "stored": 0.8}
 _SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter", "stored": "-stored"}
-# Classes for which it counts that somebody has stored the text before.
-_STORED: Final = frozenset({"xss", "sql", "command", "code", "template"})
+# Classes for which it counts that somebody has stored a part of the text before.
+_STORED: Final = frozenset({"sql", "command", "code", "template"})
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many unknown functions on the path
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
@@ -201,7 +201,7 @@ def check_value(
         wanted = (
             taint.kind in sink.kinds
             or (taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value))
-            or (taint.kind == "stored" and sink.klass in _STORED)
+            or (taint.kind == "stored" and _counts_when_stored(sink, value))
         )
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue
@@ -209,6 +209,11 @@ def check_value(
             composed = sink.klass == "sql" and _is_statement(value)
             place = giving_call(frame, node, selector) if composed else None
             report(frame, node, taint, (sink.klass, ref, sink.confidence), place)
+
+
+def _counts_when_stored(sink: Sink, value: Value) -> bool:
+    """Whether a stored text does harm there; a whole statement or template is stored on purpose."""
+    return sink.klass == "xss" or (sink.klass in _STORED and prefix_of(value) != "")
 
 
 def _is_statement(value: Value) -> bool:
