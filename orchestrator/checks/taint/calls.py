@@ -132,15 +132,9 @@ def invoke(frame: Frame, record: Call) -> Value:
 def _dispatch(frame: Frame, record: Call, name: str) -> Value:
     stored_fields.note_call(frame, record)
     if record.receiver is not None and name:
-        result = containers.call_method(frame, name, record)
-        if result is None:
-            result = _text_method(frame, record, name)
+        result = _method(frame, record, name)
         if result is not None:
             return result
-    queued = queued_tasks.as_direct_call(frame, record, name)
-    if queued is not None:
-        call_function(frame, queued)
-        return UNKNOWN
     if record.function.target is not None or record.function.locs:
         inner = _announce(frame, record) if frame.quiet else call_function(frame, record)
         if inner is not None:
@@ -155,6 +149,18 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
         if folded is not None:
             return folded
     return external_functions.result(frame, record)
+
+
+def _method(frame: Frame, record: Call, name: str) -> Value | None:
+    """A method of a container, of a text, or of a task that a worker runs later."""
+    result = containers.call_method(frame, name, record)
+    if result is None:
+        result = _text_method(frame, record, name)
+    queued = queued_tasks.as_direct_call(frame, record, name) if result is None else None
+    if queued is not None:
+        call_function(frame, queued)
+        return UNKNOWN
+    return result
 
 
 def _folded(frame: Frame, record: Call) -> Value | None:
