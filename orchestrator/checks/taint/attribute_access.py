@@ -244,10 +244,12 @@ def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
 
 def _keep_in_context(frame: Frame, ref: str, value: Value) -> None:
     """Remember what comes from outside, or is ours, in an object that a whole request shares."""
+    known = frame.run.contexts.get(ref, UNKNOWN)
     own = any(frame.state.object(loc).kind == "instance" for loc in value.locs)
-    if own and ROW not in value.marks and not value.taints:
-        frame.run.contexts.setdefault(ref, Value(locs=value.locs))
-        frame.run.heap.shared.update(reachable_objects(value, frame.state))
-    if value.taints:
+    if value.taints and not known.taints:
         facts = [taint.with_facts(frame.state.facts_of(taint)) for taint in value.taints]
-        frame.run.contexts.setdefault(ref, Value(taints=tuple(facts), marks=value.marks))
+        kept = Value(taints=tuple(facts), locs=known.locs, marks=value.marks)
+        frame.run.contexts[ref] = kept
+    elif own and ROW not in value.marks and ref not in frame.run.contexts:
+        frame.run.contexts[ref] = Value(locs=value.locs)
+        frame.run.heap.shared.update(reachable_objects(value, frame.state))
