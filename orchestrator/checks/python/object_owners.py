@@ -35,6 +35,7 @@ _WRITING_VIEW = re.compile(r"ModelViewSet|Update|Destroy|Delete")
 _MODEL = re.compile(
     r"([A-Z]\w+)\.(?:objects|query)\b.*\.(?:a?get|filter|filter_by|(?:get|first)_or_404)"
 )
+_BY_ID = re.compile(r"([A-Z]\w+)\.(?:get_by_id|get_or_none|delete_by_id)")  # of Peewee
 _LOADER = re.compile(r"(?:^|\.)a?get_object_or_404")
 _CLASS = re.compile(r"\b[A-Z]\w+")
 _ID = re.compile(r"(?:pk|id|\w+_(?:id|pk))")
@@ -53,7 +54,7 @@ _RIGHT = re.compile(
     r"|sign|member|allowed|moderat|public|internal"
 )
 _SIGN_IN = re.compile(
-    r"(?i)(?:log_?in|jwt|auth\w*)_required\w*|IsAuthenticated\b|LoginRequired\w*"
+    r"(?i)(?:log_?in|jwt|auth\w*)_required\w*|IsAuthenticated\b|LoginRequired\w*|web\.authenticated"
     r"|(?:Depends|Security)\((?:\w+\.)?(?:get_)?(?:current|logged_in|auth)\w*\)|: CurrentUser\b"
 )
 # Statements that only keep out who has not signed in.
@@ -98,8 +99,8 @@ class Query(Struct, frozen=True):
 
 def ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
     """Report such views of head that the change adds or alters."""
-    if _USER.search(head.text) is None:  # no view here checks an owner
-        return
+    if not (_USER.search(head.text) or _SIGN_IN.search(head.text)):
+        return  # no view here knows a user
     views = [*_views(head), *_class_views(head)]
     asking: defaultdict[str, list[View]] = defaultdict(list)
     for view in views:
@@ -139,14 +140,16 @@ def _finding(path: str, view: View, model: str, others: list[View]) -> RawFindin
 
 
 def _views(source: Source) -> Iterator[View]:
-    guarded = {
-        node.name
-        for node in walk(source.tree)
-        if isinstance(node, ast.ClassDef) and _SIGN_IN.search(ast.unparse(node))
-    }
+    guarded, of_views = set[str](), set[str]()
     for definition in find_definitions(source.tree):
         node = definition.node
-        if isinstance(node, ast.ClassDef) or not _is_view(definition.dotted, node):
+        if isinstance(node, ast.ClassDef):
+            if _SIGN_IN.search("\n".join(source.lines[node.lineno - 1 : node.end_lineno])):
+                guarded.add(definition.dotted)
+            if any(map(_VIEW.search, (node.name, *map(ast.unparse, node.bases)))):
+                of_views.add(definition.dotted)
+            continue
+        if not _is_view(definition.dotted, node, of_views):
             continue
         queries = list(_queries(node))
         loads, asks = dict(_loads(node, queries)), frozenset(_asks(node, queries))
@@ -188,10 +191,10 @@ def _class_views(source: Source) -> Iterator[View]:
                 )
 
 
-def _is_view(dotted: str, node: FunctionNode) -> bool:
+def _is_view(dotted: str, node: FunctionNode, of_views: set[str]) -> bool:
     owner = dotted.rpartition(".")[0]
     if owner:
-        return _VIEW.search(owner) is not None and not node.name.startswith("_")
+        return owner in of_views and not node.name.startswith("_")
     calls = (each.func for each in node.decorator_list if isinstance(each, ast.Call))
     routed = any(isinstance(each, ast.Attribute) and each.attr in _ROUTES for each in calls)
     return routed or [each.arg for each in node.args.args[:1]] == ["request"]
@@ -252,6 +255,10 @@ def _query(call: ast.Call) -> Query | None:
         if first and not ids and called.endswith(("get", "get_or_404")):
             ids = [first]
         return Query(found[1], ids, compared + _attributes(call, found[1]))
+    if (found := _BY_ID.fullmatch(called)) and first:
+        compared += _attributes(call, found[1])
+        by_id = [] if isinstance(first, ast.Compare | ast.BinOp) else [first]
+        return Query(found[1], by_id, compared)
     if isinstance(first, ast.Name | ast.Attribute) and _LOADER.search(called):
         named = _CLASS.search(ast.unparse(first))
         return Query(named[0], ids, compared) if named else None
@@ -275,7 +282,8 @@ def _attributes(call: ast.Call, model: str) -> list[tuple[str, str]]:
     """What the arguments of a call compare of a model."""
     return [
         (part.left.attr, ast.unparse(part.comparators[0]))
-        for part in call.args
+        for argument in call.args
+        for part in walk(argument)
         if isinstance(part, ast.Compare)
         and isinstance(part.left, ast.Attribute)
         and ast.unparse(part.left.value) == model

@@ -142,6 +142,12 @@ LISTED = """def front(request):
         (MINE, DETAIL.replace("IsAuthenticated", "IsOwner"), []),
         (MINE + LISTED, DETAIL, []),
         ("", SIGNED_IN, ["unowned"]),
+        (
+            "",
+            "class UserChange(tornado.web.RequestHandler):\n    @tornado.web.authenticated\n"
+            "    def post(self, number):\n        user = User.get_by_id(number)\n        user.save()\n",
+            ["unowned"],
+        ),
         ("", SIGNED_IN.replace("    user =", "    check_right(user_id)\n    user ="), []),
     ],
 )
