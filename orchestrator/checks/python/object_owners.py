@@ -8,7 +8,7 @@ Of accounts it is asked wherever a view writes to one by its id.
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from msgspec import Struct
 
@@ -51,7 +51,7 @@ _USER = re.compile(
 )
 _RIGHT = re.compile(
     r"(?i)perm|admin|staff|superuser|owner|author|can_|access|forbid|403|abort\(|role|check_|token"
-    r"|sign|member|allowed|moderat|public|internal"
+    r"|sign|member|allow|moderat|public|internal"
 )
 _SIGN_IN = re.compile(
     r"(?i)(?:log_?in|jwt|auth\w*)_required\w*|IsAuthenticated\b|LoginRequired\w*|web\.authenticated"
@@ -65,7 +65,7 @@ _KEEPS_OUT = re.compile(
 _WRITES = re.compile(
     r"\.(?:a?delete|a?save|a?update|commit|remove)\(|['\"]\s*(?i:update|delete from)\s"
 )
-_ACCOUNT = re.compile(r"(?i)(?:user|account|profile|member|customer|employee)s?")
+_ACCOUNT = re.compile(r"(?i)(?:users?|(?:user)?profiles?|user_?accounts?)")
 # The parts of a statement of SQL on one table, and what its condition compares with a parameter.
 _TABLE = re.compile(r"(?is)\s*(?:select\b.+?\bfrom|update|delete\s+from)\s+[\"`]?(\w+)(.*)")
 _EQUALS = re.compile(r"(?i)\b(\w+)\s*=\s*(?:\?|%s|:\w+|%\(\w+\)s|\$\d)")
@@ -140,32 +140,39 @@ def _finding(path: str, view: View, model: str, others: list[View]) -> RawFindin
 
 
 def _views(source: Source) -> Iterator[View]:
-    guarded, of_views = set[str](), set[str]()
+    guarded, of_views = set[str](), dict[str, str]()
     for definition in find_definitions(source.tree):
         node = definition.node
         if isinstance(node, ast.ClassDef):
             if _SIGN_IN.search("\n".join(source.lines[node.lineno - 1 : node.end_lineno])):
                 guarded.add(definition.dotted)
             if any(map(_VIEW.search, (node.name, *map(ast.unparse, node.bases)))):
-                of_views.add(definition.dotted)
+                of_views[definition.dotted] = _class_header(node)
             continue
         if not _is_view(definition.dotted, node, of_views):
             continue
         queries = list(_queries(node))
         loads, asks = dict(_loads(node, queries)), frozenset(_asks(node, queries))
         if loads or asks:
+            owner = definition.dotted.rpartition(".")[0]
             text = ast.unparse(node)
             body, kept_out = _KEEPS_OUT.subn("", "\n".join(map(ast.unparse, node.body)))
+            said = "\n".join([_KEEPS_OUT.sub("", text), of_views.get(owner, "")])
             yield View(
                 definition.dotted,
                 loads,
                 asks,
-                open=not _USER.search(body) and not _RIGHT.search(_KEEPS_OUT.sub("", text)),
+                open=not _USER.search(body) and not _RIGHT.search(said),
                 writes=_WRITES.search(body) is not None,
-                signed_in=kept_out > 0
-                or definition.dotted.rpartition(".")[0] in guarded
-                or _SIGN_IN.search(text) is not None,
+                signed_in=kept_out > 0 or owner in guarded or _SIGN_IN.search(text) is not None,
             )
+
+
+def _class_header(node: ast.ClassDef) -> str:
+    """What a class says of all its methods, without a sign-in."""
+    own = [item for item in node.body if not isinstance(item, FunctionNode)]
+    text = "\n".join(map(ast.unparse, (*node.decorator_list, *node.bases, *own)))
+    return _SIGN_IN.sub("", text).replace("permission_classes", "")
 
 
 def _class_views(source: Source) -> Iterator[View]:
@@ -191,7 +198,7 @@ def _class_views(source: Source) -> Iterator[View]:
                 )
 
 
-def _is_view(dotted: str, node: FunctionNode, of_views: set[str]) -> bool:
+def _is_view(dotted: str, node: FunctionNode, of_views: Container[str]) -> bool:
     owner = dotted.rpartition(".")[0]
     if owner:
         return owner in of_views and not node.name.startswith("_")

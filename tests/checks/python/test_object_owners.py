@@ -148,6 +148,12 @@ LISTED = """def front(request):
             "    def post(self, number):\n        user = User.get_by_id(number)\n        user.save()\n",
             ["unowned"],
         ),
+        (
+            "",
+            "class UserChange(MethodView):\n    decorators = [allows.requires(CanChange()), login_required]\n"
+            "    def post(self, number):\n        user = User.query.get(number)\n        user.save()\n",
+            [],
+        ),
         ("", SIGNED_IN.replace("    user =", "    check_right(user_id)\n    user ="), []),
     ],
 )
