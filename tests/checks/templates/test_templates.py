@@ -207,7 +207,7 @@ def test_a_finding_names_the_value_and_its_context(tmp_path: Path) -> None:
     ("name", "text", "why"),
     [
         ("a.html", f"{BASE}<p>{{{{ x ", "the tag {{ in line 2 is not closed"),
-        ("a.html", f"{BASE}{{% raw %}}<p>", "what follows {% raw %} in line 2 has no end"),
+        ("a.html", f"{BASE}{{% raw %}}<p>", "the block of {% raw %} in line 2 has no end"),
         ("a.html", f"{BASE}<p class='a>x</p>", "the quote ' in line 2 is not closed"),
         ("a.erb", "<p>\n<%= x", "the tag <%= in line 2 is not closed"),
         ("a.ejs", "<p>\n<%- x", "the tag <%- in line 2 is not closed"),
