@@ -69,7 +69,7 @@ class Dismissal(Waiver, frozen=True, kw_only=True):
 
     @property
     def who(self) -> str:
-        """The person, or else whoever ran the command; empty where neither is known."""
+        """The person, or else the user who ran the command; empty if neither is known."""
         return self.by or self.recorded_by
 
 

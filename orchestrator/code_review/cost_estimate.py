@@ -46,7 +46,7 @@ BASIS = (
     apply. No call begins whose worst case does not fit what is left.""",
     "An attempt whose reply was lost may have been billed, and counts at its worst case.",
 )
-"""How the figures are reckoned, for whoever reads them."""
+"""How the figures are computed, for the report."""
 
 
 class Bill(Struct, frozen=True):

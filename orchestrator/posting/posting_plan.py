@@ -106,7 +106,7 @@ def _new_comments(
     *,
     suggest: bool,
 ) -> list[Comment]:
-    """Comments for the weightiest findings that have none, at lines that the diff shows.
+    """Comments for the most severe findings without one, at lines that the diff shows.
 
     A thread that a person has resolved is a dismissal, so its finding gets no second one.
     """

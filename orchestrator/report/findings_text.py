@@ -26,7 +26,7 @@ _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "
 
 T = TypeVar("T")
 Cause = Sequence[Finding]
-"""Findings with the same cause; the weightiest is first."""
+"""Findings with the same cause; the most severe is first."""
 
 
 def open_findings(verdict: Verdict) -> list[Finding]:

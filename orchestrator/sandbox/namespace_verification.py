@@ -21,7 +21,7 @@ _NEW = {
     "/": "tmpfs", "/dev": "tmpfs", "/dev/shm": "tmpfs", "/tmp": "tmpfs", "/dev/pts": "devpts",  # noqa: S108
     "/proc": "proc",
 }  # fmt: skip
-"""Mounts that bwrap makes anew, and their types."""
+"""New mounts that bwrap creates, and their types."""
 _TYPE, _CHARACTER_DEVICE = 0o170000, 0o020000
 
 

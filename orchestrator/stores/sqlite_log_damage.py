@@ -60,7 +60,7 @@ def refuse_damaged_log(database: Path) -> None:
                 return
             file.seek(0)
             if file.read(HEADER) != data[:HEADER]:
-                return  # another process begins it anew while we read
+                return  # another process restarts it while we read
     except OSError:
         return  # there is none, or SQLite says why it cannot be read
     raise StoreError(

@@ -70,10 +70,10 @@ class ChangedDecision(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """``mended``: B is right where A is wrong; ``broken``: the reverse; or ``disputed``."""
+        """``corrected``: B is right where A is wrong; ``broken``: the reverse; or ``disputed``."""
         if self.label == "disputed":
             return "disputed"
-        return "mended" if (self.label == "accept") == self.accepted_b else "broken"
+        return "corrected" if (self.label == "accept") == self.accepted_b else "broken"
 
 
 class RubricComparison(Struct, frozen=True):

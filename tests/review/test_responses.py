@@ -381,7 +381,7 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     assert all(len(one.title) <= 120 and len(one.detail) <= 2000 for one in by_qa)
     assert by_qa[0].detail.endswith("x... [cut: 5000 characters]")
     assert [one.lowered_from for one in by_qa] == [None] * 10 + ["high"] * 20
-    assert found.notes[1, "qa"] == ("20 findings beyond its 10 weightiest are shown as info",)
+    assert found.notes[1, "qa"] == ("20 findings beyond its 10 most severe are shown as info",)
 
 
 async def test_a_withdrawn_finding_does_not_count_for_the_limit(tmp_path: Path) -> None:
@@ -415,4 +415,4 @@ async def test_two_hundred_findings_at_once_lose_nothing(tmp_path: Path) -> None
     assert (len(found), len(verdict.rejected)) == (100, 100)
     assert sum(one.severity == "high" for one in found) == 10
     (qa,) = [one for one in verdict.agents if one.agent == "qa"]
-    assert qa.notes == ("90 findings beyond its 10 weightiest are shown as info",)
+    assert qa.notes == ("90 findings beyond its 10 most severe are shown as info",)

@@ -97,7 +97,7 @@ def test_a_call_shows_the_whole_request_in_order(found: RunDetails) -> None:
     titles = [one.title.partition(":")[0] for one in call.sent]
     assert titles == [
         "System prompt, rules",
-        "Input guards mended texts of this agent; here they stand as they were before",
+        "Input guards modified texts of this agent; the original texts are shown here",
         "Opening, the same for all agents",
         "Role and task",
         "Turn 1, calls read_file",

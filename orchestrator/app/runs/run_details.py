@@ -231,9 +231,9 @@ class _CallReader:
             return
         if not found.whole:
             yield Passage("Not recorded", NOT_RECORDED, "note")
-        if mended := [*self._mended(span.agent)]:
-            title = "Input guards mended texts of this agent; here they stand as they were before"
-            yield Passage(title, "\n".join(mended), "note")
+        if modified := [*self._modified(span.agent)]:
+            title = "Input guards modified texts of this agent; the original texts are shown here"
+            yield Passage(title, "\n".join(modified), "note")
         if found.left_out:
             lines = [_describe_omission(turn, it) for turn, it in found.left_out.items()]
             yield Passage("Left out, as the model's window was full", "\n".join(lines), "note")
@@ -243,7 +243,7 @@ class _CallReader:
                 title, value, kind = _describe_block(block, turn, kinds)
                 yield _passage(title, self._redact.json(value), kind, fresh=turn == key.turn)
 
-    def _mended(self, agent: str) -> Iterator[str]:
+    def _modified(self, agent: str) -> Iterator[str]:
         for ruling in self._rulings:
             if (ruling.get("layer"), ruling.get("action"), ruling.get("agent")) == (
                 "input", "modify", agent,

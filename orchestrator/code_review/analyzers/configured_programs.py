@@ -37,8 +37,8 @@ _ERROR_BYTES = 8000
 _NAMED_ERROR = re.compile(r"(?:error|fatal|exception)\b[^:]{0,20}:\s", re.IGNORECASE)
 _OURS = {".diffcourt": "it holds the state of reviews"}
 NOT_ALLOWED = (
-    "not run: whoever runs the review has not allowed the analyzers that base configures; allow "
-    "them with --run-analyzers or DIFFCOURT_RUN_ANALYZERS=1"
+    "not run: the analyzers that base configures are not allowed here; allow them with "
+    "--run-analyzers or DIFFCOURT_RUN_ANALYZERS=1"
 )
 NO_SANDBOX = (
     "not run: no sandbox; run it yourself and give its report with --import, or get one: "

@@ -19,7 +19,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 SECONDS = 60.0
 BATCH = 200
-WHOLE_TREE_BATCH = 500  # each call reads the whole tree anew
+WHOLE_TREE_BATCH = 500  # each call reads the whole tree again
 """Files per call: a file that breaks its parser costs no more than its batch."""
 
 T = TypeVar("T")

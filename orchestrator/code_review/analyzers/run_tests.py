@@ -29,8 +29,8 @@ from orchestrator.sandbox.safe_paths import read_safely
 MAX_REPORT_BYTES = 8 << 20
 NOT_RUN = "tests not run: "
 NOT_ALLOWED = (
-    f"{NOT_RUN}whoever runs the review has not allowed this repository's test command; allow "
-    "it with --run-tests or DIFFCOURT_RUN_TESTS=1"
+    f"{NOT_RUN}this repository's test command is not allowed here; allow it with "
+    "--run-tests or DIFFCOURT_RUN_TESTS=1"
 )
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
 """The sides to test until a run passes: a failure is repeated, then compared with base."""

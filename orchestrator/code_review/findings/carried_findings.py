@@ -95,8 +95,8 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
     ]
     before = verdict.previous.passed if verdict.previous else None
     passed = before if same_head else passed_review(verdict)
-    weightiest = sorted(claims, key=report_order)[:MAX_CLAIMS]
-    handed = HandedOver(tuple(map(_bounded, weightiest)), passed)
+    most_severe = sorted(claims, key=report_order)[:MAX_CLAIMS]
+    handed = HandedOver(tuple(map(_bounded, most_severe)), passed)
     if passed is None:
         return replace(handed, why_unsettled=NONE_COMPLETE)
     changed, unknown = await find_changed_since(change, passed.base, passed.head)

@@ -355,7 +355,7 @@ def _limit_number(
             claims.valid[place] = replace(report, finding=lowered)
         if rest:
             claims.notes[iteration, agent] = [
-                f"{len(rest)} findings beyond its {MAX_WEIGHTY} weightiest are shown as info"
+                f"{len(rest)} findings beyond its {MAX_WEIGHTY} most severe are shown as info"
             ]
 
 

@@ -49,13 +49,13 @@ async def prove_fixes(state: ReviewState) -> None:
     proposed = await _collect(state)
     limiter = anyio.CapacityLimiter(AT_ONCE)
 
-    async def mend(fingerprint: str) -> None:
+    async def fix(fingerprint: str) -> None:
         async with limiter:
-            await _mend(state, fingerprint, proposed[fingerprint][:MOST_PROPOSALS])
+            await _prove_first(state, fingerprint, proposed[fingerprint][:MOST_PROPOSALS])
 
     async with task_group() as group:
         for fingerprint in islice(proposed, state.settings.fixes.proofs):
-            group.start_soon(mend, fingerprint)
+            group.start_soon(fix, fingerprint)
     await _prove_together(state)
     state.synthesis = replace(
         state.synthesis, findings=with_fixes(state.synthesis.findings, state.fixes)
@@ -155,7 +155,9 @@ def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[Call]) -> 
     )
 
 
-async def _mend(state: ReviewState, fingerprint: str, proposals: Iterable[ProposedFix]) -> None:
+async def _prove_first(
+    state: ReviewState, fingerprint: str, proposals: Iterable[ProposedFix]
+) -> None:
     """Prove the proposals for one finding until one is verified."""
     best: Fix | None = None
     for proposal in proposals:

@@ -7,7 +7,7 @@ from orchestrator.tuning.statistics.confidence_intervals import format_change, f
 
 MAX_CHANGED = 8
 _COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "yellow"}
-_ORDER = {"broken": 0, "mended": 1, "disputed": 2}
+_ORDER = {"broken": 0, "corrected": 1, "disputed": 2}
 
 
 def render_comparison(found: RubricComparison, width: int = 80, color: bool = False) -> str:
@@ -76,9 +76,9 @@ def describe_power(found: RubricComparison) -> str:
 def _render_changed(page: Page, found: RubricComparison) -> list[str]:
     """Changed decisions, those that became wrong first."""
     changed = sorted(found.changed, key=lambda c: _ORDER[c.verdict])
-    mended, broken = (sum(c.verdict == x for c in changed) for x in ("mended", "broken"))
+    corrected, broken = (sum(c.verdict == x for c in changed) for x in ("corrected", "broken"))
     head = f"{len(changed):,} of {count_noun(found.items, 'decision')} differ"
-    lines = [page.heading(f"{head}: {mended} right only with B, {broken} only with A")]
+    lines = [page.heading(f"{head}: {corrected} right only with B, {broken} only with A")]
     for c in changed[:MAX_CHANGED]:
         lines += page.wrap(describe_changed(c), first="  ", rest="      ")
         if c.text:

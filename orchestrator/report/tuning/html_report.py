@@ -295,7 +295,7 @@ def _conclude_comparison(found: RubricComparison) -> Conclusion:
 
 
 def _render_changed(changed: Sequence[ChangedDecision]) -> str:
-    order = {"broken": 0, "mended": 1, "disputed": 2}
+    order = {"broken": 0, "corrected": 1, "disputed": 2}
     listed = sorted(changed, key=lambda c: order[c.verdict])[:MOST_LISTED]
     return list_articles([_render_changed_item(c) for c in listed], len(changed))
 
@@ -309,7 +309,7 @@ def list_articles(articles: Sequence[str], count: int) -> str:
 def _render_changed_item(c: ChangedDecision) -> str:
     words = {
         "broken": ("bad", "right only with A"),
-        "mended": ("good", "right only with B"),
+        "corrected": ("good", "right only with B"),
         "disputed": ("", "people disagree"),
     }
     kind, verdict = words[c.verdict]

@@ -162,7 +162,7 @@ def render_lint(
     """
     page = Page(width, color)
     count = len(found.findings)
-    head = f"{count_noun(count, 'finding') if count else 'Nothing to mend'} in "
+    head = f"{count_noun(count, 'finding') if count else 'Nothing to fix'} in "
     noun = "criterion" if found.criteria == 1 else "criteria"
     lines = page.wrap(f"{head}{found.criteria} {noun}.")
     lines[0] = page.paint(lines[0], "yellow" if count else "green")
