@@ -113,7 +113,7 @@ def test_a_call_shows_the_whole_request_in_order(found: RunDetails) -> None:
     assert "return eval(text)" in by_title["Opening, the same for all agents"]
     assert "[redacted]" in by_title["Opening, the same for all agents"]
     assert by_title["Role and task"].startswith("Agent: generalist")
-    assert "says:\nGo on." in by_title["Role and task"]
+    assert "answered:\nGo on." in by_title["Role and task"]
     assert "there is no tool" in by_title["Turn 1, result of no_such_tool"]
     assert "not valid JSON" in by_title["Turn 3, report sent back"]
     assert "read_file" in call.sent[-2].title

@@ -149,7 +149,7 @@ def _find_error(criterion: Criterion, row: Mapping[str, Json], item: Item) -> st
         allowed = ", ".join(f"{x:g}" for x in levels)
         errors.append(f"the score {score:g} is not a level; allowed: {allowed}")
     if not _stands(str(row.get("quote", "")), item):
-        errors.append("the quotation is not verbatim in the text or its context")
+        errors.append("the quotation is not in the text or its context verbatim")
     return "; ".join(errors)
 
 
