@@ -44,7 +44,7 @@ from orchestrator.checks.yaml_tree import Node, parse_documents
 
 Look = Callable[[InfrastructureObject, str], Iterator[RawFinding]]
 Kind = tuple[str, Iterable[InfrastructureObject], Look]
-"""The name of a kind of document, a function that finds its objects, and a check of one object."""
+"""The name of a kind of document, the objects in a document, and a check of one object."""
 
 MOST_OF_A_KIND = 100  # in one file
 _MANIFEST = re.compile(r"\bapiVersion[\"']?\s*:\s*[\"']?[\w$]")

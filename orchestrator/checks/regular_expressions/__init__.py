@@ -84,7 +84,7 @@ def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
 
 
 def _called(node: ast.Call, modules: set[str], functions: dict[str, str]) -> str | None:
-    """The function of ``re`` that is called with a regular expression, if any."""
+    """The known function or validator that a call passes a regular expression to, if any."""
     function = node.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if name in _VALIDATORS:
