@@ -203,7 +203,7 @@ class ProviderRefused(DiffcourtError):
 
     def of(self, run_id: str, repo: Path | None) -> "ProviderRefused":
         """The same error, with the command that resumes the run."""
-        return ProviderRefused(f"{self}, then go on with: {resume_command(run_id, repo)}")
+        return ProviderRefused(f"{self}, then continue with: {resume_command(run_id, repo)}")
 
 
 class OutputError(DiffcourtError):

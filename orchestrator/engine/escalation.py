@@ -84,7 +84,7 @@ async def _ask_how_to_go_on(change: StageChange, task: Task, runtime: AgentRunti
     if change.to_stage != HUMAN:
         return ""
     agent = task.spec.name
-    question = f"{agent} cannot go on by itself: {change.why}. What should it do, or know?"
+    question = f"{agent} cannot continue by itself: {change.why}. What should it do, or know?"
     answers = await ask_person(runtime.journal, {task.key: (agent, question)})
     return f"\nA person was asked how to continue, and answered:\n{answers[task.key]}"
 

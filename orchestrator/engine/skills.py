@@ -14,8 +14,8 @@ class UseSkill:
 
     spec = ToolSpec(
         USE_SKILL,
-        "Opens one of your skills: its playbook then stands below the conversation, in place of "
-        "the one that was open. Without a name it closes the open one.",
+        "Opens one of your skills: its playbook is then shown below the conversation, "
+        "instead of the open one. Without a name it closes the open one.",
         {
             "type": "object",
             "properties": {"name": {"type": "string", "description": "one of your skills"}},
@@ -32,7 +32,7 @@ class UseSkill:
         if name not in names:
             known = ", ".join(names) or "none"
             return Observation(f"you have no skill {name!r}; you have {known}", ok=False)
-        return Observation(f"{name} is open; its playbook stands below", {"skill": name})
+        return Observation(f"{name} is open; its playbook is shown below", {"skill": name})
 
 
 def listing(skills: Sequence[Skill]) -> str:

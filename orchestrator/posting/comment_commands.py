@@ -15,7 +15,7 @@ WORD = "/diffcourt"
 USAGE = (
     f"`{WORD} review` reviews the head again · `{WORD} explain ID` explains a finding · "
     f"`{WORD} dismiss ID reason` dismisses one in this pull request. "
-    "ID stands behind the finding's rule."
+    "ID is shown after the finding's rule."
 )
 SERVICE_USAGE = (
     f"{USAGE} `{WORD} full` reviews the head anew, as if it were the first · `{WORD} pause` "

@@ -104,7 +104,7 @@ def render_rule(rule: Rule) -> str:
     facts = [
         f"**{rule.severity}**",
         *(
-            f"{grave} where a request's value gets there"
+            f"{grave} if a value from a request reaches it"
             for grave in [rule.severity_from_request]
             if grave
         ),

@@ -210,7 +210,7 @@ def _find_unanchored(criteria: Iterable[Criterion]) -> Iterator[LintFinding]:
         doubles = {text for text in texts if texts.count(text) > 1}
         if vague or doubles:
             text = vague[0] if vague else min(doubles)
-            fault = "says nothing that one can see" if vague else "stands at two levels"
+            fault = "says nothing observable" if vague else "appears at two levels"
             what = f"the level {text!r} {fault}"
             advice = "describe what a review of this level has or lacks, with an example"
             yield LintFinding("unanchored", (criterion.id,), what, advice)

@@ -175,7 +175,7 @@ class LabelingPage:
         with self._lock:
             seat = self._seat(visit)
             if not seat.given:
-                return visit.redirect("/", "There is no label of this session to take back.")
+                return visit.redirect("/", "There is no label from this session to undo.")
             if visit.form.get("given") != str(len(seat.given)):  # sent twice
                 return visit.redirect("/")
             seat.at = seat.given.pop()
@@ -183,7 +183,7 @@ class LabelingPage:
             own = [x for x in self._read() if (x.item, x.rater) == (item, rater)]
             seat.note = own[0].note if own else ""
             remove_label(self._task.path, item, rater)
-        return visit.redirect("/", "The last label is taken back.")
+        return visit.redirect("/", "The last label was undone.")
 
     def _again(self, visit: Visit) -> Response:
         """Ask for the skipped items."""

@@ -195,11 +195,11 @@ def test_a_dead_channel_is_a_note_and_changes_neither_run_nor_digest(
         assert len(gone.got) == 1
     assert (told["digest"], told["exit_code"]) == (alone["digest"], alone["exit_code"])
     said = capsys.readouterr().err
-    lines = [line for line in said.splitlines() if "was not told" in line]
+    lines = [line for line in said.splitlines() if "was not notified" in line]
     assert len(lines) == 6
-    assert "the channel gone was not told (budget): it answered 404" in said
-    assert "the channel unset was not told (budget): the environment variable NOT_SET" in said
-    assert "the channel bell was not told (budget): no-such-program cannot be started" in said
+    assert "the channel gone was not notified (budget): it answered 404" in said
+    assert "the channel unset was not notified (budget): the environment variable NOT_SET" in said
+    assert "the channel bell was not notified (budget): no-such-program cannot be started" in said
     assert SECRET not in said
     rows = main(["audit", "verify", "latest", "--repo", str(repo.path)])
     assert rows == 0
@@ -287,7 +287,7 @@ def test_an_alert_is_announced_once_each_time_it_begins_to_fire(
     with webhook() as inbox:
         mine(team={"webhook": inbox.url}, dead={"command": ["no-such-program"]})
         (line,) = check("firing", "ok")
-        assert line.startswith("the channel dead was not told (alert): no-such-program")
+        assert line.startswith("the channel dead was not notified (alert): no-such-program")
         assert check("firing", "unknown") == check("unknown", "ok") == []
         assert len(check("firing", "firing")) == 1
         check("ok", "firing")

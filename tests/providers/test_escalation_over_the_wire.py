@@ -162,7 +162,9 @@ def test_a_key_that_is_refused_in_the_middle_is_one_line_and_the_run_goes_on_wit
         setting = "_API_KEY" if status == 401 else "_BASE_URL"
         assert setting in line
         run_id = json.loads((command(repo, "runs", "--json"), capsys.readouterr().out)[1])[0]
-        assert line.endswith(f"then go on with: diffcourt resume {run_id['run_id']} --repo {repo}")
+        assert line.endswith(
+            f"then continue with: diffcourt resume {run_id['run_id']} --repo {repo}"
+        )
         assert (out, run_id["state"]) == ("", "interrupted")
         assert command(repo, "resume", "latest", "--json", "-") == 1
         verdict = json.loads(capsys.readouterr().out)

@@ -85,7 +85,7 @@ async def _tell(
     except Refused:
         return
     if not done["sent"]:
-        line = f"the channel {name} was not told ({message.event}): {done['why']}"
+        line = f"the channel {name} was not notified ({message.event}): {done['why']}"
         observer(Event("note", journal.elapsed(), detail=line))
 
 

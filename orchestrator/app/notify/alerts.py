@@ -55,7 +55,7 @@ async def _notify(repo: Path | None, alerts: Sequence[Alert]) -> list[str]:
         told[name] = sorted(before | {alert.name for alert in new})
         _write(folder, told)
         if why:
-            failed.append(f"the channel {name} was not told (alert): {why}")
+            failed.append(f"the channel {name} was not notified (alert): {why}")
     return failed
 
 

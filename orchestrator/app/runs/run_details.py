@@ -45,7 +45,7 @@ TEXT_TITLES = {
     "role": "Role and task",
     "brief": "Brief",
     "correction": "report sent back",
-    "last_turn": "told to report now",
+    "last_turn": "asked to report now",
     "skill": "open playbook",
     "notice": "Notice",
 }

@@ -41,9 +41,9 @@ _MESSAGES = {
     "raw": "A value is printed without escaping",
     "request": "A value of the request is printed without the escaping that its place needs",
     "autoescape": "Escaping is turned off around values",
-    "unquoted": "A value stands in an attribute without quotes",
-    "handler": "A value that is escaped for HTML only stands in a string of a script",
-    "script": "A value that is escaped for HTML only stands in a script",
+    "unquoted": "A value is in an attribute without quotes",
+    "handler": "A value that is only escaped for HTML is in a string of a script",
+    "script": "A value that is only escaped for HTML is in a script",
     "address": "A request chooses a whole address",
     "form": "A form that is posted has no token against forged requests",
 }

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Take jobs from the queue that diffcourt serve fills: review each pushed change in a\n"
         "process of its own, and post the verdict. On SIGTERM, running reviews get a while; what\n"
-        "is left goes on at another worker."
+        "is left continues on another worker."
     )
     add_config(parser)
 

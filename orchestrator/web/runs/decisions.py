@@ -127,14 +127,14 @@ class Decisions:
             note += " The run waits for another decision."
         elif visit.form.get("resume"):
             self._processes.resume(repo, run_id, person_of(visit))
-            note += " The run goes on."
+            note += " The run continues."
         return visit.redirect(f"/runs/{run_id}", note)
 
     def _resume(self, visit: Visit, repo: Path, more: "list[str] | tuple[str, ...]") -> Response:
         run_id = visit.values["run"]
         if not self._processes.resume(repo, run_id, person_of(visit), more):
             raise InputError(f"{run_id} is being continued already")
-        return visit.redirect(f"/runs/{run_id}", "The run goes on.")
+        return visit.redirect(f"/runs/{run_id}", "The run continues.")
 
 
 def person_of(visit: Visit) -> str:

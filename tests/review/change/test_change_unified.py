@@ -170,7 +170,10 @@ def test_contents_that_look_like_headers():
         (b"diff --git a/x b/x\nnew file mode 100644\nindex 0000000..89abcde\n", ":4: its contents"),
         (b"diff --git a/x b/x\nnew file mode 100644\n", ":3: a file header without a hunk"),
         (b"diff --git a/x b/x\nnew file mode 100644\n" + HEAD + b"@@ -1 +1 @@\n-a\n+b\n", "disag"),
-        (b"diff --git a/x y b/z\nold mode 100644\nnew mode 100755\n", "names cannot be told apart"),
+        (
+            b"diff --git a/x y b/z\nold mode 100644\nnew mode 100755\n",
+            "names cannot be distinguished",
+        ),
         (
             b"diff --git a/x b/x\nindex 1..2\nGIT binary patch\n",
             ":4: a binary patch without contents",

@@ -228,7 +228,7 @@ class Reader:
         ):
             self._fail("its header and its names disagree on which side exists", at)
         if opening is None and not file.hunks and "rename to" not in says and "copy to" not in says:
-            self._fail("its names cannot be told apart", at)
+            self._fail("its names cannot be distinguished", at)
         if not (file.hunks or file.binary):
             self._check_hollow(file)
 
