@@ -198,8 +198,9 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
         for report in read_reports(state.team())
         for gap in report.form.gaps
     ]
+    purpose = state.rounds[0].plan.summary  # empty where no lead plans
     return {
-        "change": state.rounds[0].plan.summary,
+        **({"change": purpose} if purpose else {}),
         "findings": [
             {**_shown(finding), "lines": await _cited_lines(state, finding)}
             for finding in synthesis.findings[:SHOWN_FINDINGS]

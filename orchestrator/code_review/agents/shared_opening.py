@@ -50,8 +50,9 @@ ATTEMPTS = 2
 
 HEAD = """\
 This is the change that the team reviews. Every analyzer that reads its files has run on all of
-them; their findings are below, so do not search for those again. A lead is only a hint: read the
-lines before you rely on it. Diff lines carry their line numbers in base and head.
+them; their findings are below, so do not search for those again. Where a skill names an analyzer,
+use its findings below. A lead is only a hint: read the lines before you rely on it. Diff lines
+carry their line numbers in base and head.
 """
 
 REPORTING = """\
