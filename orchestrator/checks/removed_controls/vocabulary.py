@@ -280,6 +280,7 @@ ACCESS = re.compile(
 
 NO_ACCESS = re.compile(
     r"(?i)csrf_exempt|deprecat|skip|mock|patch|fixture|mark\.|require[sd]?_(?:lib|version)"
+    r"|\bvalidat(?:ion|ed)\b"
 )
 
 HARDENING = re.compile(

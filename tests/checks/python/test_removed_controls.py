@@ -341,6 +341,11 @@ FINE = [
         "def f(a):\n    if len(a) > 0:\n        return 1\n    return g(a)\n",
         "def f(a):\n    return g(a)\n",
     ),
+    # a decorator that checks the shape of a request, whatever it is about
+    (
+        "@validation.validated(schema.role_create, 'role')\ndef create_role(a):\n    return g(a)\n",
+        "def create_role(a):\n    return g(a)\n",
+    ),
     # a cache, a setting that may be missing, a check that got another name
     (
         "def save(self, page):\n    self.expire_fragment(page)\n    write(page)\n",
