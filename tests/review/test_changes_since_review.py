@@ -68,7 +68,7 @@ async def test_after_a_review_that_settles_nothing_nobody_is_told_where_to_begin
     )
     await branch.push({"bad.py": "OK = 1\n"})
     assert "Changed since" not in branch.opening()
-    assert "stays open" in branch.opening()
+    assert "do not report one again" in branch.opening()
 
 
 async def test_the_whole_team_is_told_the_same(branch: Branch) -> None:
