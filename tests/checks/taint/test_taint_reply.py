@@ -53,6 +53,8 @@ def test_values_are_followed_through_syntax_newer_than_the_interpreter(tmp_path:
 @pytest.mark.parametrize(
     ("body", "constant"),
     [
+        ("if name in ('df', 'free'): os.system(name)", True),
+        ("if name in ('df', 'free'): os.system('sudo ' + name)", False),
         ("x = 'ls'\n    os.system(x)", True),
         ("x = ['ls', name][0]\n    os.system(x)", True),
         ("x = 'ls' if name else 'df'\n    os.system(x)", True),
