@@ -229,9 +229,10 @@ def _asks(node: FunctionNode, queries: list[tuple[ast.Call, Query]]) -> Iterator
         if any(_is_of_user(name, value) for name, value in query.compared):
             yield query.model
     for part in walk(node):
-        compares = isinstance(part, ast.Compare) and isinstance(part.left, ast.Attribute)
-        if compares and _is_of_user(part.left.attr, ast.unparse(part.comparators[0])):
-            yield from (query.model for _, query in queries)
+        match part:
+            case ast.Compare(left=ast.Attribute(attr=name), comparators=[value, *_]):
+                if _is_of_user(name, ast.unparse(value)):
+                    yield from (query.model for _, query in queries)
 
 
 def _is_of_user(name: str, value: str) -> bool:
@@ -244,9 +245,10 @@ def _is_of_user(name: str, value: str) -> bool:
 
 def _queries(node: FunctionNode) -> Iterator[tuple[ast.Call, Query]]:
     for call in walk(node):
-        query = _query(call) if isinstance(call, ast.Call) else None
-        if query is not None:
-            yield call, query
+        if isinstance(call, ast.Call):
+            query = _query(call)
+            if query is not None:
+                yield call, query
 
 
 def _query(call: ast.Call) -> Query | None:
