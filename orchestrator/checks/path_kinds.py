@@ -31,10 +31,10 @@ _VENDOR_DIRECTORIES = frozenset(
 
 _CODE = re.compile(
     r"\.(?:py[iwx]?|ipynb|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|clj|rb|rake"
-    r"|erb|php|p[lm]|lua|rs|swift|cs|fs|vb|dart|exs?|erl|hs|r|jl|c|cc|cpp|cxx|h|hh|hpp|mm?|zig|sh|bash"
+    r"|erb|php|p[lm]|lua|rs|swift|cs|fs|vb|dart|exs?|erl|hs|r|jl|sol|c|cc|cpp|cxx|h|hh|hpp|mm?|zig|sh|bash"
     r"|zsh|fish|ps1|psm1|bat|cmd|sql|bats|coffee)"
 )
-_TESTED_JVM = "java|kts?|scala|groovy|cs|fs|vb|php|swift|mm?"
+_TESTED_JVM = "java|kts?|scala|groovy|cs|fs|vb|php|swift|mm?|sol"
 
 # A directory's whole name, or what follows its last mark: `tests`, `unit_tests`, `Acme.Tests`.
 _TEST_DIRECTORY = re.compile(
@@ -47,7 +47,7 @@ _TEST_NAME = re.compile(
     r"tests?[_-].*|conftest\.py|tests\.[^.]*|test\.(?!py$).*|\.env\.tests?"
     r"|.*[_.-](?:tests?|mocks?|fixtures?)\.[^.]+"
     r"|.*[_.-]specs?\.(?:[cm]?[jt]sx?|coffee|rb|php|lua|groovy|exs)|.*\.cy\.[jt]sx?"
-    r"|.*_unittest\.(?:c|cc|cpp|py)|mock_.*\.go|.*\.bats"
+    r"|.*_unittest\.(?:c|cc|cpp|py)|mock_.*\.go|.*\.bats|.*\.t\.sol"
 )
 _CAMEL_TEST_NAME = re.compile(
     rf"(?:.*[a-z0-9])?(?:Tests?|TestCase)\.(?:{_TESTED_JVM})|Test[A-Z].*\.(?:{_TESTED_JVM})"

@@ -21,14 +21,14 @@ affect the outcome. Change the thresholds in `.diffcourt/config/verdict.yaml` (`
 `needs_changes_at`).
 
 Every text file is searched for secrets, invisible characters and conflict markers. Further checks
-depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C#, Elixir, Go, Java,
-Kotlin, PHP, Ruby, Rust, Scala, Swift and Terraform by their syntax trees; then shell, Dockerfiles,
-Makefiles, workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro` files the scripts
-are analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between the tags, in
-Makefiles the recipes. Templates of HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS, Handlebars,
-Razor, Thymeleaf, Vue, Svelte and others) are read for values that they print without escaping;
-other markup is treated as plain text. For each file, the verdict's `checked` lists the tools that
-examined it.
+depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C#, Dart, Elixir, Go,
+Java, Kotlin, Lua, PHP, Ruby, Rust, Scala, Solidity, Swift and Terraform by their syntax trees; then
+shell, Dockerfiles, Makefiles, workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro`
+files the scripts are analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between
+the tags, in Makefiles the recipes. Templates of HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS,
+Handlebars, Razor, Thymeleaf, Vue, Svelte and others) are read for values that they print without
+escaping; other markup is treated as plain text. For each file, the verdict's `checked` lists the
+tools that examined it.
 
 A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
 `rejected`. A finding of any other rule stays open, with the argument recorded beside it.
@@ -79,13 +79,13 @@ def render_rules_page(
 
 
 _LANGUAGES = {
-    "c": "C and C++", "csharp": "C#", "elixir": "Elixir", "go": "Go", "java": "Java",
-    "js": "JavaScript", "kotlin": "Kotlin", "php": "PHP", "ruby": "Ruby", "rust": "Rust",
-    "scala": "Scala", "blade": "Blade", "django": "Django", "erb": "ERB", "html": "HTML",
-    "jinja": "Jinja", "mako": "Mako", "svelte": "Svelte", "twig": "Twig", "vue": "Vue",
-    "ejs": "EJS", "jsp": "JSP", "handlebars": "Handlebars", "thymeleaf": "Thymeleaf",
-    "razor": "Razor", "liquid": "Liquid", "swift": "Swift", "terraform": "Terraform",
-    "shell": "Shell", "sql": "SQL",
+    "c": "C and C++", "csharp": "C#", "dart": "Dart", "elixir": "Elixir", "go": "Go",
+    "java": "Java", "js": "JavaScript", "kotlin": "Kotlin", "lua": "Lua", "php": "PHP",
+    "ruby": "Ruby", "rust": "Rust", "scala": "Scala", "solidity": "Solidity", "blade": "Blade",
+    "django": "Django", "erb": "ERB", "html": "HTML", "jinja": "Jinja", "mako": "Mako",
+    "svelte": "Svelte", "twig": "Twig", "vue": "Vue", "ejs": "EJS", "jsp": "JSP",
+    "handlebars": "Handlebars", "thymeleaf": "Thymeleaf", "razor": "Razor", "liquid": "Liquid",
+    "swift": "Swift", "terraform": "Terraform", "shell": "Shell", "sql": "SQL",
 }  # fmt: skip
 
 

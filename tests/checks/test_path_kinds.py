@@ -50,6 +50,9 @@ src/mocks/x.py                        code tests
 src/api/__mocks__/client.js           code tests
 t/basic.py                            code tests
 src/FooTests.kt                       code tests
+src/Vault.t.sol                       code tests
+src/VaultTest.sol                     code tests
+src/Attestation.sol                   code
 src/FooTest.java                      code tests
 src/TestFoo.java                      code tests
 src/PaymentIT.java                    code tests

@@ -65,7 +65,7 @@ PATTERN_LANGUAGES = (
     *("*.go", "*.java", "*.rb", "*.rake", "*.erb", "*.ejs"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
-    *("*.ex", "*.exs"),
+    *("*.ex", "*.exs", "*.dart", "*.lua", "*.sol"),
     *("*.tf", "*.tfvars", "*.hcl"),
 )
 SQL = ("*.sql", "*.psql", "*.plsql", "*.ddl")
@@ -90,7 +90,7 @@ TESTABLE_CODE = (
     *PYTHON_MODULES,
     *SCRIPTS,
     *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
-    *("*.ex", "*.exs"),
+    *("*.ex", "*.exs", "*.dart"),
     *C_FAMILY,
 )
 SOURCE_CODE = tuple(dict.fromkeys((*PYTHON, *PATTERN_LANGUAGES, *TESTABLE_CODE)))

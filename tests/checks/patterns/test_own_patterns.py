@@ -21,25 +21,25 @@ patterns:
 """
 RULE = """
 rules:
-  - {id: security.shop-raw, title: Raw query, severity: high, from: ["patterns:js-shop-raw", "patterns:lua-run"],
+  - {id: security.shop-raw, title: Raw query, severity: high, from: ["patterns:js-shop-raw", "patterns:haskell-run"],
      why: Because., fix: Mend it.}
 """
 CODE = {
     "bad.js": "export const f = (t) => shop.raw(t);\n",
     "good.js": "shop.raw('select 1');\n",
     "old.js": "export const f = (x) => eval(x);\n",
-    "a.lua": "os.execute(x)\n",
+    "a.hs": "main = callCommand x\n",
 }
 FOLDER = ".diffcourt/config"
 
 
-LUA = """
-grammars: {.lua: [lua]}
+HASKELL = """
+grammars: {.hs: [haskell]}
 patterns:
-  - code: lua-run
-    rule: {pattern: os.execute($V)}
+  - code: haskell-run
+    rule: {pattern: callCommand $V}
     message: A command is run
-    example: {bad: "os.execute(x)", good: "print(x)"}
+    example: {bad: "main = callCommand x", good: "main = print x"}
 """
 
 
@@ -49,10 +49,10 @@ def review(tmp_path: Path, own: dict[str, str]) -> Verdict:
 
 
 def test_patterns_of_a_repository_add_to_the_shipped_ones(tmp_path: Path) -> None:
-    own = {"patterns/shop.yaml": MORE, "patterns/lua.yaml": LUA, "rules/shop.yaml": RULE}
+    own = {"patterns/shop.yaml": MORE, "patterns/haskell.yaml": HASKELL, "rules/shop.yaml": RULE}
     verdict = review(tmp_path, own)
     found = {(f.path, f.rule) for f in verdict.findings if f.category == "security"}
-    assert {("bad.js", "security.shop-raw"), ("a.lua", "security.shop-raw")} <= found
+    assert {("bad.js", "security.shop-raw"), ("a.hs", "security.shop-raw")} <= found
     assert "good.js" not in {path for path, _ in found}
     assert {path for path, rule in found if rule != "security.shop-raw"} == {"old.js"}
     assert {entry.path for entry in verdict.checked if entry.depth == "code"} == CODE.keys()
@@ -60,7 +60,7 @@ def test_patterns_of_a_repository_add_to_the_shipped_ones(tmp_path: Path) -> Non
 
 def test_a_language_is_extended_by_the_name_of_its_grammar(tmp_path: Path) -> None:
     own = {"patterns/shop.yaml": MORE.replace("extends: javascript", "extends: typescript")}
-    verdict = review(tmp_path, {**own, "patterns/lua.yaml": LUA, "rules/shop.yaml": RULE})
+    verdict = review(tmp_path, {**own, "patterns/haskell.yaml": HASKELL, "rules/shop.yaml": RULE})
     assert "bad.js" in {f.path for f in verdict.findings if f.rule == "security.shop-raw"}
 
 
@@ -72,7 +72,7 @@ def test_a_language_is_extended_by_the_name_of_its_grammar(tmp_path: Path) -> No
         ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' appears twice"),
         (
             "extends: klingon\npatterns: []\n",
-            "allowed: bash, c, cpp, csharp, elixir, go, hcl, java",
+            "allowed: bash, c, cpp, csharp, dart, elixir, go, hcl",
         ),
         (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
         (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep rejects"),

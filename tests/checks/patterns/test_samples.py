@@ -14,7 +14,7 @@ SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob(
 SUFFIXES = {
     "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py",
     "ruby": ".rb", "rust": ".rs", "terraform": ".tf", "shell": ".sh", "container": ".Dockerfile",
-    "pipeline": ".gitlab-ci.yml", "makefile": ".mk", "elixir": ".ex",
+    "pipeline": ".gitlab-ci.yml", "makefile": ".mk", "elixir": ".ex", "solidity": ".sol",
 }  # fmt: skip
 FOUND_AT_LEAST = 0.8
 
