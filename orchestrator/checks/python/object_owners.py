@@ -1,8 +1,8 @@
 """Views that load objects by an id from the request without checking the owner: a question.
 
-It is asked where views beside it ask for the owner of objects of the same model, and nothing in
-this one speaks of the user or of a right. A table that a statement of SQL names stands for a model.
-Of accounts it is asked wherever a view writes to one by its id.
+It is asked if neighboring views load objects of the same model only for the current user, and this
+view mentions neither the user nor a permission. A table in an SQL statement counts as a model. For
+accounts it is asked of every view that writes to one by its id.
 """
 
 import ast
@@ -22,9 +22,9 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 LEAST = 2
-"""Views beside it that load one object and ask for its owner, at least, where a view only reads.
+"""The minimum number of neighbors that check the owner, for a view that only reads.
 
-One is enough behind a sign-in, where no view lists everybody's objects.
+One is enough if the view requires a sign-in and no view lists all objects of the model.
 """
 
 CONFIDENCE = 0.6
@@ -72,13 +72,13 @@ _EQUALS = re.compile(r"(?i)\b(\w+)\s*=\s*(?:\?|%s|:\w+|%\(\w+\)s|\$\d)")
 
 
 class View(Struct, frozen=True):
-    """A view that loads objects by an id of the request, or asks for those of the current user.
+    """A view that loads objects by an id from the request, or only those of the current user.
 
     Attributes:
-        loads: model -> line where one of it is loaded by its id.
+        loads: model → line where an object of it is loaded by id.
         asks: models of which it compares an owner with the current user.
-        open: nothing in it speaks of the user or of a right.
-        signed_in: only who has signed in gets into it.
+        open: it mentions neither the user nor a permission.
+        signed_in: it requires a sign-in.
     """
 
     name: str
@@ -90,7 +90,7 @@ class View(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """A call that loads objects: the ids by which it does, and all that it compares."""
+    """A call that loads objects: the ids that it uses, and all that it compares."""
 
     model: str
     ids: list[ast.expr]
@@ -113,18 +113,18 @@ def ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
 
 
 def _is_question(head: Source, view: View, model: str, others: list[View]) -> bool:
-    """Whether what other views ask makes it a question that this one does not."""
+    """Whether the owner checks of other views make it a question that this one has none."""
     if view.writes:
         account = _ACCOUNT.fullmatch(model) and not _RIGHT.search(head.path)
         return bool(others) or account is not None
     if all(other.writes for other in others):
-        return False  # who reads is let in here, and who writes is not
+        return False  # here everybody may read, and only owners may write
     by_id = sum(model in other.loads for other in others)
     return by_id >= LEAST or (view.signed_in and not _is_listed(head, model))
 
 
 def _is_listed(head: Source, model: str) -> bool:
-    """Whether a view lists all objects of a model; what a class starts from is no list."""
+    """Whether a view lists all objects of a model; the ``queryset`` of a class is no list."""
     listed = rf"(?<!queryset = )\b{model}\.(?:objects|query)\.(?:all|order_by|paginate)\b"
     return re.search(rf"{listed}|\bselect\({model}\)[\s)]*$", head.text, re.MULTILINE) is not None
 
@@ -169,14 +169,14 @@ def _views(source: Source) -> Iterator[View]:
 
 
 def _class_header(node: ast.ClassDef) -> str:
-    """What a class says of all its methods, without a sign-in."""
+    """The parts of a class that apply to all its methods, without a sign-in."""
     own = [item for item in node.body if not isinstance(item, FunctionNode)]
     text = "\n".join(map(ast.unparse, (*node.decorator_list, *node.bases, *own)))
     return _SIGN_IN.sub("", text).replace("permission_classes", "")
 
 
 def _class_views(source: Source) -> Iterator[View]:
-    """Classes of views that start from all objects of a model, and never narrow them down."""
+    """View classes that start from all objects of a model and never filter them."""
     for node in walk(source.tree):
         if not isinstance(node, ast.ClassDef) or not _VIEW.search(node.name):
             continue
@@ -208,7 +208,7 @@ def _is_view(dotted: str, node: FunctionNode, of_views: Container[str]) -> bool:
 
 
 def _loads(node: FunctionNode, queries: list[tuple[ast.Call, Query]]) -> Iterator[tuple[str, int]]:
-    """The models of which an object is loaded by an id that the view is given."""
+    """The models of which an object is loaded by an id parameter of the view."""
     given = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} - {"self", "request"}
     for call, query in queries:
         if any(_is_given(value, given) for value in query.ids):
@@ -224,7 +224,7 @@ def _is_given(value: ast.expr, given: set[str]) -> bool:
 
 
 def _asks(node: FunctionNode, queries: list[tuple[ast.Call, Query]]) -> Iterator[str]:
-    """The models of which objects are asked for by their owner, or looked at for it."""
+    """The models whose owner is compared with the current user, in a query or a condition."""
     for _, query in queries:
         if any(_is_of_user(name, value) for name, value in query.compared):
             yield query.model
@@ -252,7 +252,7 @@ def _queries(node: FunctionNode) -> Iterator[tuple[ast.Call, Query]]:
 
 
 def _query(call: ast.Call) -> Query | None:
-    """What a call loads, and by which ids; None for any other."""
+    """What a call loads, and by which ids; None if it loads nothing."""
     given = [(word.arg, word.value) for word in call.keywords if word.arg]
     ids = [value for name, value in given if _ID.fullmatch(name)]
     compared = [(name, ast.unparse(value)) for name, value in given]
@@ -277,7 +277,7 @@ def _query(call: ast.Call) -> Query | None:
 
 
 def _where(call: ast.Call) -> Query | None:
-    """What ``where(Model.id == value, ...)`` and its like load."""
+    """What a call such as ``where(Model.id == value, ...)`` loads."""
     for part in call.args:
         if isinstance(part, ast.Compare) and isinstance(part.left, ast.Attribute):
             owner = ast.unparse(part.left.value)
@@ -288,7 +288,7 @@ def _where(call: ast.Call) -> Query | None:
 
 
 def _attributes(call: ast.Call, model: str) -> list[tuple[str, str]]:
-    """What the arguments of a call compare of a model."""
+    """The attributes of a model that a call's arguments compare, and the values."""
     return [
         (part.left.attr, ast.unparse(part.comparators[0]))
         for argument in call.args
@@ -300,7 +300,7 @@ def _attributes(call: ast.Call, model: str) -> list[tuple[str, str]]:
 
 
 def _statement(text: str, values: list[ast.expr]) -> Query | None:
-    """What a statement of SQL with its parameters loads or changes."""
+    """What an SQL statement with parameters loads or changes."""
     found = _TABLE.match(text)
     if found is None or not values or re.search(r"(?i)\bjoin\b", text):
         return None

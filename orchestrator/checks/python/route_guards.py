@@ -1,12 +1,11 @@
 """Added routes without the guard that most neighboring routes have: a question.
 
-It is one as well where who has signed in gets into a route, and into those beside it only an
-administrator does.
+A route that requires only a sign-in is reported as well, if its neighbors require an administrator.
 
-The routes of one router, or the views of one kind, in a file are each other's neighbors. What
-guards one is told by the names of its decorators, dependencies, mixins and attributes. A route is
-left out of the question where it may be guarded in a way that cannot be seen here, is open by its
-name, or shows the same page to everybody.
+Neighbors are the routes of one router, or the views of one kind, in a file. Guards are recognized
+by the names of decorators, dependencies, mixins and attributes. A route is not reported if it may
+be guarded in a way that is not visible in the file, is public by its name, or shows the same page
+to everybody.
 """
 
 import ast
@@ -157,7 +156,7 @@ def _ask(pair: Pair, head: Source) -> Iterator[RawFinding]:
             continue
         others = [other for other in groups[route.group] if other is not route]
         guard = usual_guard(route, others)
-        # Who has signed in may do less than those whom the other routes let in.
+        # A signed-in user may do less than the users whom the other routes admit.
         if guard is not None and (not route.guards or (_OF_FEW.search(guard) and not route.reads)):
             yield _finding(pair.path, route, guard, others)
 

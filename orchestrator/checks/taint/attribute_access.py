@@ -243,7 +243,7 @@ def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
 
 
 def _keep_in_context(frame: Frame, ref: str, value: Value) -> None:
-    """Remember what comes from outside, or is ours, in an object that a whole request shares."""
+    """Record tainted values and own objects in an object that all functions of a request share."""
     known = frame.run.contexts.get(ref, UNKNOWN)
     own = any(frame.state.object(loc).kind == "instance" for loc in value.locs)
     if value.taints and not known.taints:

@@ -29,7 +29,7 @@ _BEGINNINGS: Final = {
 }
 _SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "stored": 0.8}
 _SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter", "stored": "-stored"}
-# Classes for which it counts that somebody has stored a part of the text before.
+# Classes for which a stored part of the text counts.
 _STORED: Final = frozenset({"sql", "command", "code", "template"})
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many unknown functions on the path
@@ -71,7 +71,7 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
 
 
 def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
-    """Remember whether it was a constant that came, or a value that was checked to be harmless.
+    """Record whether the sink was reached by a constant, or by a value that facts make safe.
 
     Only an entry function counts, since other functions may be called with other values.
     """
@@ -212,7 +212,7 @@ def check_value(
 
 
 def _counts_when_stored(sink: Sink, value: Value) -> bool:
-    """Whether a stored text does harm there; a whole statement or template is stored on purpose."""
+    """Whether stored text is dangerous there; a whole statement or template is stored on purpose."""
     return sink.klass == "xss" or (sink.klass in _STORED and prefix_of(value) != "")
 
 

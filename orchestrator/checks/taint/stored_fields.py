@@ -20,7 +20,7 @@ SHOWN: Final = re.compile(
     r"|\b(?:execute|text|raw|system|popen|run|call|check_output|Popen|eval|exec|from_string"
     r"|Template|render_template_string)\("
 )
-"""Found in a function that may send markup to a browser, or have a text executed."""
+"""Matches in a function that may send markup to a browser or execute a text."""
 
 MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\(|SQLModel\b)")
 """Matches in a module that may define database models."""

@@ -25,7 +25,7 @@ _OFF = re.compile(
     r"|\baiohttp_jinja2\.setup\(.{0,200}?\bautoescape\s*=\s*False\b|\bautoescape\s*=\s*None\b",
     re.DOTALL,
 )
-"""Turns escaping off for all templates of an application."""
+"""Matches code that turns escaping off for all templates of an application."""
 _TURNED_OFF = frozenset({"jinja", "tornado"})
 _ADDED_ENDING = ".tpl"  # Bottle adds it to a name
 _LINES = frozenset({"bottle", "mako"})  # dialects with line statements
@@ -106,7 +106,7 @@ class Templates:
 
     @cached_property
     def _escaped(self) -> bool:
-        """Whether values are escaped where nothing else is said."""
+        """Whether values are escaped by default."""
         return not any(
             "autoescape" in text and _OFF.search(text) for text in self._programs if text
         )

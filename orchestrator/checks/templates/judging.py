@@ -71,7 +71,7 @@ def find_in_page(page: Page, dialect: Dialect, prefix: str, path: str) -> Iterat
 def find_printed(
     page: Page, dialect: Dialect, *, escaped: bool = True
 ) -> Iterator[tuple[int, str]]:
-    """Where a template prints values without the escaping that their place needs, and these.
+    """The values that a template prints without the escaping that their context needs, by place.
 
     Args:
         escaped: whether the program has values escaped that ask for nothing else.
