@@ -212,7 +212,7 @@ def check_value(
 
 
 def _counts_when_stored(sink: Sink, value: Value) -> bool:
-    """Whether stored text is dangerous there; a whole statement or template is stored on purpose."""
+    """Whether stored text is dangerous there; a whole statement or template is meant to be."""
     return sink.klass == "xss" or (sink.klass in _STORED and prefix_of(value) != "")
 
 
