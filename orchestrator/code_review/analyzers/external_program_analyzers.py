@@ -68,7 +68,7 @@ class FileCopies(Struct, frozen=True):
         return "\n".join(self.lines[name][max(0, first - 1) : last])
 
     def mention(self, word: bytes) -> bool:
-        """Whether one of them contains a word of small letters, in letters of any size."""
+        """Whether one of them contains a word, which is given in lower case, in any case."""
         return any(word in (self.directory / name).read_bytes().lower() for name in self.paths)
 
     def edits(
