@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,9 @@ _AXE = importlib.util.find_spec("axe_core_python")
 LOOKS = [(360, "dark"), (1280, "light")]
 """Widths in pixels and color schemes in which each page is looked at: the colors of a scheme are the
 same at each width."""
+
+SECONDS = 30.0
+"""That an element may take to appear."""
 
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium; apt-get install chromium"
@@ -191,6 +195,15 @@ class Page:
         """Click an element that leads to another page."""
         found = json.dumps(selector)
         self.follow(lambda: self.run(f"document.querySelector({found}).click()"))
+
+    def text(self, selector: str) -> str:
+        """The text of an element, once there is one that has any."""
+        look = f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"
+        end = time.monotonic() + SECONDS
+        while not (shown := self.run(look)):
+            assert time.monotonic() < end, f"there is no {selector}"
+            time.sleep(0.05)
+        return str(shown)
 
     def complaints(self) -> list[str]:
         """Errors and refusals that the page has logged since the last call."""
