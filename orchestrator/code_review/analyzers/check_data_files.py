@@ -134,10 +134,9 @@ KINDS = (TAINT, PATTERNS, INFRASTRUCTURE, FIXES)
 
 
 def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:
-    """The paths of the files of all layers.
+    """Write a repository's own files into a new directory; returns the paths of all files.
 
-    The installation's own stay where they are, which workers can read. The others are written into
-    a new directory.
+    The installation's stay where they are: workers can read them there.
     """
     paths = []
     for file in find_files(sources, f"{kind.directory}/*.yaml").values():

@@ -68,7 +68,7 @@ class FileCopies(Struct, frozen=True):
         return "\n".join(self.lines[name][max(0, first - 1) : last])
 
     def mention(self, word: bytes) -> bool:
-        """Whether one of them contains a word, which is given in lower case, in any case."""
+        """Whether a copy contains a word in upper or lower case; ``word`` is in lower case."""
         return any(word in (self.directory / name).read_bytes().lower() for name in self.paths)
 
     def edits(
