@@ -96,6 +96,15 @@ def test_the_first_sentence_says_what_the_exit_code_says(
     )
 
 
+UNFOLD = "document.querySelectorAll('details').forEach((one) => one.open = true)"
+SHORTEN = """(() => {
+  const kept = {true: 0, false: 0};
+  for (const one of document.querySelectorAll('details > article'))
+    if (++kept[one.innerText.includes('onerror')] > 8) one.remove();
+})()"""
+"""axe takes seconds for dozens of items: eight with hostile texts and eight without stay."""
+
+
 @needs_chromium
 @needs_axe
 @pytest.mark.parametrize("kind", ["proven", "cannot tell", "eval"])
@@ -106,8 +115,10 @@ def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     page = browser.new_page()
     for look in page.looks(path):
         assert page.overflow() == 0
+        page.run(UNFOLD)
+        assert page.overflow() == 0
+        page.run(SHORTEN)
         assert page.axe() == [], look
-        assert page.overflow() == 0  # with all details unfolded
         assert page.complaints() == []
     # Nothing that came from outside became an element.
     assert page.run("document.querySelectorAll('img, script').length") == 0
