@@ -14,9 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "Dismiss a finding of a run (F3, or its fingerprint): append it to\n"
-        ".diffcourt/memory/dismissed.yaml in the work tree. It counts once it is in the base\n"
-        "branch: the finding does not come back in other words while the code around it stays\n"
-        "as it is."
+        ".diffcourt/memory/dismissed.yaml in the work tree. It takes effect once it is in the\n"
+        "base branch: the finding does not come back in other words while the code around it\n"
+        "stays as it is."
     )
     parser.add_argument(
         "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
@@ -47,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
     verdict = load_verdict(args.repo, args.run_id)
     dismissal, entry = dismissal_of(verdict, args.finding, reason, args.repo)
     add_dismissal(args.repo, dismissal, entry)
-    counts = f"Added to {DISMISSAL_FILE.name}; it counts once it is in the base branch.\n"
+    counts = f"Added to {DISMISSAL_FILE.name}; it takes effect once it is in the base branch.\n"
     emit(f"{entry}{counts}", sys.stdout)
     return EXIT_OK
