@@ -105,7 +105,7 @@ class Server:
             if again := await changes_at(db, name, *delivery.rerun):
                 for change in again:
                     await review_again(db, self._queue, change)
-                return f"{', '.join(again)} is to be reviewed again"
+                return f"{', '.join(again)} will be reviewed again"
             if delivery.closed:
                 await cancel_all_jobs(db, delivery.closed)
                 return f"{delivery.closed} is closed"

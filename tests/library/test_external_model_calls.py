@@ -68,7 +68,7 @@ async def test_a_refused_call_is_not_made_and_costs_nothing() -> None:
 
 async def test_a_model_without_a_price_needs_one_under_a_bound_in_dollars() -> None:
     async with Harness.open(None, "r", bounds=Bounds(usd=1)) as harness:
-        with pytest.raises(InputError, match="no price of house-model is known; give usd="):
+        with pytest.raises(InputError, match="the price of house-model is unknown; give usd="):
             await harness.model_call(quiet, **LIMITS | {"model": "house-model"})
 
 

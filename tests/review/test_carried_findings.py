@@ -107,7 +107,7 @@ async def test_an_agent_that_confirms_what_it_found_itself_is_not_asked_again(
     verdict = await branch.push({"app.py": CODE + LAST}, said(responses=[confirm]))
     assert only(verdict).standing == "unconfirmed"
     (agent,) = [one for one in verdict.agents if one.agent == "generalist"]
-    assert agent.notes[0].endswith("it is your own; somebody else must confirm it")
+    assert agent.notes[0].endswith("it is your own finding; somebody else must confirm it")
 
 
 @pytest.mark.parametrize(

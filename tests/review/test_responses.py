@@ -151,7 +151,7 @@ async def test_an_agent_withdraws_refines_and_joins_findings(tmp_path: Path) -> 
         "confirm of F9: there is no finding 'F9'",
         "withdraw of F3: it is not a finding of yours; dispute it, with evidence",
         "duplicate of F3: there is no other finding 'F8'",
-        "confirm of F1: it is your own; somebody else must confirm it",
+        "confirm of F1: it is your own finding; somebody else must confirm it",
     )
 
 

@@ -147,7 +147,7 @@ def test_an_operator_parks_drains_and_retries(
     service.push()  # recorded, and not reviewed
     assert [job["status"] for job in service.jobs()] == ["cancelled"]
     assert queue("drain") == "workers take nothing new; 0 jobs run\n"
-    assert queue("retry", change) == f"{change} is to be reviewed again\n"
+    assert queue("retry", change) == f"{change} will be reviewed again\n"
     with service.worker():
         service.wait(lambda: service.jobs()[1]["attempts"] > 0)  # given back
         assert service.rows("SELECT run FROM diffcourt_runs") == []
@@ -164,7 +164,7 @@ def test_a_request_goes_from_its_webhook_to_its_post(
 ) -> None:
     run_sample(postgres.fresh("sample"), tmp_path, once=True)
     printed = capsys.readouterr().out
-    assert "webhook: 202, forge:acme/shop#12 is to be reviewed" in printed
+    assert "webhook: 202, forge:acme/shop#12 will be reviewed" in printed
     assert "shell=True" in printed
 
 

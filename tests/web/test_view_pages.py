@@ -215,7 +215,10 @@ def test_a_granted_limit_continues_the_run_under_the_persons_name(
     person = people()
     assert person.post(f"/runs/{shop.done}/grant").status_code == 409
     assert person.post(f"/runs/{shop.stopped}/grant", max_usd="-1").status_code == 409
-    assert "goes on" in person.post(f"/runs/{shop.stopped}/grant", max_tool_calls="500").text
+    assert (
+        "The run continues."
+        in person.post(f"/runs/{shop.stopped}/grant", max_tool_calls="500").text
+    )
     until = time.monotonic() + 60
     while "All planned checks ran" not in (text := person.get(f"/runs/{shop.stopped}").text):
         assert time.monotonic() < until, text

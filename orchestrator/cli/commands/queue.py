@@ -117,7 +117,7 @@ def _retry(args: argparse.Namespace) -> Work:
         from orchestrator.service.queue_state import retry_change
 
         new = await retry_change(db, queue, args.change, settings.enqueuing)
-        return f"{args.change} {'is to be reviewed again' if new else 'waits already'}\n"
+        return f"{args.change} {'will be reviewed again' if new else 'is waiting already'}\n"
 
     return work
 
