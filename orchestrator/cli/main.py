@@ -22,7 +22,7 @@ COMMAND_GROUPS = {
         "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
         "resume": ("resume", "resume an interrupted review or answer its question"),
         "show": ("show", "print a run's report and timeline"),
-        "fix": ("fix", "apply the proven patches of a run's findings"),
+        "fix": ("fix", "apply the verified patches of a run's findings"),
         "export": ("export", "write a verdict in the formats of other tools"),
     },
     "set up": {

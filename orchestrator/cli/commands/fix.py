@@ -1,4 +1,4 @@
-"""``diffcourt fix``: show the proven patches of a run, and apply them when a person says so."""
+"""``diffcourt fix``: show the verified patches of a run, and apply them once a person agrees."""
 
 from __future__ import annotations
 
