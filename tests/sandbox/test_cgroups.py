@@ -220,9 +220,12 @@ os.kill(os.getpid(), signal.SIGKILL)
         done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
         left, *places = done.stdout.decode().split()
         assert done.returncode == -9
-        with small():  # or whoever else on this machine was the next to start one
-            assert not any(Path(place).exists() for place in places)
-            assert all(place.exists() for place in folders(living))
+        for _ in range(1000):  # another process on this machine may be removing them just now
+            with small():
+                assert all(place.exists() for place in folders(living))
+            if not any(Path(place).exists() for place in places):
+                break
+        assert not any(Path(place).exists() for place in places)
     assert not is_alive(int(left))
 
 

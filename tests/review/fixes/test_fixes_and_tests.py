@@ -52,7 +52,7 @@ def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path
     [
         ('    subprocess.run(["ls", name], check=True, timeout=9)', "verified", ""),
         ("    pass", "applies", "it removes code"),
-        ('    raise ValueError(subprocess, "ls")', "refused", "run_tests is not content"),
+        ('    raise ValueError(subprocess, "ls")', "refused", "run_tests rejects it"),
     ],
 )
 async def test_an_agents_patch_is_verified_where_tests_of_base_speak_for_it(
