@@ -32,6 +32,8 @@ CONFIDENCE = 0.6
 _ROUTES = frozenset(["route", "get", "post", "put", "patch", "delete", "api_route"])
 _VIEW = re.compile(r"(?:View|ViewSet|Resource|Handler|API|List|Detail|Create|Update|Delete)$")
 _WRITING_VIEW = re.compile(r"ModelViewSet|Update|Destroy|Delete")
+_SINGLE_VIEW = re.compile(r"ViewSet|Retrieve|Detail|Update|Destroy|Delete")
+_ALL_OBJECTS = re.compile(r"queryset = ([A-Z]\w+)\.objects\.(?:all\(\)|order_by\(.*\))")
 _MODEL = re.compile(
     r"([A-Z]\w+)\.(?:objects|query)\b.*\.(?:a?get|filter|filter_by|(?:get|first)_or_404)"
 )
@@ -172,6 +174,11 @@ def _class_header(node: ast.ClassDef) -> str:
     """The parts of a class that apply to all its methods, without a sign-in."""
     own = [item for item in node.body if not isinstance(item, FunctionNode)]
     text = "\n".join(map(ast.unparse, (*node.decorator_list, *node.bases, *own)))
+    return _without_sign_in(text)
+
+
+def _without_sign_in(text: str) -> str:
+    """A text without its mentions of a sign-in, so that only permissions are left to find."""
     return _SIGN_IN.sub("", text).replace("permission_classes", "")
 
 
@@ -182,12 +189,9 @@ def _class_views(source: Source) -> Iterator[View]:
             continue
         bases = " ".join(map(ast.unparse, node.bases))
         for item in node.body:
-            text = ast.unparse(item)
-            started = re.fullmatch(
-                r"queryset = ([A-Z]\w+)\.objects\.(?:all\(\)|order_by\(.*\))", text
-            )
-            if started and re.search(r"ViewSet|Retrieve|Detail|Update|Destroy|Delete", bases):
-                rest = _SIGN_IN.sub("", ast.unparse(node)).replace("permission_classes", "")
+            started = _ALL_OBJECTS.fullmatch(ast.unparse(item))
+            if started and _SINGLE_VIEW.search(bases):
+                rest = _without_sign_in(ast.unparse(node))
                 yield View(
                     node.name,
                     {started[1]: item.lineno},

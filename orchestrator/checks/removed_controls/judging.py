@@ -33,13 +33,6 @@ _AFFIXES = frozenset({"startswith", "endswith"})
 _PARTIAL = frozenset({"startswith", "endswith", "find", "index"})
 _PARTLY = re.compile(r" in (?![\[({])|\.(?:startswith|endswith|find|index)\(")
 _CONSTANT = re.compile(r"= *(?:[\d_ *.]+|True|False|[A-Z][A-Z\d_.]*)$")
-# Calls that match the whole text, and calls that accept more.
-_WEAKER: Mapping[str, frozenset[str]] = {
-    "fullmatch": frozenset({"match", "search", "findall"}),
-    "match": frozenset({"search", "findall"}),
-    "startswith": frozenset(),
-    "endswith": frozenset(),
-}
 
 
 class Losses:
@@ -63,6 +56,11 @@ class Losses:
     @cached_property
     def _new_text(self) -> str:
         return "\n".join(file.text.added_text for file in self._files)
+
+    @cached_property
+    def _adds_denial(self) -> bool:
+        """Whether the change adds a denial of access anywhere."""
+        return words.DENIAL.search(self._new_text) is not None
 
     @cached_property
     def _calls(self) -> Counter[str]:
@@ -144,7 +142,7 @@ class Losses:
         if loosened := self._loosened(file, control):
             return loosened
         same, less = self.is_same_work(file, control), finds_rejection_lost(file, control)
-        denial = finds_denial_lost(file, control, self._new_text)
+        denial = not self._adds_denial and finds_denial_lost(file, control)
         if (
             not (same or less or denial)
             or not control.words.isdisjoint(words.LEGACY)
@@ -257,7 +255,7 @@ class Losses:
     def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A call that checks, sanitizes, or ends a session."""
         name = control.name
-        if self._calls[name.lstrip("_")] >= 0 or name in _WEAKER:
+        if self._calls[name.lstrip("_")] >= 0 or name in words.WEAKER_CALLS:
             return self._loosened_call(file, control)
         if special := self._special_call(file, control):
             return special
@@ -325,7 +323,7 @@ class Losses:
 
     def _loosened_call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A comparison of the whole text that was replaced with one of its beginning or a part."""
-        weaker = _WEAKER.get(control.name, ())
+        weaker = words.WEAKER_CALLS.get(control.name, ())
         for new in file.head.controls:
             if new.kind != "call" or new.scope != control.scope or not file.is_added(new):
                 continue

@@ -44,20 +44,16 @@ def finds_rejection_lost(file: ChangedFile, control: Control) -> bool:
     return shrinks and not _ORDINARY.search(control.text)
 
 
-def finds_denial_lost(file: ChangedFile, control: Control, added: str) -> bool:
+def finds_denial_lost(file: ChangedFile, control: Control) -> bool:
     """Whether access is no longer denied in a function that still calls what this guarded.
 
-    The function may be rewritten otherwise. Nothing that the change adds may take over: no denial
-    anywhere, no decision about access in the same file, and no condition on the same values here.
-
-    Args:
-        added: the text that the change adds to all files.
+    The function may be rewritten otherwise. Nothing that the change adds may take over: no decision
+    about access in the same file, and no condition on the same values in the function.
     """
     denies = control.effect in {"raise", "reject"} and words.DENIAL.search(control.rejection)
     if not denies or not control.scope or control.scope not in file.head.scopes:
         return False
-    here = file.text.added_text
-    if words.DENIAL.search(added) or any(pattern.search(here) for pattern in _DECIDES):
+    if any(pattern.search(file.text.added_text) for pattern in _DECIDES):
         return False
     before, after = (
         [each for each in version.controls if each.scope == control.scope]

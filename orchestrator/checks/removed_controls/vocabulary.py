@@ -1,6 +1,7 @@
 """The words by which security controls are recognized."""
 
 import re
+from collections.abc import Mapping
 
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
@@ -383,6 +384,14 @@ MATCHES = re.compile(
     r"|=~"
 )
 """Comparisons with a pattern."""
+
+WEAKER_CALLS: Mapping[str, frozenset[str]] = {
+    "fullmatch": frozenset({"match", "search", "findall"}),
+    "match": frozenset({"search", "findall"}),
+    "startswith": frozenset(),
+    "endswith": frozenset(),
+}
+"""Calls that match a whole text, and calls that accept more."""
 
 LOCKS = re.compile(
     r"(?i)lock\b|_lock|mutex|semaphore|atomic|transaction|begin\(|critical|synchronized"

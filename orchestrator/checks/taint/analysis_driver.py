@@ -212,10 +212,7 @@ class TaintAnalysis:
         meant = dict(template_renderers.renderers_of(project, templates, pages))
         models = [path for path in paths if stored_fields.MODELS.search(project.text(path) or "")]
         few = models if len(paths) <= _FEW else ()  # of more, most users are among them
-        own = {
-            *paths,
-            *(find_dependent_files(project, few) if few else ()),
-        }  # pages name their fields
+        own = {*paths, *find_dependent_files(project, few)}  # pages name their fields
         due: list[Function | Class] = []
         for path in sorted({*own, *meant}):
             wanted = None if path in own else meant[path]
