@@ -7,7 +7,7 @@ their schema. ast-grep's wheel contains the grammars; a file that its grammar ca
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -139,10 +139,26 @@ def find_matches(
     values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
         if _applies(pattern, grammar, source):
-            for node in root.find_all(dict(pattern.config)):  # type: ignore[call-overload]
-                finding = _judged(pattern, node, values, source)
-                if finding is not None:
-                    yield finding
+            found = root.find_all(dict(pattern.config))  # type: ignore[call-overload]
+            declared = _declared_names(pattern, root) if found else {}
+            for node in found:
+                if not _is_declared(node, declared):
+                    finding = _judged(pattern, node, values, source)
+                    if finding is not None:
+                        yield finding
+
+
+def _declared_names(pattern: Pattern, root: SgNode) -> dict[str, set[str]]:
+    """Variable of the rule → the names that it must not match, since the file declares them."""
+    return {
+        name: {node.text() for node in root.find_all({"rule": dict(rule)})}  # type: ignore[call-overload]
+        for name, rule in pattern.undeclared.items()
+    }
+
+
+def _is_declared(node: SgNode, declared: Mapping[str, Collection[str]]) -> bool:
+    found = ((node.get_match(name), names) for name, names in declared.items())
+    return any(variable is not None and variable.text() in names for variable, names in found)
 
 
 def _parsed(source: Source, language: Language) -> tuple[str, SgNode]:
@@ -185,6 +201,8 @@ def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
 def _may_match(pattern: Pattern, source: Source) -> bool:
     if pattern.words and not any(word in source.text for word in pattern.words):
         return False  # building the tree costs more than searching for a word
+    if pattern.file is not None and not pattern.file.search(source.text):
+        return False
     return pattern.not_in.search(source.path) is None
 
 

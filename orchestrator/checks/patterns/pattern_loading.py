@@ -77,6 +77,11 @@ class Pattern(Struct, frozen=True):
         not_in: matches in the paths of files to which it does not apply.
         grammars: those to which it applies; None: all.
         near: must match within three lines of the match, if given.
+        file: must match in the text of the file, if given.
+        undeclared: variable of the rule -> rule for the nodes that declare a name anywhere in the
+            file; a match whose variable is one of these names does not count. Each rule is
+            searched for once in a file: a search of the whole file inside ``rule`` takes quadratic
+            time.
         bad, good: programs with and without the defect that differ in one thing.
     """
 
@@ -88,6 +93,8 @@ class Pattern(Struct, frozen=True):
     not_in: re.Pattern[str]
     grammars: frozenset[str] | None
     near: re.Pattern[str] | None
+    file: re.Pattern[str] | None
+    undeclared: Mapping[str, Mapping[str, Any]]
     bad: str
     good: str
 
@@ -232,6 +239,8 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         not_in=re.compile(data.get("not_in", NOTHING)),
         grammars=frozenset(data["grammars"]) if "grammars" in data else None,
         near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
+        file=re.compile(data["file"]) if "file" in data else None,
+        undeclared=data.get("undeclared", {}),
         bad=data["example"]["bad"],
         good=data["example"]["good"],
     )

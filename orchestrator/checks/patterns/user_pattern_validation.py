@@ -42,7 +42,8 @@ def check_user_patterns(
                 raise ConfigError(
                     f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
                 )
-            check_search(pattern.config, pattern.grammars or grammars, pattern.code, shown)
+            for config in (pattern.config, *({"rule": r} for r in pattern.undeclared.values())):
+                check_search(config, pattern.grammars or grammars, pattern.code, shown)
             _prove(pattern, whole, shown)
 
 

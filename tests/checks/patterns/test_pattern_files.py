@@ -1,5 +1,6 @@
 """Every pattern is shown by a program that has the defect and one that differs by one thing."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,46 @@ def test_only_the_file_of_a_language_is_parsed_for_it(tmp_path, suffix, read):
     more.write_text('"extends" : go\npatterns: []\n')
     assert load_language((*files, str(more)), suffix) == language
     assert read_definitions.cache_info().misses == before + len(read) + 1
+
+
+def test_thousands_of_globals_in_lua_take_no_more_time_than_their_number(tmp_path: Path) -> None:
+    def seconds(code: str, count: int) -> float:
+        lines = "".join(f"v{number} = ngx.var.arg_a\n" for number in range(count))
+        (tmp_path / "a.lua").write_text(f"local function f()\n{lines}end\n")
+        job = {"root": str(tmp_path), "paths": ["a.lua"], "languages": FILES, "codes": [code]}
+        start = time.process_time()
+        reply = patterns.run(job)
+        assert len(reply.findings) == (count if code == "lua-shared-global" else 0)
+        return time.process_time() - start
+
+    seconds("lua-negated-operand", 10)  # reads the pattern files
+    assert seconds("lua-shared-global", 1000) < 20 * seconds("lua-negated-operand", 1000)
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "local user",
+        "local user = 1",
+        "user = nil",
+        "local function g(user) end",
+        "for user = 1, 2 do end",
+        "for _, user in pairs(t) do end",
+        "function user() end",
+    ],
+)
+def test_a_global_of_lua_that_the_file_declares_is_no_finding(
+    tmp_path: Path, declaration: str
+) -> None:
+    text = "local function f() user = ngx.var.arg_user; return user end"
+    assert codes(tmp_path, "a.lua", f"local other = 1\n{text}\n") == ["lua-shared-global"]
+    assert codes(tmp_path, "a.lua", f"{declaration}\n{text}\n") == []
+
+
+def test_a_lua_file_that_sets_its_environment_or_serves_no_requests_is_not_searched_for_globals(
+    tmp_path: Path,
+) -> None:
+    text = "local function f() user = ngx.var.arg_user end"
+    assert codes(tmp_path, "a.lua", text) == ["lua-shared-global"]
+    assert codes(tmp_path, "a.lua", f"{text}\nsetfenv(1, {{}})") == []
+    assert codes(tmp_path, "a.lua", text.replace("ngx.var", "nginx.var")) == []
