@@ -10,6 +10,7 @@ A file holds:
     names      kinds of node that are a name
     unpacks    kinds of node that hold several names to the left of an assignment
     bindings   kind of node that gives a name a value -> its part with the name; null: all in it
+    binds_with operators by which such a node gives a name a value; []: any
     literals   kinds of node that are written-out values
     inserts    expression: a literal in whose source it is found holds values
     values     kind of node -> the parts that its value is made of; [] for all of its children
@@ -109,6 +110,7 @@ class Language(Struct, frozen=True):
     names: frozenset[str]
     unpacks: frozenset[str]
     bindings: Mapping[str, Part | None]
+    binds_with: frozenset[str]
     literals: frozenset[str]
     inserts: re.Pattern[str]
     values: Mapping[str, tuple[Part, ...]]
@@ -140,6 +142,7 @@ DEFAULTS: Mapping[str, Any] = {
         "formal_parameter": None,
         "parameter_declaration": None,
     },
+    "binds_with": [],
     "literals": [
         *("string", "string_literal", "string_content", "escape_sequence", "char_literal"),
         *("character_literal", "number_literal", "integer", "float", "integer_literal"),

@@ -181,12 +181,16 @@ class ValueOrigins:
                 continue
             for node in self._root.find_all(kind=kind):
                 target = node if field is None else _part(node, field)
-                if target is None:
+                if target is None or not self._binds(node):
                     continue
                 scope = _place(self._scope(node))
                 for name in self._names(target, inside=field is None):
                     bound.setdefault((scope, name), []).append(node)
         return bound
+
+    def _binds(self, node: SgNode) -> bool:
+        operators = self._language.binds_with
+        return not operators or any(child.kind() in operators for child in node.children())
 
     def _names(self, target: SgNode, *, inside: bool) -> Iterator[str]:
         if target.kind() in self._language.names:

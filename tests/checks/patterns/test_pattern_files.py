@@ -261,3 +261,22 @@ def test_a_lua_file_that_sets_its_environment_or_serves_no_requests_is_not_searc
     assert codes(tmp_path, "a.lua", text) == ["lua-shared-global"]
     assert codes(tmp_path, "a.lua", f"{text}\nsetfenv(1, {{}})") == []
     assert codes(tmp_path, "a.lua", text.replace("ngx.var", "nginx.var")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [("name", True), ("user_name", True), ("table_name", False)]
+)
+def test_a_name_in_sql_of_elixir_is_a_value_unless_it_names_a_part_of_the_database(
+    tmp_path: Path, value: str, found: bool
+) -> None:
+    text = f"Repo.query(\"SELECT id FROM users WHERE name = '#{{{value}}}'\")"
+    assert codes(tmp_path, "a.ex", text) == (["elixir-sql"] if found else [])
+
+
+@pytest.mark.parametrize("call", ["Repo.query(sql)", "Ecto.Adapters.SQL.query(Repo, sql, [])"])
+def test_in_elixir_a_parameter_that_is_joined_to_text_is_not_taken_for_an_assignment(
+    tmp_path: Path, call: str
+) -> None:
+    text = f'def find(key) do\n  sql = "SELECT a FROM b WHERE c = \'" <> key <> "\'"\n  {call}\nend'
+    assert codes(tmp_path, "a.ex", text) == ["elixir-sql"]
+    assert codes(tmp_path, "a.ex", text.replace("  sql", '  key = "d"\n  sql')) == []
