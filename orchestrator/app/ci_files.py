@@ -13,6 +13,8 @@ from orchestrator.errors import InputError
 
 PLACEHOLDER = "git+https://example.org/diffcourt@COMMIT"
 """Where the templates install from, until it is known where this program came from."""
+DEFAULT_STAGE = "test"
+"""GitLab's pipelines have it unless they define stages of their own."""
 _REPOSITORY = ("https://example.org/diffcourt", "COMMIT")
 
 
@@ -89,8 +91,36 @@ def installed_from() -> str | None:
     return f"git+{found['url']}@{commit}" if commit else None
 
 
+def find_gitlab_stage(top: Path) -> str:
+    """The stage of GitLab's pipeline in which to review: ``test``, or else its first one.
+
+    Stages that another file defines are not known.
+    """
+    import yaml  # noqa: PLC0415 - only this command with GitLab reads it
+
+    try:
+        text = (top / ".gitlab-ci.yml").read_text(encoding="utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)  # constructs no tags, such as !reference
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return DEFAULT_STAGE
+    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
+    stages = [
+        stage.value
+        for key, value in pairs
+        if key.value == "stages" and isinstance(value, yaml.SequenceNode)
+        for stage in value.value
+        if isinstance(stage.value, str) and re.fullmatch(r"\w[\w -]*", stage.value)
+    ]
+    return DEFAULT_STAGE if not stages or DEFAULT_STAGE in stages else str(stages[0])
+
+
 def make_ci_files(
-    ci: str, *, comments: bool, source: str | None, commands: bool = False
+    ci: str,
+    *,
+    comments: bool,
+    source: str | None,
+    commands: bool = False,
+    stage: str = DEFAULT_STAGE,
 ) -> dict[str, str]:
     """The files of a CI system: path in the repository → content.
 
@@ -98,6 +128,7 @@ def make_ci_files(
         comments: include the posting of comments.
         source: where to install from, as ``git+URL@COMMIT``; None: a placeholder to replace.
         commands: include commands in comments.
+        stage: of GitLab's pipeline in which to review.
 
     Raises:
         InputError: the source has another form, or the system cannot post comments or carry out
@@ -120,6 +151,7 @@ def make_ci_files(
     files: dict[str, str] = {}
     for template, path in wanted.items():
         text = (data_root() / "config" / "ci" / template).read_text(encoding="utf-8")
+        text = text.replace(f"stage: {DEFAULT_STAGE} #", f"stage: {stage} #")
         files[path] = files.get(path, "") + text
     if source is None:
         return files

@@ -64,6 +64,29 @@ def test_the_files_of_a_system_are_written_once_and_name_where_to_install_from(
     assert main([*words, "--force"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "stage"),
+    [
+        (None, "test"),
+        ("build: {script: [make]}\n", "test"),
+        ("stages: [build, test, deploy]\n", "test"),
+        ("stages:\n  - static checks\n  - ship\n.rules: !reference [a, b]\n", "static checks"),
+        ("stages: [.pre, checks]\n", "checks"),
+        ("stages: ${BROKEN\n", "test"),
+    ],
+)
+def test_the_jobs_of_gitlab_are_in_stages_that_the_pipeline_has(
+    pipeline: str | None, stage: str, repo: Repo
+) -> None:
+    if pipeline is not None:
+        (repo.path / ".gitlab-ci.yml").write_text(pipeline)
+    assert main(["init", "--ci", "gitlab", "--comments", "yes", "--from", SOURCE]) == 0
+    jobs = yaml.safe_load((repo.path / ".gitlab/diffcourt.yml").read_text())
+    found = {name: job["stage"] for name, job in jobs.items()}
+    # GitLab adds .post to every pipeline, and runs none whose jobs are all in .pre and .post.
+    assert found == {"diffcourt-review": stage, "diffcourt-comments": ".post"}
+
+
 def test_commands_in_comments_are_written_where_they_are_asked_for(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:

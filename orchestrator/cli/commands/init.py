@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         CI_SYSTEMS,
         PLACEHOLDER,
         detect_ci,
+        find_gitlab_stage,
         installed_from,
         make_ci_files,
         write_ci_files,
@@ -78,7 +79,13 @@ def run(args: argparse.Namespace) -> int:
     if args.commands is None and args.comments is None and answer == "yes" and system.commands:
         commands = _ask("Carry out commands in comments?", ("yes", "no"), "no", "--commands")
     source = args.source or installed_from()
-    files = make_ci_files(ci, comments=answer == "yes", source=source, commands=commands == "yes")
+    files = make_ci_files(
+        ci,
+        comments=answer == "yes",
+        source=source,
+        commands=commands == "yes",
+        stage=find_gitlab_stage(top),
+    )
     write_ci_files(top, files, force=args.force)
     lines = [f"Wrote {name}" for name in files]
     if source is None:
