@@ -167,7 +167,8 @@ def _format_status(status: str) -> str:
 
 def render_agents_gaps(page: Page, verdict: Verdict) -> list[str]:
     """Agents that did not finish, and what agents say they could not look at."""
-    known = {f"{skip.tool} {skip.path}: {skip.why}".strip() for skip in verdict.skipped}
+    # An agent may name the analyzer (ruff) where the list of files names its tool (ruff_bugs).
+    known = {f"{skip.path}: {skip.why}" for skip in verdict.skipped}
     texts = list(
         dict.fromkeys(
             f"{agent.agent}{text}"
@@ -179,7 +180,7 @@ def render_agents_gaps(page: Page, verdict: Verdict) -> list[str]:
 
 
 def _describe_agent(agent: AgentReport, known: Set[str]) -> list[str]:
-    texts = [f": {gap}" for gap in agent.gaps if gap not in known]
+    texts = [f": {gap}" for gap in agent.gaps if not {gap, gap.partition(" ")[2]} & known]
     if agent.status != "ok":
         texts.insert(0, f" ({agent.status}): {agent.summary or 'no reason given'}")
     return texts

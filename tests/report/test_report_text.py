@@ -430,6 +430,19 @@ What agents could not do
     )
 
 
+def test_a_gap_that_agents_report_by_the_analyzers_name_is_listed_once() -> None:
+    why = "ruff cannot parse it: line 1"
+    skipped = (Skipped(path="b.py", tool="ruff_bugs", why=why, gap=True),)
+    (agent, *_) = rich_verdict().agents
+    agents = tuple(
+        replace(agent, agent=name, status="ok", gaps=(f"ruff b.py: {why}",))
+        for name in ("qa", "security")
+    )
+    text = render_verdict(verdict(status="incomplete", skipped=skipped, agents=agents))
+    assert text.count("ruff cannot parse it") == 1
+    assert "What agents could not do" not in text
+
+
 def test_one_reason_of_many_tools_is_one_entry_of_its_file() -> None:
     why = "does not parse: line 2"
     gaps = tuple(Skipped(path="b.py", tool=f"tool{n}", why=why, gap=True) for n in range(7))
