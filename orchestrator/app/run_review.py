@@ -248,7 +248,6 @@ async def _review(
         elif known is not None and verdict_recording.has_ended(journal):
             return convert(known, Verdict)
         refuse_cancelled(journal)
-        observer(Event("run_started", journal.elapsed(), detail=run.run_id))
         async with watch_cancellation(run.store, journal) as cancellation:
             verdict = await _review_to_verdict(run, journal, observer, grant, cancellation)
         verdict_recording.record_verdict(journal, verdict)
@@ -267,8 +266,6 @@ async def _review_to_verdict(
     cancellation: Cancellation,
 ) -> Verdict:
     change = await resolve_change(run.options, run.scratch, journal)
-    for note in change.notes:
-        observer(Event("note", journal.elapsed(), detail=note))
     named = await find_previous(run.options, change, run.store, journal, os.environ)
     try:
         return await _review_change(
@@ -339,6 +336,10 @@ async def _review_change(
                 ) as state,
             ):
                 reporter.account, state.handed_over = state.budget, known.handed_over
+                # Only now: a run with invalid options or policy is not kept.
+                reporter(Event("run_started", journal.elapsed(), detail=run.run_id))
+                for note in change.notes:
+                    reporter(Event("note", journal.elapsed(), detail=note))
                 verdict = await _run_flow(state, reporter, cancellation)
                 if known.previous is None:
                     return verdict

@@ -42,8 +42,10 @@ async def test_a_review_gives_the_verdict_and_keeps_the_run(
 async def test_an_impossible_review_says_why_and_leaves_no_run(
     repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    events: list[str] = []
     with pytest.raises(InputError, match="no such ref|unknown|does not name"):
-        await review(repo.path, base="nowhere")
+        await review(repo.path, base="nowhere", observer=lambda event: events.append(event.kind))
+    assert events == []  # the id of a run that is not kept is not shown
     with pytest.raises(InputError, match="is not a git repository"):
         await review(tmp_path)
     lists = ["runs", "--repo", str(repo.path), "--json"]
