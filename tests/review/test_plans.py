@@ -90,3 +90,31 @@ async def test_open_ends_of_a_plan_reach_the_verdict_and_no_check_is_passed_by_h
     assert checks["no-secrets"].status == "failed"
     assert checks["no-secrets"].detail == "did not look at app.py; did not look at data.txt"
     assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
+
+
+@pytest.mark.parametrize(("name", "asked"), [("qa-expert", "qa"), ("accessibility", "security")])
+async def test_a_question_to_an_agent_that_does_not_exist_goes_to_another_one(
+    tmp_path: Path, name: str, asked: str
+) -> None:
+    repo = change(tmp_path, {}, HEAD)
+    question = "Can the name be forged?"
+    tasks = [
+        *({"agent": agent, "paths": list(HEAD)} for agent in ("docs", *DUE)),
+        {"agent": name, "paths": ["app.py"], "why": question},
+        {"agent": "idle", "paths": ["app.py"]},
+    ]
+    model = team(text_reply(json.dumps({"tasks": tasks})))
+    verdict = await review(repo, model)
+    model.finish()
+    first = {r.agent: facts(r) for r in model.requests if len(r.messages) == 1}
+    assert {agent for agent, brief in first.items() if question in brief.get("questions", [])} == {
+        asked
+    }
+    start = "the lead assigned a task to"
+    assert (
+        f"{start} {name}, which is not an agent of this review; {asked} was asked: {question}"
+        in (verdict.stop.uncertain)
+    )
+    assert f"{start} idle, which is not an agent of this review; it asked nothing" in (
+        verdict.stop.uncertain
+    )

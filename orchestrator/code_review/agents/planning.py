@@ -84,13 +84,23 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     """The lead's plan, corrected so that policy and every changed file are covered.
 
     A file that it neither assigns nor skips with a reason goes to every specialist. The files of a
-    required check that code has not run go to the agents with its tools. If the lead failed, all
-    specialists get all files.
+    required check that code has not run go to the agents with its tools. A question to an agent
+    that does not exist goes to another one. If the lead failed, all specialists get all files.
     """
     known = set(reviewable_paths(state))
     proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
+    redirected = [
+        PlannedTask(
+            agent=_substitute(state, task),
+            paths=[path for path in task.paths if path in known] or reviewable_paths(state),
+            why=task.why,
+        )
+        for task in _misassigned(state, proposed)
+        if task.why
+    ]
     if state.shares and state.focus.retry is None:
-        return reviewer_assignment.apply_shares(proposed, state.shares)
+        asked = replace(proposed, tasks=[*proposed.tasks, *redirected])
+        return reviewer_assignment.apply_shares(asked, state.shares)
     kept = [
         replace(task, paths=[path for path in task.paths if path in known])
         for task in proposed.tasks
@@ -119,7 +129,24 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
             for agent, paths in due.items()
             if agent not in given
         ]
-    return replace(proposed, tasks=kept, skips=skips)
+    return replace(proposed, tasks=kept + redirected, skips=skips)
+
+
+def _misassigned(state: ReviewState, plan: Plan) -> list[PlannedTask]:
+    """The tasks of the lead's plan for agents that do not exist or examine nothing."""
+    known = {*state.examiners, *(share.role for share in state.shares)}
+    return [task for task in plan.tasks if task.agent not in known]
+
+
+def _substitute(state: ReviewState, task: PlannedTask) -> str:
+    """The agent that gets such a task: of those with its files one of a similar name, or the first.
+
+    ``security-expert`` is similar to ``security``.
+    """
+    paths = set(task.paths)
+    able = [s.agent for s in state.shares if not paths or paths & set(s.paths)]
+    agents = able or list(state.examiners)
+    return next((name for name in agents if name in task.agent or task.agent in name), agents[0])
 
 
 def _tasks_for_required_checks(
@@ -160,7 +187,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
 
 
 def open_questions(state: ReviewState) -> tuple[str, ...]:
-    """What the lead leaves open: questions to a person, and checks that are not in the policy."""
+    """What the lead leaves open: questions to a person, and unknown checks and agents."""
     plans = [done.plan for done in state.rounds]
     known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
@@ -175,7 +202,14 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
         for name in plan.required_checks
         if name not in known
     ]
-    return tuple(dict.fromkeys((*questions, *unknown)))
+    unassigned = [
+        f"the lead assigned a task to {task.agent}, which is not an agent of this review; "
+        + (f"{_substitute(state, task)} was asked: {task.why}" if task.why else "it asked nothing")
+        for done in state.rounds
+        if done.planned is not None and done.planned.status == "ok"
+        for task in _misassigned(state, as_form(Plan, done.planned.report))
+    ]
+    return tuple(dict.fromkeys((*questions, *unknown, *unassigned)))
 
 
 def skipped_by_lead(state: ReviewState) -> dict[str, str]:
