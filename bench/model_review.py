@@ -7,7 +7,7 @@ that do, duplicates, invented critical findings that block though a colleague re
 specialist's report, a team's tokens and money over those of one agent, and required checks that do not run.
 Exits 1 when a goal is missed. A team's cost counts lead, four specialists, judge and summary, that of
 one agent the agent and the judge. It is measured as shipped, and with three specialists on a cheap
-model, which pay for an opening of their own (docs/decisions/0015-one-model-for-a-team.md).
+model, which pay for an opening of their own (docs/decisions/0015-use-one-model-for-a-team.md).
 """
 
 import argparse
