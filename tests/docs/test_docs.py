@@ -75,3 +75,24 @@ def test_the_verdict_page_speaks_of_every_part() -> None:
     left_out = {"schema_version", "run_id", "change", "next_actions", "artifacts", "summary"}
     for name in Verdict.__struct_fields__:
         assert name in left_out or f"`{name}`" in text, name
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_headings_that_exist(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target, anchor in re.findall(r"\]\(([^)#: ]*)#([^)]+)\)", prose):
+        found = page.parent / target if target else page
+        assert found.suffix != ".md" or anchor in anchors_of(found), f"{target}#{anchor}"
+
+
+def test_the_index_leads_to_every_page() -> None:
+    text = (ROOT / "docs/index.md").read_text()
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", text))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} == linked
