@@ -7,7 +7,7 @@ their schema. ast-grep's wheel contains the grammars; a file that its grammar ca
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -140,25 +140,34 @@ def find_matches(
     for pattern in patterns:
         if _applies(pattern, grammar, source):
             found = root.find_all(dict(pattern.config))  # type: ignore[call-overload]
-            declared = _declared_names(pattern, root) if found else {}
-            for node in found:
-                if not _is_declared(node, declared):
-                    finding = _judged(pattern, node, values, source)
-                    if finding is not None:
-                        yield finding
+            names_fit = _name_conditions(pattern, root) if found else lambda _: True
+            for node in filter(names_fit, found):
+                finding = _judged(pattern, node, values, source)
+                if finding is not None:
+                    yield finding
 
 
-def _declared_names(pattern: Pattern, root: SgNode) -> dict[str, set[str]]:
-    """Variable of the rule → the names that it must not match, since the file declares them."""
-    return {
-        name: {node.text() for node in root.find_all({"rule": dict(rule)})}  # type: ignore[call-overload]
-        for name, rule in pattern.undeclared.items()
-    }
+def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:
+    """Whether a match has the names that the pattern demands of it in this file."""
 
+    def texts(rules: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, set[str]]]:
+        return [
+            (name, {node.text() for node in root.find_all({"rule": dict(rule)})})  # type: ignore[call-overload]
+            for name, rule in rules.items()
+        ]
 
-def _is_declared(node: SgNode, declared: Mapping[str, Collection[str]]) -> bool:
-    found = ((node.get_match(name), names) for name, names in declared.items())
-    return any(variable is not None and variable.text() in names for variable, names in found)
+    only, never = texts(pattern.only_names), texts(pattern.except_names)
+
+    def fits(node: SgNode) -> bool:
+        def is_among(name: str, names: Collection[str], *, absent: bool) -> bool:
+            variable = node.get_match(name)
+            return absent if variable is None else variable.text() in names
+
+        return all(is_among(name, names, absent=True) for name, names in only) and not any(
+            is_among(name, names, absent=False) for name, names in never
+        )
+
+    return fits
 
 
 def _parsed(source: Source, language: Language) -> tuple[str, SgNode]:

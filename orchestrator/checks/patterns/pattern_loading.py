@@ -79,10 +79,9 @@ class Pattern(Struct, frozen=True):
         grammars: those to which it applies; None: all.
         near: must match within three lines of the match, if given.
         file: must match in the text of the file, if given.
-        undeclared: variable of the rule -> rule for the nodes that declare a name anywhere in the
-            file; a match whose variable is one of these names does not count. Each rule is
-            searched for once in a file: a search of the whole file inside ``rule`` takes quadratic
-            time.
+        only_names, except_names: variable of the rule -> rule for the nodes of the file whose
+            text it must, or must not, have, if it has matched. Each rule is searched for once in a
+            file: a search of the whole file inside ``rule`` would take quadratic time.
         bad, good: programs with and without the defect that differ in one thing.
     """
 
@@ -95,7 +94,8 @@ class Pattern(Struct, frozen=True):
     grammars: frozenset[str] | None
     near: re.Pattern[str] | None
     file: re.Pattern[str] | None
-    undeclared: Mapping[str, Mapping[str, Any]]
+    only_names: Mapping[str, Mapping[str, Any]]
+    except_names: Mapping[str, Mapping[str, Any]]
     bad: str
     good: str
 
@@ -243,7 +243,8 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         grammars=frozenset(data["grammars"]) if "grammars" in data else None,
         near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
         file=re.compile(data["file"]) if "file" in data else None,
-        undeclared=data.get("undeclared", {}),
+        only_names=data.get("only_names", {}),
+        except_names=data.get("except_names", {}),
         bad=data["example"]["bad"],
         good=data["example"]["good"],
     )

@@ -42,7 +42,8 @@ def check_user_patterns(
                 raise ConfigError(
                     f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
                 )
-            for config in (pattern.config, *({"rule": r} for r in pattern.undeclared.values())):
+            rules = (*pattern.only_names.values(), *pattern.except_names.values())
+            for config in (pattern.config, *({"rule": rule} for rule in rules)):
                 check_search(config, pattern.grammars or grammars, pattern.code, shown)
             _prove(pattern, whole, shown)
 
