@@ -13,6 +13,7 @@ from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.state_machine import check, diagram
 from orchestrator.report.rules_page import render_rules_page
+from tests.cli.test_help_examples import every_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -96,3 +97,17 @@ def test_the_index_leads_to_every_page() -> None:
     text = (ROOT / "docs/index.md").read_text()
     linked = set(re.findall(r"\]\(([\w-]+\.md)", text))
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} == linked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_and_their_options_exist(page: Path) -> None:
+    parsers = every_parser()
+    for command in re.findall(r"\bdiffcourt [a-z][^`\n#|;&]*", page.read_text()):
+        words = command.split()
+        names = [" ".join(words[:n]) for n in (4, 3, 2) if " ".join(words[:n]) in parsers]
+        if not names:
+            assert words[1] not in COMMANDS, command
+            continue
+        options = {name for action in parsers[names[0]]._actions for name in action.option_strings}
+        given = {word.partition("=")[0].strip("()[],.") for word in words if word.startswith("--")}
+        assert given <= options, command
