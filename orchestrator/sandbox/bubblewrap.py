@@ -19,7 +19,7 @@ ALLOW_NAMESPACES = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 """Lets ordinary users create namespaces where AppArmor forbids it, as on Ubuntu 24.04 and later."""
 RUNNERS_HINT = (
     f"a GitHub runner has it after `sudo apt-get install bubblewrap` and `sudo {ALLOW_NAMESPACES}`,"
-    " a GitLab runner with `privileged = true` in an image with bubblewrap; see docs/sandbox.md"
+    " a GitLab runner with `privileged = true` in an image with bubblewrap; see docs/tests.md"
 )
 TMP_BYTES = 64 << 20
 SHARED_BYTES = 16 << 20

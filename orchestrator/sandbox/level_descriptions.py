@@ -71,7 +71,7 @@ def describe_sandbox() -> SandboxReport:
     except SandboxError as error:
         return SandboxReport("", str(error), (), (), hint, "")
     if not hint and level == "landlock" and SANDBOX.level_reason:
-        hint = f"sudo {bubblewrap.ALLOW_NAMESPACES}   (on Ubuntu; else see docs/sandbox.md)"
+        hint = f"sudo {bubblewrap.ALLOW_NAMESPACES}   (on Ubuntu; else see docs/tests.md)"
     leaves = list(DOES_NOT_PREVENT[level])
     if level == "landlock" and not kernel_calls.can_change_user():
         if "pids" not in SANDBOX.controllers:
