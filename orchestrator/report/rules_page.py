@@ -11,10 +11,10 @@ TOPICS = ("security", "qa", "docs", "architecture")
 HEAD = """\
 # Findings
 
-Generated from the rule table by `make docs`; edit `config/rules/*.yaml`, not this page. `diffcourt
-catalog --rules` prints the same page including your repository's own rules.
+What each finding means, why it matters, and how to fix it. `diffcourt catalog --rules` prints this
+page with your repository's own rules. (It is generated from `config/rules/*.yaml` by `make docs`.)
 
-A rule is found by one or more tools; a tool's result that no rule names is off. Only problems
+A rule is found by one or more tools; a tool's result that no rule names is ignored. Only problems
 that the change introduces are reported. The severity is the rule's, never the tool's: **critical**
 blocks the merge, **high** and **medium** need changes, **low** and **info** are shown and do not
 affect the outcome. Change the thresholds in `.diffcourt/config/verdict.yaml` (`block_at`,
