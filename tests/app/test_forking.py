@@ -111,7 +111,7 @@ def test_a_fork_follows_an_edited_plan(reviewed: tuple[Path, Verdict], exported:
             "never in the state Nowhere, or ended in it; it can be forked at: 1 Intake",
         ),
         (Fork("", "Done"), "never in the state Done, or ended in it"),
-        (Fork("", "Evaluate", dropped=["F99"]), "no finding F99 in the run; it has: F1"),
+        (Fork("", "Evaluate", dropped=["F99"]), "no finding F99 in the run; it has F1"),
         (Fork("", "Evaluate", plan=Path("plan.json")), "--plan has no effect at Evaluate"),
         (Fork("", "Plan", plan=Path("plan.json")), "--plan has no effect at Plan"),
         (Fork("", "Triage", plan=Path("none.json")), "cannot read none.json"),

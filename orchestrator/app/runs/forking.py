@@ -165,7 +165,8 @@ def _fingerprints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in known:
             raise InputError(
-                f"no finding {name} in the run; it has: {', '.join(one.id for one in findings)}"
+                f"no finding {name} in the run; it has "
+                + (", ".join(one.id for one in findings) or "none")
             )
     return sorted({known[name] for name in names})
 
