@@ -336,16 +336,20 @@ async def _review_change(
                 ) as state,
             ):
                 reporter.account, state.handed_over = state.budget, known.handed_over
-                # Only now: a run with invalid options or policy is not kept.
-                reporter(Event("run_started", journal.elapsed(), detail=run.run_id))
-                for note in change.notes:
-                    reporter(Event("note", journal.elapsed(), detail=note))
+                _report_start(run, change, journal, reporter)
                 verdict = await _run_flow(state, reporter, cancellation)
                 if known.previous is None:
                     return verdict
                 return await compare_with_previous(
                     verdict, known.previous, state.workspace.read_head, state.why_unsettled
                 )
+
+
+def _report_start(run: Run, change: Change, journal: Journal, observer: Observer) -> None:
+    """Report that the run is kept; a run whose options or policy are invalid is not."""
+    observer(Event("run_started", journal.elapsed(), detail=run.run_id))
+    for note in change.notes:
+        observer(Event("note", journal.elapsed(), detail=note))
 
 
 async def _run_flow(state: ReviewState, observer: Observer, cancellation: Cancellation) -> Verdict:
