@@ -230,6 +230,11 @@ MANY = {
     "python-session-secret": (".py", "{}hmac.new(V7, text)\n", "V{} = 'some text'\n"),
     "python-literal-key": (".py", "{}AES.new(V7, AES.MODE_GCM)\n", "V{} = b'some text'\n"),
     "shell-rm-after-cd": (".sh", "{}", "cd /tmp/a{}\nrm -rf *\n"),
+    "solidity-storage-pointer": (
+        ".sol",
+        "pragma solidity ^0.4.24;\ncontract A {{ function f() public {{\n{}}} struct S7 {{ uint a; }} }}\n",
+        "S{0} s{0};\n",
+    ),
 }
 EVERY_LINE = {"lua-shared-global", "go-template-text", "shell-rm-after-cd"}
 
