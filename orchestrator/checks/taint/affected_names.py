@@ -2,6 +2,9 @@
 
 Taint analysis runs on both sides, and only the difference counts. A function elsewhere that uses no
 altered name behaves the same on both sides, so neither has to run it.
+
+A method is used as an attribute: its name stands with a dot before it here, as in ``.save``, and a
+variable called ``save`` does not mention it.
 """
 
 import ast
@@ -22,7 +25,8 @@ from orchestrator.checks.taint.entry_points import Definition, distinctive_names
 MAX_FILES: Final = 100
 """In a larger change most names are affected, so computing them costs more than it saves."""
 
-_WORD: Final = re.compile(r"[^\W\d]\w*")
+_WORD: Final = re.compile(r"""(?P<attribute>(?:\.[\s\\]*|["'])?)(?P<name>[^\W\d]\w*)""")
+_ATTRIBUTES_BY_KEYWORD: Final = re.compile(r"^\s*case\b", re.MULTILINE)
 _WILDCARD: Final = "*"
 
 
@@ -32,10 +36,20 @@ class _Part(Struct, frozen=True):
     Attributes:
         text: its lines; for a class, those that are not in another part.
         binds: the names whose meaning it determines.
+        in_class: those of its lines that the class runs, where a method's name is a variable.
     """
 
     text: str
     binds: frozenset[str]
+    in_class: str = ""
+
+    def mentions(self) -> set[str]:
+        """The names in its text: all of them, and with a dot those that may be attributes."""
+        by_keyword = _ATTRIBUTES_BY_KEYWORD.search(self.text) is not None
+        words = _WORD.findall(self.text)
+        attributes = {name for mark, name in words if mark or by_keyword}
+        attributes.update(name for _, name in _WORD.findall(self.in_class))
+        return {*(name for _, name in words), *(f".{name}" for name in attributes)}
 
 
 def affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
@@ -77,8 +91,8 @@ def _closure(parts: Iterable[_Part], altered: Iterable[_Part]) -> frozenset[str]
     """The names that these parts bind, and transitively those of parts that mention them."""
     mentioning: dict[str, list[_Part]] = {}
     for part in set(parts):
-        for word in set(_WORD.findall(part.text)):
-            mentioning.setdefault(word, []).append(part)
+        for name in part.mentions():
+            mentioning.setdefault(name, []).append(part)
     waiting, found = deque(altered), set[str]()
     while waiting:
         for name in waiting.popleft().binds - found:
@@ -110,14 +124,20 @@ def _parts_of_class(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[_Part]
     """
     methods = [item for item in node.body if isinstance(item, Definition)]
     others = (item for item in node.body if not isinstance(item, Definition))
-    whole = frozenset((node.name, *distinctive_names(_defined(node))))
+    whole = frozenset((node.name, *_attributes(set(_defined(node)) - {node.name})))
     rest = [_text(item, lines) for item in others if not _is_text(item)]
     header = lines[_first(node) - 1 : max(node.lineno, _first(node.body[0]) - 1)]
-    yield _Part("\n".join((*header, *rest)), whole)
+    yield _Part("\n".join((*header, *rest)), whole, in_class="\n".join(rest))
     for method in methods:
-        names = frozenset(_bound(method))
+        names = frozenset((*_attributes([method.name]), *set(_bound(method)) - {method.name}))
         own = names if distinctive_names([method.name]) else whole
-        yield _Part(_text(method, lines), own)
+        until = max(method.lineno, _first(method.body[0]) - 1)
+        before_body = "\n".join(lines[_first(method) - 1 : until])
+        yield _Part(_text(method, lines), own, in_class=before_body)
+
+
+def _attributes(names: Iterable[str]) -> Iterator[str]:
+    return (f".{name}" for name in distinctive_names(names))
 
 
 def _is_text(statement: ast.stmt) -> bool:

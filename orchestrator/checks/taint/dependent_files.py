@@ -41,24 +41,23 @@ def find_dependent_files(
     passes on.
 
     Args:
-        affected: the names that count; None: all.
+        affected: the names that count, those of methods with a dot before them; None: all.
     """
     defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
     others = sorted(project.paths.difference(defined))
     if affected is not None:
-        defined = {path: own & affected for path, own in defined.items() if own & affected}
+        defined = {
+            path: {name for name in affected if name.lstrip(".") in own}
+            for path, own in defined.items()
+        }
     found: dict[str, list[int]] = {}
     for level in range(1, _LEVELS + 1):
         names_of = _by_module(defined)
-        named = set[str]().union(*names_of.values())
         defined = {}
-        for path in others if named else ():
-            text = project.text(path) or ""
+        for path in others if names_of else ():
             if path in found or len(found) >= _MAX_FILES:
                 continue
-            # Names are looked up first: of few it takes less than to read the imports.
-            if len(named) <= FEW and not any(name in text for name in named):
-                continue
+            text = project.text(path) or ""
             used = _names_used(names_of, path, text)
             lines = lines_naming(text, used) if used else []
             if lines and level == _LEVELS:  # whose users do not count is parsed when it is run
@@ -70,7 +69,8 @@ def find_dependent_files(
                 inside = functions_containing(spans(module), lines)
                 defined[path] = {span.node.name for span in inside}
                 if module.is_package:
-                    defined[path].update(name for name in used if name in text)
+                    passed_on = (name.lstrip(".") for name in used)
+                    defined[path].update(name for name in passed_on if name in text)
     return found
 
 
@@ -78,7 +78,7 @@ def _by_module(defined: Mapping[str, Set[str]]) -> dict[_Module, set[str]]:
     """The distinctive names that files define, by the modules that import statements name."""
     names_of: dict[_Module, set[str]] = {}
     for path, own in defined.items():
-        if names := distinctive_names(own):
+        if names := {name for name in own if distinctive_names([name.lstrip(".")])}:
             parts = PurePosixPath(path).with_suffix("").parts
             module = _module(parts[:-1] if parts[-1] == "__init__" else parts)
             for each in {module, ("", module[1])}:
@@ -87,7 +87,15 @@ def _by_module(defined: Mapping[str, Set[str]]) -> dict[_Module, set[str]]:
 
 
 def _names_used(names_of: Mapping[_Module, Set[str]], path: str, text: str) -> set[str]:
-    """The names of those modules that a file imports."""
+    """The names of those modules that a file imports; none where it holds none of them."""
+    # Of few names it takes less to look for them than to read the imports. Those of a module stand
+    # under its name alone, too.
+    if len(names_of) <= FEW and not any(
+        module in text and any(name.lstrip(".") in text for name in names)
+        for (package, module), names in names_of.items()
+        if not package
+    ):
+        return set()
     imported = set(_imported_modules(path, text))
     return set[str]().union(*(names_of[module] for module in imported & names_of.keys()))
 

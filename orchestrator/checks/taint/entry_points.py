@@ -218,11 +218,15 @@ FEW: Final = 50
 def lines_naming(text: str, names: Set[str]) -> list[int]:
     """The 1-based lines that hold one of these names as a word.
 
+    Of a name that begins with a dot only attributes count, and what a string says of one.
+
     A pattern tries its alternatives one by one, and most of thousands of names are not there: so
     it is made of those that are. A few are looked up sooner than all words of the text are.
     """
-    few = len(names) <= FEW
-    present = {n for n in names if n in text} if few else names & set(_ANY_WORD.findall(text))
-    if not present:
-        return []
-    return lines_with(text, re.compile(rf"\b(?:{'|'.join(sorted(present))})\b"))
+    words = text if len(names) <= FEW else set(_ANY_WORD.findall(text))
+    present = [name for name in sorted(names) if name.lstrip(".") in words]
+    variables = "|".join(name for name in present if name[0] != ".")
+    attributes = "|".join(name[1:] for name in present if name[0] == ".")
+    patterns = [rf"\b(?:{variables})\b"] if variables else []
+    patterns += [rf"(?:\.[\s\\]*|[\"'])(?:{attributes})\b"] if attributes else []
+    return lines_with(text, re.compile("|".join(patterns))) if patterns else []

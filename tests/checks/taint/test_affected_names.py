@@ -51,21 +51,21 @@ class Loud(Shell):
     ("old", "new", "affected"),
     [
         ("return text\n", "return text  # as it is\n", {"other"}),
-        ("return quote(text)", "return text", {"clean", "command", "line"}),
-        ('"ls "', '"df "', {"PREFIX", "command", "line"}),
-        ("import quote", "import join as quote", {"quote", "clean", "command", "line"}),
-        ("self.text.split()", "[self.text]", {"words"}),
+        ("return quote(text)", "return text", {"clean", "command", ".line"}),
+        ('"ls "', '"df "', {"PREFIX", "command", ".line"}),
+        ("import quote", "import join as quote", {"quote", "clean", "command", ".line"}),
+        ("self.text.split()", "[self.text]", {".words"}),
         (
             "self.text = text",
             "self.text = quote(text)",
-            {"Shell", "line", "words", "Loud", "shout"},
+            {"Shell", ".line", ".words", "Loud", ".shout"},
         ),
-        ('kind = "sh"', 'kind = "zsh"', {"Shell", "line", "words", "Loud", "shout"}),
-        ("class Loud(Shell)", "class Loud", {"Loud", "shout"}),
+        ('kind = "sh"', 'kind = "zsh"', {"Shell", ".line", ".words", "Loud", ".shout"}),
+        ("class Loud(Shell)", "class Loud", {"Loud", ".shout"}),
         ("def other(text):\n    return text\n", "", {"other"}),
         ("def other(text)", "\n\n\n# moved\ndef other(text)", set()),
         ('"""A module."""', '"""It has functions."""', set()),
-        ("class Shell:", "clean(PREFIX)\n\nclass Shell:", {"clean", "PREFIX", "command", "line"}),
+        ("class Shell:", "clean(PREFIX)\n\nclass Shell:", {"clean", "PREFIX", "command", ".line"}),
     ],
 )
 def test_names_are_affected_if_they_differ_or_mention_one_that_does(
@@ -74,6 +74,58 @@ def test_names_are_affected_if_they_differ_or_mention_one_that_does(
     write(tmp_path / "base", {"m.py": MODULE})
     write(tmp_path / "head", {"m.py": MODULE.replace(old, new)})
     assert _affected(tmp_path, "m.py", "m.py") == affected
+
+
+METHODS = """class Report:
+    def count(self):
+        return 1
+
+    def by_attribute(self):
+        return self.count()
+
+    def by_name(self):
+        return getattr(self, "count")
+
+    def by_pattern(self, other):
+        match other:
+            case Report(count=found):
+                return found
+
+    @count
+    def by_decorator(self):
+        return 1
+
+    def of_a_variable(self, items):
+        count = len(items)
+        return count
+
+def show(report):
+    return report. \\
+        count()
+
+def total(items):
+    count = sum(items)
+    return count
+"""
+
+
+def test_a_method_is_mentioned_as_an_attribute_and_a_variable_of_its_name_is_none(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "base", {"m.py": METHODS})
+    write(tmp_path / "head", {"m.py": METHODS.replace("return 1", "return 2", 1)})
+    assert _affected(tmp_path, "m.py", "m.py") == {
+        ".count", ".by_attribute", ".by_name", ".by_pattern", ".by_decorator", "show"
+    }  # fmt: skip
+
+
+def test_a_class_that_uses_its_method_in_its_body_is_affected_as_a_whole(tmp_path: Path) -> None:
+    text = METHODS.replace(
+        "    def by_attribute", "    size = property(count)\n\n    def by_attribute"
+    )
+    write(tmp_path / "base", {"m.py": text})
+    write(tmp_path / "head", {"m.py": text.replace("return 1", "return 2", 1)})
+    assert {"Report", ".of_a_variable"} <= (_affected(tmp_path, "m.py", "m.py") or set())
 
 
 def test_a_name_that_another_changed_file_mentions_is_affected_there(tmp_path: Path) -> None:

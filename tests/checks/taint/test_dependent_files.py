@@ -70,6 +70,16 @@ def test_only_the_names_that_the_change_affects_count(tmp_path: Path) -> None:
     assert _dependent_files(tmp_path, files, {"charge"}) == {"app/pay.py": [1, 3]}
 
 
+@pytest.mark.parametrize(
+    ("use", "counts"),
+    [("card.charge(1)", True), ('getattr(card, "charge")', True), ("charge = card.total", False)],
+)
+def test_of_a_method_only_attributes_count(tmp_path: Path, use: str, *, counts: bool) -> None:
+    files = {"app/pay.py": f"from app.billing.views import Card\n\n{use}\n"}
+    found = _dependent_files(tmp_path, files, {".charge"})
+    assert found == ({"app/pay.py": [3]} if counts else {})
+
+
 def test_a_file_two_calls_away_counts_by_the_function_between_them(tmp_path: Path) -> None:
     service = "from app.billing.views import charge\n\ndef settle(x):\n    return charge(x)\n"
     found = _dependent_files(
