@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -54,8 +55,11 @@ def _index_path(root: Path | str) -> str:
 
 
 class _Index(Struct, frozen=True):
+    """An index that was read, and the file with the contents, which is kept open."""
+
     version: tuple[int, int]
     places: dict[str, Place]
+    contents: BinaryIO
 
 
 _indexes: dict[str, _Index] = {}
@@ -67,29 +71,36 @@ def read_file(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
     Raises:
         OSError: it does not exist, or its path leads elsewhere.
     """
-    place = _places(str(root)).get(path)
-    if place is None:
+    index = _index(str(root))
+    place = index.places.get(path) if index else None
+    if index is None or place is None:
         return read_safely(root, path, max_bytes)
     start, size = place
     wanted = size if max_bytes < 0 else min(size, max_bytes)
-    with open(contents_path(Path(root)), "rb", buffering=0) as file:
-        data = os.pread(file.fileno(), wanted, start)
+    data = os.pread(index.contents.fileno(), wanted, start)
     if len(data) != wanted:
         raise OSError(errno.EIO, "it is not packed completely", path)
     return data
 
 
-def _places(root: str) -> Mapping[str, Place]:
+def _index(root: str) -> _Index | None:
     """The index of a side; read again if it was rewritten."""
     try:
         status = os.stat(_index_path(root))
     except OSError:
-        return {}
+        return None
     version = status.st_ino, status.st_mtime_ns
     known = _indexes.get(root)
     if known is None or known.version != version:
+        _forget(root)
         while len(_indexes) >= _KEPT:
-            del _indexes[next(iter(_indexes))]
+            _forget(next(iter(_indexes)))
         places = json.loads(Path(_index_path(root)).read_bytes())
-        known = _indexes[root] = _Index(version, places)
-    return known.places
+        contents = contents_path(Path(root)).open("rb", buffering=0)
+        known = _indexes[root] = _Index(version, places, contents)
+    return known
+
+
+def _forget(root: str) -> None:
+    if known := _indexes.pop(root, None):
+        known.contents.close()

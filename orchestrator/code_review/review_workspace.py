@@ -3,6 +3,7 @@
 All of it can be recreated from the change, so nothing is journaled.
 """
 
+import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from orchestrator.code_review.change.contents import SIDES, Contents, SideName, 
 from orchestrator.code_review.change.file_export import link_files
 from orchestrator.code_review.change.file_packing import FilePacking
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.skipped_files import LOCK_FILE, describe_size_limit
+from orchestrator.code_review.change.skipped_files import LINK, LOCK_FILE, describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import Target
 from orchestrator.code_review.fixes.fix_targets import FixFocus
@@ -57,6 +58,7 @@ class ReviewWorkspace:
     def __post_init__(self) -> None:
         self._lock = anyio.Lock()  # one for both sides, which share files
         self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
+        self._listing: Path | None = None
 
     @cached_property
     def packing(self) -> FilePacking:
@@ -141,6 +143,23 @@ class ReviewWorkspace:
             return {path: known[path] for path in paths}
         tree = await self.contents.paths(name)
         return {path: tree[path][1] for path in paths if path in tree}
+
+    async def path_listing(self) -> Path:
+        """A file with the paths of both sides, as parts of a job that many checks share.
+
+        A link is in the tree and cannot be read: its target is read under its own path.
+        """
+        async with self._lock:
+            if self._listing is None:
+                parts: dict[str, list[str]] = {}
+                for side in SIDES:
+                    tree = await self.contents.paths(side)
+                    parts[f"{side}_tree"] = list(tree)
+                    parts[f"{side}_links"] = [path for path in tree if tree[path][0] == LINK]
+                listing = self.root / "listed-paths.json"
+                await anyio.to_thread.run_sync(listing.write_text, json.dumps(parts), "ascii")
+                self._listing = listing
+            return self._listing
 
     async def read_head(self, path: str) -> list[str]:
         """The lines of a file of head; empty if it does not exist or cannot be written to disk."""

@@ -51,11 +51,24 @@ def _encode(value: Any) -> Any:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
+_shared_parts: dict[str, dict[str, Any]] = {}  # the last file → the parts that it holds
+
+
+def _complete_job(request: dict[str, Any]) -> dict[str, Any]:
+    """The job, with the parts that it shares with other jobs; these are read once."""
+    path = request["shared"]
+    if path and path not in _shared_parts:
+        _shared_parts.clear()
+        with open(path, "rb") as file:
+            _shared_parts[path] = json.load(file)
+    return {**_shared_parts.get(path, {}), **request["job"]}
+
+
 def _run_check(request: dict[str, Any]) -> str:
     """The reply to one request: what the check returned, or its exception in one line."""
     number, (module, _, function) = request["id"], request["function"].partition(":")
     try:
-        result = getattr(importlib.import_module(module), function)(request["job"])
+        result = getattr(importlib.import_module(module), function)(_complete_job(request))
         return json.dumps({"id": number, "result": result}, default=_encode)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # a starved interpreter is not worth another check

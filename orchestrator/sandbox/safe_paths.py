@@ -217,8 +217,10 @@ def unsafe_path_reason(path: str) -> str | None:
 
 def _is_git(component: str) -> bool:
     """As file systems see it that ignore case or invisible characters, or have streams or 8.3."""
-    visible = (char for char in component if char.isascii() or unicodedata.category(char) != "Cf")
-    return "".join(visible).partition(":")[0].rstrip(". ").lower() in {".git", "git~1"}
+    if not component.isascii():
+        visible = (c for c in component if c.isascii() or unicodedata.category(c) != "Cf")
+        component = "".join(visible)
+    return component.partition(":")[0].rstrip(". ").lower() in {".git", "git~1"}
 
 
 # --- resolving a path -----------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class _WorkerSlot:
         return bool(poll.poll(0))
 
     async def send_request(
-        self, function: str, job: dict[str, Any], seconds: float
+        self, function: str, job: dict[str, Any], shared: str, seconds: float
     ) -> dict[str, Any]:
         """Send one request and return its reply.
 
@@ -85,7 +85,8 @@ class _WorkerSlot:
             TimeoutError: it ended itself a second after its time.
         """
         self._requests += 1
-        request = {"id": self._requests, "function": function, "job": job, "seconds": seconds}
+        request = {"id": self._requests, "function": function, "job": job, "shared": shared}
+        request["seconds"] = seconds
         await self._stream.send(json.dumps(request).encode("ascii") + b"\n")
         line = await self._replies.receive_until(b"\n", REPLY_BYTES)
         if len(line) > REPLY_BYTES:  # it was complete in the chunk that went over
@@ -179,12 +180,16 @@ class WorkerPool:
         if not self._started_ahead:
             self._end()
 
-    async def call(self, function: str, job: dict[str, Any], *, seconds: float) -> Any:
+    async def call(
+        self, function: str, job: dict[str, Any], *, seconds: float, shared: str = ""
+    ) -> Any:
         """Run ``function`` on ``job`` in a worker and return what it returned.
 
         Args:
             function: ``package.module:function``, below the pool's prefix.
             job: JSON-serializable; lone surrogates in names survive.
+            shared: a JSON file with further parts of the job, which other jobs have, too. It is
+                never rewritten: a worker keeps what it has read.
             seconds: wall time of the check itself, waiting for a free worker not counted.
 
         Raises:
@@ -193,12 +198,14 @@ class WorkerPool:
         if not function.startswith(self._prefix) or not _FUNCTION.fullmatch(function):
             raise SandboxError(f"{function!r} is not a check: workers run only {self._prefix}*:*")
         async with self._free:
-            reply = await self._request(function, job, seconds)
+            reply = await self._request(function, job, shared, seconds)
         if "error" in reply:
             raise SandboxError(str(reply["error"]))
         return reply["result"]
 
-    async def _request(self, function: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
+    async def _request(
+        self, function: str, job: dict[str, Any], shared: str, seconds: float
+    ) -> dict[str, Any]:
         """Send a request to a free worker, and replace the worker when that fails."""
         name = function.partition(":")[0].rpartition(".")[2]
         slot = await self._take_slot()
@@ -206,7 +213,7 @@ class WorkerPool:
         try:
             await slot.wait_until_ready()
             with anyio.fail_after(seconds):
-                reply = await slot.send_request(function, job, seconds)
+                reply = await slot.send_request(function, job, shared, seconds)
             succeeded = True
         except TimeoutError:
             raise SandboxError(f"{name}: ran longer than {seconds:g} s") from None

@@ -10,7 +10,6 @@ from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side,
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import SIDES
-from orchestrator.code_review.change.skipped_files import LINK
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.errors import SandboxError
@@ -67,25 +66,18 @@ class ComparisonCheck:
         """Run the check over the changed files."""
         if not files:
             return AnalyzerReport(self.name, __version__)
-        trees = {side: await self._workspace.contents.paths(side) for side in SIDES}
-        if self._whole_tree:
-            for side, paths in trees.items():
-                await self._workspace.packing.add(side, filter(self.wants, paths))
+        for side in SIDES if self._whole_tree else ():
+            await self._workspace.packing.add_matching(side, self._patterns)
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),
-            # A link is in the tree and cannot be read: its target is read under its own path.
-            **{f"{side}_tree": list(tree) for side, tree in trees.items()},
-            **{
-                f"{side}_links": [path for path, (mode, _) in tree.items() if mode == LINK]
-                for side, tree in trees.items()
-            },
             "files": [as_job(file) for file in files],
             **await self.extra_job(change),
         }
+        shared = str(await self._workspace.path_listing())
         function, seconds = f"{self._module}:run", time_limit(SECONDS, len(files))
         try:
-            reply = await call_check(self._pool, function, job, seconds, CheckReply)
+            reply = await call_check(self._pool, function, job, seconds, CheckReply, shared=shared)
         except SandboxError as error:
             return AnalyzerReport(self.name, __version__, error=str(error))
         return AnalyzerReport(

@@ -26,17 +26,25 @@ T = TypeVar("T")
 
 
 async def call_check(
-    pool: WorkerPool, function: str, job: Mapping[str, Any], seconds: float, reply_type: type[T]
+    pool: WorkerPool,
+    function: str,
+    job: Mapping[str, Any],
+    seconds: float,
+    reply_type: type[T],
+    *,
+    shared: str = "",
 ) -> T:
     """Run a check in a worker and convert its reply.
 
     Args:
         function: ``module:function`` below ``orchestrator.checks``.
+        shared: as ``WorkerPool.call`` takes it.
 
     Raises:
         SandboxError: the check failed, or its reply has another shape.
     """
-    reply = await pool.call(f"{PREFIX}{function}", dict(job), seconds=seconds)
+    name = f"{PREFIX}{function}"
+    reply = await pool.call(name, dict(job), seconds=seconds, shared=shared)
     try:
         return convert(reply, reply_type)
     except ValidationError as error:
