@@ -136,10 +136,13 @@ class Project:
         self._by_leaf: dict[str, list[str]] = {}
         self._directories: set[str] = set()
         for path in sorted(self.paths):
-            pure = PurePosixPath(path)
-            leaf = pure.parent.name if pure.name == "__init__.py" else pure.stem
+            directory, _, name = path.rpartition("/")
+            package = name == "__init__.py"
+            leaf = directory.rpartition("/")[2] if package else name.removesuffix(".py")
             self._by_leaf.setdefault(leaf, []).append(path)
-            self._directories.update(map(str, pure.parents))
+            while directory and directory not in self._directories:
+                self._directories.add(directory)
+                directory = directory.rpartition("/")[0]
 
     def text(self, path: str) -> str | None:
         """A file's text; None when it cannot be read, with the reason in ``gaps``."""
