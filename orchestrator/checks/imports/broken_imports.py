@@ -33,7 +33,7 @@ from orchestrator.checks.python.syntax_tree_cache import all_blocks, walk
 # With one of these a module may bind names that static analysis cannot see.
 _DYNAMIC = re.compile(r"\b(?:__getattr__|globals\(\)|locals\(\)|vars\(\)|exec\(|sys\.modules\[)")
 _BUILT = re.compile(r"(?:^|/)_?version\.py$|_pb2(?:_grpc)?\.py$")  # often made when packaging
-_PLAINLY = r"^(?:(?:async )?def|class) {0}\b|^{0}(?: *:[^=\n]*)? *="
+_PLAINLY = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+)(?: *:[^=\n]*)? *=", re.MULTILINE)
 _TOP = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+) *[:=]", re.MULTILINE)
 _GIVEN = frozenset({"__name__", "__file__", "__doc__", "__path__", "__spec__", "__package__"})
 
@@ -44,6 +44,7 @@ class Side:
     def __init__(self, root: str, index: ModuleIndex) -> None:
         self.root, self.index = root, index
         self._texts: dict[str, str | None] = {}
+        self._plain_names: dict[str, set[str]] = {}
         self._names: dict[str, frozenset[str] | None] = {}
 
     def text(self, path: str) -> str | None:
@@ -61,8 +62,9 @@ class Side:
         text = self.text(path)
         if text is None:
             return None
-        escaped = re.escape(name)
-        if re.search(_PLAINLY.format(escaped), text, re.MULTILINE):
+        if path not in self._plain_names:  # of most files they suffice, without parsing
+            self._plain_names[path] = {a or b for a, b in _PLAINLY.findall(text)}
+        if name in self._plain_names[path]:
             return True
         if path not in self._names:
             self._names[path] = None
