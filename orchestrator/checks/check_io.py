@@ -117,6 +117,10 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "end_line", self.line)
 
 
+BASE_DOES_NOT_PARSE = "the base version does not parse: line"
+"""Begins the gap of a comparison where base's version of a Python file has a syntax error."""
+
+
 CANNOT_PARSE = frozenset({"python", "json", "yaml", "toml"})
 """Codes of ``parse_check`` for a file that does not parse."""
 

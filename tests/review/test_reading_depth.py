@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
+from orchestrator.checks.check_io import BASE_DOES_NOT_PARSE
 from orchestrator.code_review.verdict.depth import DepthCounts
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ModelError
@@ -231,6 +232,25 @@ async def test_python_that_base_could_not_parse_either_is_a_note_of_every_analyz
     verdict = await review(change(tmp_path, {"old.py": old}, head))
     assert not gaps(verdict)
     assert depths(verdict) == {"app.py": "code", "old.py": "text"}
+
+
+async def test_python_that_the_change_mends_is_read_and_not_compared(tmp_path: Path) -> None:
+    base, head = {"a.py": "def f(x:\n    return x\n"}, {"a.py": "def f(x):\n    return x\n"}
+    verdict = await review(change(tmp_path, base, head))
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+    assert depths(verdict) == {"a.py": "code"}
+    assert all(entry.why.startswith(BASE_DOES_NOT_PARSE) for entry in verdict.skipped)
+    assert verdict.skipped
+
+
+async def test_mended_python_hides_no_defect_and_broken_python_is_still_a_gap(
+    tmp_path: Path,
+) -> None:
+    base = {"a.py": "def f(x:\n    return x\n", "b.py": "x = 1\n"}
+    head = {"a.py": "import os\n\ndef f():\n    os.system(input())\n", "b.py": "x = (\n"}
+    verdict = await review(change(tmp_path, base, head))
+    assert list(gaps(verdict)) == ["b.py"]
+    assert "a.py" in {finding.path for finding in verdict.findings}
 
 
 async def test_new_files_of_a_cookiecutter_are_templates_and_no_defects(tmp_path: Path) -> None:

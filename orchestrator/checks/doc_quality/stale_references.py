@@ -49,7 +49,7 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
                 }
                 gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
             if path in gaps:
-                gaps[path] = f"base's definitions there are unknown: {gaps[path]}"
+                gaps[path] = f"the base version {gaps[path]}"
     return gone
 
 

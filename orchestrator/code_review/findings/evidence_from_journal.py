@@ -128,7 +128,9 @@ def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
 
     Neither is a file that a comparison could not read and another analyzer could not read in base.
     """
-    known = frozenset[str]().union(*(call.result.known_gaps for call in entries))
+    known = frozenset[str]().union(
+        *(call.result.known_gaps for call in entries if not call.result.compares)
+    )
     open_gaps: dict[tuple[str, str], str] = {}
     for call in entries:
         for path in call.result.examined:

@@ -73,7 +73,7 @@ def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
 
 
 def _list_known_gaps(calls: Sequence[Call]) -> list[Skipped]:
-    """Files that analyzers could not read in base either: no gap of this review."""
+    """Files that analyzers could not read in base, at least: no gap of this review."""
     found = {
         (path, call.result.tool): Skipped(path=path, why=why, tool=call.tool, gap=False)
         for call in calls

@@ -134,7 +134,8 @@ class AnalysisResult(Struct, frozen=True):
         read: the examined files that it read as code, in their language.
         given: paths of the files that the analyzer was given.
         gaps: path → why the file could not be examined.
-        known_gaps: path → why, for files that it could not read in base either.
+        known_gaps: path → why, for files that it could not read in base either, or not compare with
+            base's version, which does not parse.
         compares: it reads both sides itself, and does not report on which one a file is unreadable.
         error: why the analyzer failed; empty if it did not.
         facts: further results.

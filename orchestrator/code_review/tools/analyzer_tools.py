@@ -10,7 +10,7 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import NOTHING_TO_COMPARE
+from orchestrator.checks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE
 from orchestrator.checks.template_marks import describe_template
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
@@ -41,7 +41,7 @@ TEMPLATE = "it looks like a template"
 SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
-LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base_too", "gaps", "findings")
+LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base", "gaps", "findings")
 RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
 SHOWN_FIELDS = (
     "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
@@ -103,8 +103,9 @@ class Look(Struct, frozen=True, kw_only=True):
     Attributes:
         gaps: path → why it could not be looked at; the name of an analyzer for all of its files.
         read: paths of the files that were read as code.
-        known_gaps: path → why it could not be read, in base neither; None: it looks at both sides
-            itself, and cannot tell.
+        known_gaps: path → why it could not be read, in base neither, or could not be compared with
+            base's version, which does not parse.
+        compares: it looks at both sides itself, and cannot tell which one it cannot read.
     """
 
     report: AnalyzerReport
@@ -113,7 +114,8 @@ class Look(Struct, frozen=True, kw_only=True):
     given: Sequence[ChangedFile] = ()
     leads: Sequence[Lead] = ()
     read: frozenset[str] = frozenset()
-    known_gaps: Mapping[str, str] | None = None
+    known_gaps: Mapping[str, str] = {}
+    compares: bool = False
 
     def as_observation(self, max_characters: int) -> Observation:
         """For a model, in at most so many characters, and for code (all of it)."""
@@ -127,8 +129,8 @@ class Look(Struct, frozen=True, kw_only=True):
             read=tuple(sorted(self.read)),
             given=tuple(sorted(file.path for file in self.given)),
             gaps=dict(self.gaps),
-            known_gaps=dict(self.known_gaps or {}),
-            compares=self.known_gaps is None,
+            known_gaps=dict(self.known_gaps),
+            compares=self.compares,
             error=report.error or "",
             facts=dict(report.facts),
             leads=tuple(sorted(set(self.leads))[:MAX_LEADS]),
@@ -156,7 +158,7 @@ class Look(Struct, frozen=True, kw_only=True):
             "gaps": [{"path": path, "tool": report.tool, "why": why} for path, why in gaps],
         }
         if self.known_gaps:
-            content["unreadable_in_base_too"] = dict(self.known_gaps)
+            content["unreadable_in_base"] = dict(self.known_gaps)
         if report.error:
             content = {"error": report.error}
         if report.facts:
@@ -208,7 +210,6 @@ def _join(tool: str, looks: Sequence[Look]) -> Look:
         gaps=gaps,
         given=list(dict.fromkeys(file for look in looks for file in look.given)),
         read=frozenset[str]().union(*(look.read for look in looks)),
-        known_gaps={},
     )
 
 
@@ -407,11 +408,20 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         tree = await workspace.contents.paths("head")
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
         found = await all_findings(workspace, self._pool, report, head)
+        # With base's version of a file that it mends, a change has nothing to be compared.
+        known = {
+            path: why
+            for path, why in report.gaps.items()
+            if path.endswith((".py", ".pyi")) and why.startswith(BASE_DOES_NOT_PARSE)
+        }
+        gaps = {path: why for path, why in report.gaps.items() if path not in known}
         return Look(
             report=report,
             found=found,
-            gaps={**scope.gaps, **unwritten, **report.gaps},
+            gaps={**scope.gaps, **unwritten, **gaps},
             given=scope.files,
             leads=list(find_leads(workspace, report)),
             read=analyzer.files_read(report),
+            known_gaps=known,
+            compares=True,
         ).as_observation(self.spec.max_output)
