@@ -6,6 +6,7 @@ that stood there before.
 """
 
 import codecs
+import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -63,8 +64,23 @@ _MEDIA: Mapping[str, tuple[bytes, ...]] = {
     ".flac": (b"fLaC",),
     ".webm": (b"\x1aE\xdf\xa3",),
 }
+# What a computer runs though nobody can read it: by its first bytes, or packed, by its name.
+_COMPILED = (b"\x7fELF", b"MZ", b"\0asm", b"\xca\xfe\xba\xbe", b"dex\n")
+_COMPILED += tuple(
+    magic[::order] for magic in (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf") for order in (1, -1)
+)
+_COMPILED_NAME = re.compile(
+    r"\.(?:py[co]|class|[jwe]ar|aar|apk|whl|egg|so(?:\.\d+)*|dll|dylib|exe|msi|node|wasm|nupkg|gem|deb|rpm)\Z",
+    re.IGNORECASE,
+)
+_IS_COMPILED = "binary: a compiled program, which the analyzers cannot read"
+_LFS_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:[0-9a-f]{64}\nsize \d+\n?"
+)
+_IN_LFS = "a Git LFS pointer, and the repository does not hold the contents"
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
+_KEPT = 200  # first bytes; no link needs more
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
@@ -107,14 +123,14 @@ def inspect_content(data: bytes) -> ContentInfo:
     """Look at the bytes of one blob."""
     binary = _binary_reason(data)
     if binary:
-        return ContentInfo(len(data), binary=binary, target=data[:200])
+        return ContentInfo(len(data), binary=binary, target=data[:_KEPT])
     head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
     return ContentInfo(
         len(data),
         lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
         generated=_GENERATED.search(head) is not None,
         long_lines=_LONG_LINE.search(data) is not None,
-        target=data[:200],
+        target=data[:_KEPT],
     )
 
 
@@ -136,8 +152,23 @@ def _link_or_submodule(file: ChangedFile, now: ContentInfo | None) -> ChangedFil
         old = (file.old_blob or "")[:12] if file.old_mode == SUBMODULE else ""
         new = (file.new_blob or "")[:12] if file.new_mode == SUBMODULE else ""
         return replace(file, kind="submodule", size=0, skip=f"submodule {old}..{new}")
-    target = shorten((now.target if now else b"").decode("utf-8", "backslashreplace"), 120)
-    return replace(file, kind="symlink", skip=f"symbolic link to {target}")
+    target = (now.target if now else b"").decode("utf-8", "backslashreplace")
+    hides = _hidden_by_link(file, target) if file.new_mode == LINK else ""
+    skip = f"symbolic link to {shorten(target, 120)}{hides}"
+    return replace(file, kind="symlink", skip=skip, gap=bool(hides))
+
+
+def _hidden_by_link(file: ChangedFile, target: str) -> str:
+    """Why a changed link is a gap: what is read through it is not what the review has read."""
+    if file.old_mode == LINK and file.old_blob == file.new_blob:
+        return ""
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(file.path), target))
+    if place.startswith("/") or place.split("/")[0] in {"..", ".git"} or len(target) >= _KEPT:
+        return ", outside of the repository's files"
+    suffix = PurePosixPath(file.path).suffix
+    if _SOURCE.search(file.path) and PurePosixPath(target).suffix != suffix:
+        return ", although its name says that it is source"
+    return ""
 
 
 def _generated(
@@ -171,6 +202,13 @@ def describe_size_limit(size: int, most: int) -> str:
     return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
+def _is_compiled(file: ChangedFile, now: ContentInfo) -> bool:
+    """Whether it is a program that nobody can read; those that tests and samples hold are data."""
+    if not path_kinds(file.path).isdisjoint(("tests", "samples")):
+        return False
+    return bool(now.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path))
+
+
 def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
     skip, gap = now.binary or "", now.binary == _WIDE
@@ -181,6 +219,8 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
     elif now.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
         skip = "media: an image, font or sound"
         return replace(file, kind="media", size=now.size, skip=skip)
+    elif now.binary == "binary" and _is_compiled(file, now):
+        skip, gap = _IS_COMPILED, True
     return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
 
 
@@ -216,6 +256,9 @@ def classify(
         return _link_or_submodule(replace(file, size=now.size if now else 0), now)
     if now.binary:
         return _as_binary(file, was, now)
+    if _LFS_POINTER.fullmatch(now.target):
+        gap = bool(file.new_blob and _SOURCE.search(file.path))
+        return replace(file, kind="binary", size=now.size, skip=_IN_LFS, gap=gap)
     by_policy = _by_policy(file, was, now, policy)
     if by_policy == _NEWLY_MINIFIED and file.new_blob:
         return replace(file, size=now.size, skip=by_policy, gap=True)

@@ -122,7 +122,8 @@ async def test_modes_and_types(review, repo):
         "type", "symlink", (1, 2), (),
     )  # fmt: skip
     assert to_link.skip == "symbolic link to elsewhere\\nodd"
-    assert files["new_link"].skip == "symbolic link to /etc/passwd"
+    outside = "symbolic link to /etc/passwd, outside of the repository's files"
+    assert (files["new_link"].skip, files["new_link"].gap) == (outside, True)
     back = files["from_link"]
     assert (back.status, back.kind, back.added, back.removed, back.skip) == (
         "type", "text", (1, 2), (), None,
@@ -198,7 +199,7 @@ async def test_line_ends_and_encodings(review):
 
 
 async def test_binary_files(review):
-    zero = b"\x7fELF\0\0\1" * 50
+    zero = b"data\0\0\1" * 50
     files = await review(
         {"b.bin": zero, "was_text.py": "a = 1\n", "was_binary.py": zero},
         {
@@ -226,6 +227,59 @@ async def test_binary_files(review):
     assert files["wide.ps1"].skip.startswith("binary: UTF-16 text")
     assert files["late.py"].kind == "text"
     assert (files["controls.py"].kind, files["controls.py"].skip) == ("text", None)
+
+
+async def test_compiled_programs_are_a_gap_where_they_are_no_test_data(review):
+    programs = {
+        "ext.so": b"\x7fELF\0",
+        "tool": b"MZ\0\0",
+        "mac": b"\xcf\xfa\xed\xfe\0",
+        "old.pyc": b"\xa7\r\r\n\0",
+        "lib/a.jar": b"PK\3\4\0",
+        "web/a.wasm": b"\0asm\1\0",
+    }
+    data = {
+        "tests/data/a.so": b"\x7fELF\0",
+        "a.zip": b"PK\3\4\0",
+        "cat.png": b"\x89PNG\r\n\x1a\n\0",
+    }
+    files = await review({"old.pyc": b"\xa6\r\r\n\0"}, programs | data)
+    assert {path for path, file in files.items() if file.gap} == set(programs)
+    assert "a compiled program" in files["ext.so"].skip
+
+
+async def test_links_that_hide_what_is_read_through_them_are_gaps(review, repo):
+    links = {
+        "up": "../..",
+        "conf": ".git/config",
+        "sub/out": "../../x",
+        "app.py": "notes.txt",
+        "long": "a/" * 120 + "b",
+    }
+    harmless = {"sub/in": "../README.md", "b.py": "sub/b.py", "README.md": "sub/README"}
+
+    def link():
+        repo.root.joinpath("README.md").unlink()
+        repo.root.joinpath("app.py").unlink()
+        repo.root.joinpath("sub").mkdir()
+        for path, target in (links | harmless).items():
+            repo.root.joinpath(path).symlink_to(target)
+        repo.root.joinpath("kept").rename(repo.root / "renamed")
+
+    repo.root.joinpath("kept").symlink_to("/etc/hosts")
+    repo.commit()
+    files = await review({"app.py": "a = 1\n", "README.md": "# A\n"}, {}, link)
+    assert {path for path, file in files.items() if file.gap} == set(links)
+    assert files["app.py"].skip.endswith("although its name says that it is source")
+
+
+async def test_a_pointer_of_git_lfs_is_a_gap_where_source_stood(review):
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
+    texts = {"run.sh": pointer, "model.bin": pointer, "about.md": pointer + "echo\n"}
+    files = await review({"run.sh": "echo\n"}, texts)
+    assert {path for path, file in files.items() if file.gap} == {"run.sh"}
+    assert files["model.bin"].skip.startswith("a Git LFS pointer")
+    assert files["about.md"].kind == "text"
 
 
 async def test_lock_files_keep_their_line_numbers(review):
