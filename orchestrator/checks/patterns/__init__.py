@@ -40,6 +40,7 @@ from orchestrator.checks.patterns.template_code_extraction import (
 )
 from orchestrator.checks.patterns.value_origin import ValueOrigins
 from orchestrator.checks.python.notebook_code import extract_notebook_code
+from orchestrator.checks.script_languages import script_language
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -100,6 +101,9 @@ def programs_in(source: Source) -> list[Source]:
         programs = [("sh", commands)] if commands else []
     elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
         return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
+    elif not source.suffix and (language := script_language(source.path, source.data)):
+        text = extract_php(source.text) if language == "php" else source.text
+        programs = [(language, text)]
     else:
         return [source]
     return [

@@ -1,10 +1,12 @@
-"""Which files an analyzer reads: patterns of names, and scripts by directory and ``#!`` line."""
+"""Which files an analyzer reads: patterns of names, and files that may be scripts."""
 
 import re
 from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import PurePosixPath
+
+from orchestrator.checks.script_languages import SHELL_FILES
 
 ANY = ("*",)
 NOTHING: tuple[str, ...] = ()
@@ -62,14 +64,14 @@ C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,
     *COMPONENTS,
-    *("*.go", "*.java", "*.rb", "*.rake", "*.erb", "*.ejs"),
+    *("*.go", "*.java", "*.rb", "*.rake", "*.gemspec", "*.ru", "*.erb", "*.ejs"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
     *("*.ex", "*.exs", "*.dart", "*.lua", "*.sol"),
     *("*.tf", "*.tfvars", "*.hcl"),
 )
 SQL = ("*.sql", "*.psql", "*.plsql", "*.ddl")
-SHELL_SCRIPTS = ("*.sh", "*.bash", "*.ksh")
+SHELL_SCRIPTS = ("*.sh", "*.bash", "*.ksh", *SHELL_FILES)
 CONTAINER_FILES = tuple(
     f"{before}{name}{after}"
     for name in ("Dockerfile", "Containerfile", "dockerfile", "containerfile")
@@ -111,29 +113,7 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
     return re.compile("|".join(names) or "(?!)"), re.compile("|".join(paths) or "(?!)")
 
 
-_PROGRAM_DIRECTORIES = frozenset(
-    ["bin", "sbin", "libexec", "script", "scripts", "tool", "tools", "hack"]
-)
-_HOOK_DIRECTORIES = frozenset(["ci", ".ci", "hooks", ".githooks", ".husky"])
-_SCRIPT_DIRECTORIES = _PROGRAM_DIRECTORIES | _HOOK_DIRECTORIES
-
-
 def may_be_script(path: str) -> bool:
-    """Whether a file without a suffix is in a directory of scripts; ``interpreter`` decides."""
+    """Whether a file may be a script by its name: it has no suffix; its contents decide."""
     pure = PurePosixPath(path)
-    hidden = pure.name.startswith(".")
-    return not pure.suffix and not hidden and not _SCRIPT_DIRECTORIES.isdisjoint(pure.parts[:-1])
-
-
-def interpreter(data: bytes) -> str | None:
-    """The name of the program in a script's ``#!`` line, None where there is no such line."""
-    first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    if not first.startswith(b"#!"):
-        return None
-    words = first[2:].decode(errors="replace").split()
-    names = [PurePosixPath(word).name for word in words]
-    if names and names[0] == "env":
-        names = [name for name in names[1:] if name[:1] != "-" and "=" not in name]
-    if names and names[0] == "busybox":
-        names = names[1:]
-    return names[0] if names else ""
+    return not pure.suffix and not pure.name.startswith(".")

@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from orchestrator.checks.check_io import Edit, Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
+from orchestrator.checks.script_languages import interpreter
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.file_patterns import interpreter, may_be_script
+from orchestrator.code_review.analyzers.file_patterns import may_be_script
 from orchestrator.code_review.analyzers.program_execution import one_line
 
 # The newest that ruff knows, so that new syntax is no error and most names are known. What the

@@ -7,21 +7,20 @@ from typing import Any
 
 from orchestrator.checks.check_io import Edit, RawFinding
 from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
+from orchestrator.checks.script_languages import SHELLS, interpreter, is_husky_hook
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.file_patterns import interpreter, may_be_script
+from orchestrator.code_review.analyzers.file_patterns import SHELL_SCRIPTS, matches, may_be_script
 from orchestrator.code_review.analyzers.program_execution import (
     MAX_FILES_IF_SLOW,
     NO_MEMORY_LIMIT,
     one_line,
 )
 
-_SUFFIXES = frozenset({".sh", ".bash", ".ksh"})
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})
 _DIRECTIVES = re.compile(rb"(#[ \t]*shellcheck[ \t][^\n]*)")
 _SUPPRESSION = re.compile(rb"\b(?:disable|extended-analysis)=")
 # An unknown shell, or a script that it cannot parse; --include must name them like any code.
@@ -41,7 +40,7 @@ class ShellCheck(ProgramAnalyzer):
 
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
-        return PurePosixPath(path).suffix in _SUFFIXES or may_be_script(path) or _is_makefile(path)
+        return matches(path, SHELL_SCRIPTS) or may_be_script(path) or _is_makefile(path)
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
         """All that it examined: it parses every file."""
@@ -49,8 +48,9 @@ class ShellCheck(ProgramAnalyzer):
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""
-        suffix = ".bash" if _is_makefile(path) else PurePosixPath(path).suffix
-        return f"f{number}{suffix or '.sh'}"
+        pure = PurePosixPath(path)
+        is_bash = _is_makefile(path) or pure.name == ".envrc" or pure.name.startswith(".bash")
+        return f"f{number}{'.bash' if is_bash else pure.suffix or '.sh'}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The file; of a Makefile what it runs, none where that is not for a shell of Unix."""
@@ -63,8 +63,8 @@ class ShellCheck(ProgramAnalyzer):
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """Remove suppression comments; None when it is not a script of a supported shell."""
         shell = interpreter(data)
-        has_suffix = PurePosixPath(path).suffix or _is_makefile(path)
-        if shell not in _SHELLS and (shell is not None or not has_suffix):
+        named = matches(path, SHELL_SCRIPTS) or is_husky_hook(path) or _is_makefile(path)
+        if shell not in SHELLS and (shell is not None or not named):
             return None
         return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)
 

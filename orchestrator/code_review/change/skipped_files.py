@@ -266,4 +266,5 @@ def classify(
         return replace(
             file, size=now.size, skip=describe_size_limit(now.size, BIG_FILE_BYTES), gap=True
         )
-    return replace(file, kind="text", size=now.size, skip=by_policy)
+    script = now.target.startswith(b"#!")
+    return replace(file, kind="text", size=now.size, skip=by_policy, script=script)

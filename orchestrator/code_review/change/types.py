@@ -24,6 +24,7 @@ class ChangedFile(Struct, frozen=True):
             are right.
         skip: why no analyzer looks at it (``binary``, ``lock file``, ...), else None.
         gap: it is skipped because it cannot be read, not because it need not be.
+        script: its first line, in head, names an interpreter.
         old_blob, new_blob: object ids, None on the side where it does not exist.
     """
 
@@ -41,6 +42,7 @@ class ChangedFile(Struct, frozen=True):
     whole: bool = True
     skip: str | None = None
     gap: bool = False
+    script: bool = False
 
     @property
     def in_base(self) -> bool:

@@ -128,7 +128,8 @@ def _program(file: ChangedFile, languages: LanguagesFile) -> str:
     language = languages.language_of(file.path)
     if language:
         return language if languages.languages[language].kind == "program" else ""
-    return "a program" if EXECUTABLE in {file.new_mode, file.old_mode} else ""
+    is_program = file.script or EXECUTABLE in {file.new_mode, file.old_mode}
+    return "a program" if is_program else ""
 
 
 def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:

@@ -49,6 +49,7 @@ from orchestrator.code_review.analyzers.one_side_checks import (
     TaintCheck,
 )
 from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.pattern_check import PatternCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.protections import Protections
 from orchestrator.code_review.analyzers.ruff import Ruff
@@ -130,7 +131,7 @@ def _patterns(category: str, about: str) -> OfSide:
         # These are searched for a few words only; other tools read them as code.
         wanted = category == "security" or extends("python", inputs.pattern_files)
         searched = (*WITH_COMMANDS, *(PYTHON_MODULES if wanted else ()))
-        return SideCheck(
+        return PatternCheck(
             "patterns",
             "patterns",
             (*reads, *searched),

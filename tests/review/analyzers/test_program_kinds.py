@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from orchestrator.checks.script_languages import interpreter
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
-from orchestrator.code_review.analyzers.file_patterns import interpreter
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
@@ -27,11 +27,11 @@ def codes(report: AnalyzerReport) -> list[str]:
 @pytest.mark.parametrize(
     ("make", "wanted", "others"),
     [
-        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "tools/x"], ["a.pyc", "py", "setup.cfg"]),
+        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "deploy/x"], ["a.pyc", "a/.x", "setup.cfg"]),
         (
             ShellCheck,
             [
-                *("a.sh", "b.bash", "c.ksh", "bin/run", "scripts/x", ".ci/run"),
+                *("a.sh", "b.bash", "c.ksh", "bin/run", "src/run", ".envrc", ".husky/pre-push"),
                 *(
                     "a/hooks/pre-commit",
                     "Makefile",
@@ -42,7 +42,7 @@ def codes(report: AnalyzerReport) -> list[str]:
                 ),
             ],
             [
-                *("a.bats", "a.zsh", "a.fish", "LICENSE", "bin/a.py", "src/run", "bin/.keep"),
+                *("a.bats", "a.zsh", "a.fish", "a.txt", "bin/a.py", "bin/.keep"),
                 *("Makefile.PL", "a/CMakeLists.txt"),
             ],
         ),
@@ -115,12 +115,17 @@ async def test_only_shell_scripts_are_examined(export: Export) -> None:
             "e.sh": hazard,
             "f.sh": b"",
             "bin/g": b"\x7fELF\0\0",
+            "deploy/h": f"#!/bin/sh\n{hazard}",
+            ".husky/pre-push": hazard,
+            ".envrc": hazard,
         }
     )
-    paths = ["bin/a", "bin/b", "bin/c", "d.sh", "e.sh", "f.sh", "bin/g"]
+    paths = ["bin/a", "bin/b", "bin/c", "d.sh", "e.sh", "f.sh", "bin/g", "deploy/h"]
+    paths += [".husky/pre-push", ".envrc"]
     report = await ShellCheck({"SC2115"}).run(side, paths)
-    assert report.examined == {"bin/a", "e.sh", "f.sh"}
-    assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2), ("e.sh", 1)]
+    hazards = [(".envrc", 1), (".husky/pre-push", 1), ("bin/a", 2), ("deploy/h", 2), ("e.sh", 1)]
+    assert report.examined == {*dict(hazards), "f.sh"}
+    assert sorted((found.path, found.line) for found in report.findings) == hazards
     assert not report.gaps
 
 
