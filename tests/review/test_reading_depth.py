@@ -54,6 +54,7 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
         ("tool.bin", b"\0\1" * 50, "binary; nothing of the change was read as code"),
         ("logo.png", b"\x7fELF\0\1", "binary: a compiled program, which the analyzers cannot read"),
         ("job", "#!/usr/bin/perl\n", "not read as a program: only its text was searched"),
+        ("LICENSE-x", "#!/bin/sh\n", "not read as a program: only its text was searched"),
         ("a.php7", "<?php f();\n", "not read as PHP: only its text was searched"),
         ("deno.lock", LOCK, "lock file; nothing of the change was read as code"),
         ("a.pas", "program p;\n", "not read as Pascal: only its text was searched"),

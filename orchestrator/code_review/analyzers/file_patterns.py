@@ -6,7 +6,7 @@ from fnmatch import translate
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from orchestrator.checks.script_languages import SHELL_FILES
+from orchestrator.checks.script_languages import RUBY_FILES, SHELL_FILES
 
 ANY = ("*",)
 NOTHING: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
 PATTERN_LANGUAGES = (
     *SCRIPTS,
     *COMPONENTS,
-    *("*.go", "*.java", "*.rb", "*.rake", "*.gemspec", "*.ru", "*.erb", "*.ejs"),
+    *("*.go", "*.java", "*.rb", "*.rake", "*.gemspec", "*.ru", *RUBY_FILES, "*.erb", "*.ejs"),
     *C_FAMILY,
     *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
     *("*.ex", "*.exs", "*.dart", "*.lua", "*.sol"),
@@ -113,7 +113,16 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
     return re.compile("|".join(names) or "(?!)"), re.compile("|".join(paths) or "(?!)")
 
 
+# Named like one without a suffix, but something else by its name.
+_NO_SCRIPT = re.compile(
+    r"(?:jenkinsfile|dockerfile|containerfile|licen[cs]e).*|(?:gnu)?makefile|justfile|build|workspace"
+    r"|tiltfile|readme|changelog|changes|news|history|authors|contributors|copying|notice|"
+    + "|".join(RUBY_FILES),
+    re.IGNORECASE,
+)
+
+
 def may_be_script(path: str) -> bool:
     """Whether a file may be a script by its name: it has no suffix; its contents decide."""
     pure = PurePosixPath(path)
-    return not pure.suffix and not pure.name.startswith(".")
+    return not (pure.suffix or pure.name.startswith(".") or _NO_SCRIPT.fullmatch(pure.name))

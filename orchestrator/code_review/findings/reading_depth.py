@@ -126,8 +126,8 @@ def _program(file: ChangedFile, languages: LanguagesFile) -> str:
     if _is_empty(file):
         return ""
     language = languages.language_of(file.path)
-    if language:
-        return language if languages.languages[language].kind == "program" else ""
+    if language and not (file.script and _kind(file, languages) == "prose"):
+        return language if _kind(file, languages) == "program" else ""
     is_program = file.script or EXECUTABLE in {file.new_mode, file.old_mode}
     return "a program" if is_program else ""
 
