@@ -160,6 +160,12 @@ def test_severity_and_confidence_decide_what_a_finding_does(
             "merge",
             ("no open finding at or above medium",),
         ),
+        (
+            [replace(finding(), confidence=0.4)],
+            True,
+            "merge",
+            ("no open finding at or above medium with a confidence of at least 0.50",),
+        ),
         ([finding()], True, "needs_changes", ("1 finding (F1) at or above medium",)),
         (
             [finding(), finding(2, "high")],

@@ -142,7 +142,10 @@ def decide(
         reasons.append("the review is incomplete, and incomplete is never merge")
     if reasons:
         return "needs_changes", tuple(reasons)
-    return "merge", (f"no open finding at or above {policy.needs_changes_at}",)
+    reason = f"no open finding at or above {policy.needs_changes_at}"
+    if any(_reaches(finding.severity, policy.needs_changes_at) for finding in open_findings):
+        reason += f" with a confidence of at least {policy.needs_changes_confidence:.2f}"
+    return "merge", (reason,)
 
 
 def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
