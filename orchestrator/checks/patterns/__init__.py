@@ -33,6 +33,7 @@ from orchestrator.checks.patterns.pipeline_commands import (
 from orchestrator.checks.patterns.template_code_extraction import (
     extract_blade,
     extract_ejs,
+    extract_page_scripts,
     extract_php,
     extract_ruby,
     extract_scripts,
@@ -50,6 +51,7 @@ _SHOWN = 3  # lines of a match that identify it, since a call may span a whole p
 _NAMED = 60  # maximum characters of a value in a message
 
 _PHP_TAG = "<?"
+_PAGES = frozenset({".html", ".htm", ".xhtml"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
 # A node that the parser inserts for missing text is empty and not a named node.
@@ -70,8 +72,10 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
     if not parts:
         raise NotApplicable
     searched = False
+    # A script in a page may be filled in so that no grammar parses it, as it stands.
+    unread = (NotApplicable, Gap) if source.suffix in _PAGES else NotApplicable
     for part in parts:
-        with suppress(NotApplicable):
+        with suppress(unread):
             for finding in _found(part, files, codes):
                 yield replace(finding, path=source.path)
             searched = True
@@ -93,23 +97,33 @@ def programs_in(source: Source) -> list[Source]:
         programs = [("js", extract_ejs(source.text))]
     elif source.name.endswith(".blade.php"):
         programs = [("php", extract_blade(source.text))]
+    elif source.suffix in _PAGES:
+        programs = [("js", script) for script in extract_page_scripts(source.text)]
     elif source.suffix == ".ipynb":
-        code = extract_notebook_code(source.text)
-        both = ("py", code.python or ""), ("sh", code.shell)
-        programs = [(language, text) for language, text in both if text.strip()]
+        programs = _notebook_programs(source)
     elif (commands := _commands_in(source)) is not None:
         programs = [("sh", commands)] if commands else []
-    elif source.suffix in {".php", ".phtml"} and _PHP_TAG in source.text:
-        return [Source(source.path, extract_php(source.text).encode("utf-8", "surrogateescape"))]
-    elif not source.suffix and (language := script_language(source.path, source.data)):
-        text = extract_php(source.text) if language == "php" else source.text
-        programs = [(language, text)]
     else:
-        return [source]
+        return [_whole_program(source)]
     return [
         Source(f"{source.path}.{language}", text.encode("utf-8", "surrogateescape"))
         for language, text in programs
     ]
+
+
+def _whole_program(source: Source) -> Source:
+    """A file that is one program, under a name that tells its language."""
+    script = "" if source.suffix else script_language(source.path, source.data)
+    path = f"{source.path}.{script}" if script else source.path
+    if path.endswith((".php", ".phtml")) and _PHP_TAG in source.text:
+        return Source(path, extract_php(source.text).encode("utf-8", "surrogateescape"))
+    return Source(path, source.data) if script else source
+
+
+def _notebook_programs(source: Source) -> list[tuple[str, str]]:
+    code = extract_notebook_code(source.text)
+    both = ("py", code.python or ""), ("sh", code.shell)
+    return [(language, text) for language, text in both if text.strip()]
 
 
 def _commands_in(source: Source) -> str | None:

@@ -1,4 +1,4 @@
-"""Extracts the code of Vue, Svelte, Astro, EJS, ERB and PHP files for the pattern checks.
+"""Extracts the code of Vue, Svelte, Astro, EJS, ERB, PHP and HTML files for the pattern checks.
 
 Only the code is read, not the template around it or its attributes. What cannot be separated
 reliably is a gap.
@@ -6,6 +6,7 @@ reliably is a gap.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -109,6 +110,25 @@ def _language(tag: str) -> str | None:
     if kind not in _CODE or language not in _LANGUAGES:
         raise Gap(f"its script is in another language: {language or kind}")
     return _LANGUAGES[language]
+
+
+_PAGE_SCRIPT = re.compile(r"<script(?=[\s/>])([^>]*)>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_FILLED_IN = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[%?].*?[%?]>", re.DOTALL)
+
+
+def extract_page_scripts(text: str) -> list[str]:
+    """The JavaScript of a page, each script on its original lines.
+
+    What a template fills in becomes a constant, as the check of templates judges it. A script in
+    another language is left out.
+    """
+    found = []
+    for script in islice(_PAGE_SCRIPT.finditer(text), _MOST):
+        with suppress(Gap):
+            if _language(script[1]) == "js" and script[2].strip():
+                body = _FILLED_IN.sub(lambda mark: "0" + "\n" * mark[0].count("\n"), script[2])
+                found.append("\n" * text.count("\n", 0, script.start(2)) + body)
+    return found
 
 
 _SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it is removed

@@ -48,8 +48,9 @@ LOCK_FILES = (
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
+PAGES = ("*.html", "*.htm", "*.xhtml")
 TEMPLATES = (
-    *("*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
+    *(*PAGES, "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
     *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.astro", "*.blade.php", "*.twig"),
     *("*.ejs", "*.hbs", "*.handlebars", "*.mustache", "*.pug", "*.jade", "*.haml", "*.slim"),
     *("*.jsp", "*.jspf", "*.jspx", "*.tag", "*.tagx", "*.cshtml", "*.razor", "*.liquid", "*.tpl"),
@@ -81,11 +82,12 @@ MAKEFILES = (
     *("Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk"),
     *("Justfile", "justfile", ".justfile", "*.just"),
 )
-WITH_COMMANDS = (
+WITH_PROGRAMS = (
     *(*SHELL_SCRIPTS, *CONTAINER_FILES, *MAKEFILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS),
     *NOTEBOOKS,
+    *PAGES,
 )
-"""What holds commands for a shell, among other things."""
+"""What holds commands for a shell, or scripts, among other things."""
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 TESTABLE_CODE = (

@@ -38,7 +38,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TEMPLATE_DIRECTORIES,
     TEMPLATES,
     TESTABLE_CODE,
-    WITH_COMMANDS,
+    WITH_PROGRAMS,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.imported_reports import ImportedResults
@@ -130,7 +130,7 @@ def _patterns(category: str, about: str) -> OfSide:
         reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
         # These are searched for a few words only; other tools read them as code.
         wanted = category == "security" or extends("python", inputs.pattern_files)
-        searched = (*WITH_COMMANDS, *(PYTHON_MODULES if wanted else ()))
+        searched = (*WITH_PROGRAMS, *(PYTHON_MODULES if wanted else ()))
         return PatternCheck(
             "patterns",
             "patterns",

