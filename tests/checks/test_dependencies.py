@@ -121,6 +121,13 @@ def test_each_code_by_a_pair(
     assert look(tmp_path / "good", {name: base}, {name: good}).findings == []
 
 
+def test_a_dependency_is_reported_where_its_version_stands(tmp_path: Path) -> None:
+    base = '{\n"dependencies": {"a": "1.0.0"}\n}'
+    head = '{\n"scripts": {"test": "vitest run"},\n"dependencies": {"a": "1.0.0",\n"vitest": "^4.1"}\n}'
+    (found,) = look(tmp_path, {"package.json": base}, {"package.json": head}).findings
+    assert (found.code, found.line) == ("new", 4)
+
+
 def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) -> None:
     base = {"requirements.txt": "a==1\nb==1\n", "pyproject.toml": PROJECT.format("")}
     head = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format('"b==1"')}

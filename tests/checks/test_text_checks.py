@@ -259,6 +259,12 @@ def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path) -> None:
     assert codes(found) == ["missing-anchor", "missing-target"]
 
 
+def test_an_anchor_may_be_an_attribute_of_its_heading(tmp_path: Path) -> None:
+    page = "#### [`A=<str>`](#A_B) {#A_B}\n\n## C\n{: .wide #c-d }\n\n[c](#c-d) [gone](#e)\n"
+    found = look(markdown_links, tmp_path, "a.md", page, tree=["a.md"])
+    assert [(raw.code, raw.line) for raw in found.findings] == [("missing-anchor", 6)]
+
+
 def test_a_sphinx_label_is_not_a_file(tmp_path: Path) -> None:
     page, tree = "docs/guide/a.md", ["docs/guide/a.md", "docs/conf.py"]
     assert codes(look(markdown_links, tmp_path, page, "[x](custom-label)\n", tree=tree)) == []

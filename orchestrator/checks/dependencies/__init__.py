@@ -130,8 +130,9 @@ def _compare(
 ) -> Iterator[RawFinding]:
     """Findings for what is new in a manifest; ``known``: dependencies of all manifests in base."""
 
-    def at(code: str, text: str, message: str, key: str) -> RawFinding:
-        return RawFinding(code, head.path, _line(head, added, text), message, key=key)
+    def at(code: str, text: str, message: str, key: str, beside: str = "") -> RawFinding:
+        line = _line(head, added, text, beside)
+        return RawFinding(code, head.path, line, message, key=key)
 
     for name, dependency in now.dependencies.items():
         is_new = (now.ecosystem, name) not in known
@@ -140,7 +141,8 @@ def _compare(
             *_judge_versions(dependency, was.dependencies.get(name)),
         ):
             of_version = code == "loosened" and dependency.version_name
-            yield at(code, of_version or dependency.written, message, name)
+            spec = dependency.spec.lstrip("=")
+            yield at(code, of_version or dependency.written, message, name, spec)
     for name, command in now.hooks.items():
         if was.hooks.get(name) != command:
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
@@ -185,8 +187,8 @@ def _floats(source: str) -> bool:
     )
 
 
-def _line(head: Source, added: Collection[int], text: str) -> int:
-    """The first added line that contains the text, else any line that does, else the first line."""
+def _line(head: Source, added: Collection[int], text: str, beside: str = "") -> int:
+    """The line that contains the text: an added one if there is one, with what is beside it."""
     word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])", re.IGNORECASE)
     lines = [number for number, line in enumerate(head.lines, 1) if word.search(line)]
-    return next((number for number in lines if number in added), lines[0] if lines else 1)
+    return max(lines, key=lambda n: (n in added, beside in head.lines[n - 1]), default=1)

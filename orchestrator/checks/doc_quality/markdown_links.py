@@ -14,6 +14,8 @@ from orchestrator.sandbox.safe_paths import SafeDirectory
 _ENDINGS = ("", ".md", ".markdown", ".mdx")
 _TITLE = re.compile(r"[^\w\- ]")
 _ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
+# Attributes after a heading or block, as MkDocs, Kramdown and Pandoc read them.
+_ATTRIBUTE_ID = re.compile(r"\{:?[^{}\n]*?#([\w.:-]+)[^{}\n]*\}")
 
 
 def _parser() -> Any:
@@ -50,7 +52,7 @@ def make_slug(title: str) -> str:
 def find_anchors(text: str) -> set[str]:
     """All anchors of a Markdown text, in lower case."""
     tokens = _parser().parse(text)
-    found: set[str] = {name.lower() for name in _ID.findall(text)}
+    found = {name.lower() for name in (*_ID.findall(text), *_ATTRIBUTE_ID.findall(text))}
     for at, token in enumerate(tokens):
         if token.type != "heading_open":
             continue

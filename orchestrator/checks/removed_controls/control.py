@@ -10,6 +10,12 @@ from msgspec import Struct
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
 
 _NAMES = re.compile(r"[^\W\d]\w*")
+_TEXT = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1""")
+# An error that says by its name what is wrong, which a general one leaves to its message.
+_OWN_ERROR = re.compile(
+    r"\b(?!(?:Value|Type|Runtime|IllegalArgument|IllegalState|Validation|Standard|Argument)?(?:Error|Exception)\b)"
+    r"[A-Z]\w+(?:Error|Exception|Denied|Forbidden)\b"
+)
 _KEYWORDS = frozenset(keyword.kwlist) | frozenset(
     ["const", "false", "function", "let", "new", "nil", "null", "true", "undefined", "var"]
 )
@@ -61,6 +67,15 @@ def is_weaker(old: Control, new: Control) -> bool:
     if "perm" in old.name.lower() or "mode" in old.name.lower():
         return bool(int(after) & ~int(before))
     return int(after) >= 4 * int(before) > 0
+
+
+def rejects_alike(old: Control, new: Control) -> bool:
+    """Whether two conditions reject in the same way; of one value with another message as well."""
+    if old.rejection == new.rejection:
+        return True
+    without_texts = (_TEXT.sub("", control.rejection) for control in (old, new))
+    same = len(set(without_texts)) == 1 and _OWN_ERROR.search(old.rejection) is not None
+    return same and not old.words.isdisjoint(new.words)
 
 
 class Version(Struct, frozen=True):

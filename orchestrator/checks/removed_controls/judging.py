@@ -7,7 +7,12 @@ from functools import cached_property
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.removed_controls import vocabulary as words
-from orchestrator.checks.removed_controls.control import ChangedFile, Control, is_weaker
+from orchestrator.checks.removed_controls.control import (
+    ChangedFile,
+    Control,
+    is_weaker,
+    rejects_alike,
+)
 from orchestrator.checks.removed_controls.pure_removal import (
     finds_decision_lost,
     finds_denial_lost,
@@ -124,8 +129,6 @@ class Losses:
         }
         return not values or not values.isdisjoint(file.head_words(control.scope))
 
-    # --- one kind of control each -----------------------------------------------------------------
-
     def _loosened(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """An equality that was replaced with a comparison of part of the text."""
         if " == " not in control.key or control.scope not in file.head.scopes:
@@ -157,9 +160,11 @@ class Losses:
 
     def _has_another(self, file: ChangedFile, control: Control) -> bool:
         """Whether the change replaces it with another condition for the same rejection."""
+        rights = split_words(control.words) & words.SECURITY
         return bool(control.rejection) and any(
             (new.kind, new.scope, new.effect) == ("guard", control.scope, control.effect)
-            and new.rejection == control.rejection
+            and rejects_alike(control, new)
+            and (not rights or not rights.isdisjoint(split_words(new.words) & words.SECURITY))
             and file.is_added(new)
             and self._head[new.identity] > self._base[new.identity]
             for new in file.head.controls
@@ -268,20 +273,16 @@ class Losses:
             return "session-kept", "The session or token is no longer renewed or revoked", 0.8
         if same and name in _TAKE_OUT and words.CREDENTIAL_HEADERS.search(control.text):
             return None if self.is_rewritten(control) else _DISCLOSED
-        if same and self._checked_within(control):
+        if same and name in self._lost_helpers:
             return "check-removed", "The check is no longer made", 0.7
         strips = name in words.STRIPS and any(map(words.INJECTED.match, control.words))
         if not same or not (strips or words.is_check(name)) or self._has_successor(control):
             return None
         return self._unchecked(file, control)
 
-    def _checked_within(self, control: Control) -> bool:
-        """Whether the called function was removed as well, and checks or sanitizes."""
-        return control.name in self._lost_helpers
-
     @cached_property
     def _lost_helpers(self) -> frozenset[str]:
-        """Names of removed functions that reject or sanitize."""
+        """Names of removed functions that reject or sanitize; a call of one is a lost check."""
         kept = {scope.rpartition(".")[2] for file in self._files for scope in file.head.scopes}
         return frozenset(
             name

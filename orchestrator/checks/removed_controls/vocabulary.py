@@ -255,7 +255,7 @@ STRIPS = frozenset({"lstrip", "strip", "rstrip", "replace", "translate", "remove
 NO_CHECK = re.compile(
     r"(?i)unescape|unquote|^assert_?(?:equal|that|called|not|true|false|is|in)|_equal$"
     r"|^check_(?:output|call)$|^ensure_(?:text|str|binary|bytes|unicode|list|future)$|^filter_by$"
-    r"|^(?:assert|require)$|timing_?safe|secure_?compare|constant_?time|mark_safe|^safe_load|^unsafe|^(?:is|has|needs)_\w+ed$"
+    r"|(?:not|non)_?(?:null|none|nil)\b|^(?:assert|require)$|timing_?safe|secure_?compare|constant_?time|mark_safe|^safe_load|^unsafe|^(?:is|has|needs)_\w+ed$"
 )
 """Names that look like checks and are not."""
 

@@ -31,6 +31,14 @@ LOST = [
         "def act(request):\n    assert request.user.is_staff\n    return run(request)\n",
         "def act(request):\n    return run(request)\n",
     ),
+    *(  # the same rejection, of those who lack another right
+        (
+            "guard-removed",
+            f"def drop(user, doc):\n    if not user.is_admin:\n        {deny}\n    doc.drop()\n    return 1\n",
+            f"def drop(user, doc):\n    if not user.is_active:\n        {deny}\n    doc.drop()\n    return 1\n",
+        )
+        for deny in ("raise PermissionDenied('no')", "raise Denied('admins only')")
+    ),
     (
         "bound-removed",
         "def load(data):\n    if len(data) > MAX:\n        raise Error\n    return parse(data)\n",

@@ -139,6 +139,19 @@ KEPT = [
         js("if (item.open && user.isAdmin) {", "  remove(item);", "}"),
         js("if (user.isAdmin) {", "  if (item.open) {", "    remove(item);", "  }", "}"),
     ),
+    (  # a check for null, under another name
+        "A.java",
+        "class A {\n  X a(X x) {\n    return (X) Validate.ensureNotNull(\n      x);\n  }\n}\n",
+        "class A {\n  X a(X x) {\n    return Validate.expectNotNull(\n      x);\n  }\n}\n",
+    ),
+    (  # the same error, with another message and its conditions under names
+        "A.java",
+        'class A {\n  void a(R r) {\n    String t = r.type();\n    if (t != null && !t.startsWith("text/"))\n'
+        '      throw new BadTypeException("Unhandled type. Must be */xml", t);\n    go(r);\n    show(r);\n    log(r);\n    count(r);\n    save(r);\n    end(r);\n  }\n}\n',
+        "class A {\n  void a(R r) {\n    String t = r.type();\n"
+        "    if (t != null && !isXml)\n"
+        '      throw new BadTypeException("Unhandled type. Must be XML", t);\n    go(r);\n    show(r);\n    log(r);\n    count(r);\n    save(r);\n    end(r);\n  }\n}\n',
+    ),
     ("a.js", "const a = require('a');\nshow(a);\n", "show(a);\n"),
     (
         "a.ts",
