@@ -73,9 +73,9 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
         raise NotApplicable
     searched = False
     # A script in a page may be filled in so that no grammar parses it, as it stands.
-    unread = (NotApplicable, Gap) if source.suffix in _PAGES else NotApplicable
+    unread = (NotApplicable, Gap) if source.suffix in _PAGES else (NotApplicable,)
     for part in parts:
-        with suppress(unread):
+        with suppress(*unread):
             for finding in _found(part, files, codes):
                 yield replace(finding, path=source.path)
             searched = True

@@ -65,9 +65,10 @@ _MEDIA: Mapping[str, tuple[bytes, ...]] = {
     ".webm": (b"\x1aE\xdf\xa3",),
 }
 # What a computer runs though nobody can read it: by its first bytes, or packed, by its name.
-_COMPILED = (b"\x7fELF", b"MZ", b"\0asm", b"\xca\xfe\xba\xbe", b"dex\n")
-_COMPILED += tuple(
-    magic[::order] for magic in (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf") for order in (1, -1)
+_MACH_O = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf")  # in either byte order
+_COMPILED = (
+    *(b"\x7fELF", b"MZ", b"\0asm", b"\xca\xfe\xba\xbe", b"dex\n"),
+    *(_MACH_O + tuple(magic[::-1] for magic in _MACH_O)),
 )
 _COMPILED_NAME = re.compile(
     r"\.(?:py[co]|class|[jwe]ar|aar|apk|whl|egg|so(?:\.\d+)*|dll|dylib|exe|msi|node|wasm|nupkg|gem|deb|rpm)\Z",
