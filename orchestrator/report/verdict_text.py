@@ -157,8 +157,8 @@ def _render_clean(page: Page, verdict: Verdict) -> list[str]:
     ended = verdict.stop.detail.rstrip(".")
     lines += page.wrap(escape_line(f"Finished: {ended}."), limit=1)
     if excluded := review_gaps_text.describe_excluded(verdict):
-        lines += page.wrap(escape_line(excluded), first="Not reviewed, and no gap: ", limit=1)
-    lines += _render_notes(replace(page, items=1), verdict, rows=1)
+        lines += page.wrap(escape_line(excluded), first="Not reviewed, and no gap: ", limit=2)
+    lines += _render_notes(replace(page, items=1), verdict, rows=2)
     if verdict.used_model:
         lines += _render_cost(page, verdict)
     return lines + page.wrap(page.more, first="Agents, checks and usage: ")

@@ -49,7 +49,7 @@ Agents, checks and usage: diffcourt show 20260314-092653-k3f9
     )
 
 
-def test_a_clean_review_with_everything_is_at_most_eight_lines() -> None:
+def test_a_clean_review_with_everything_is_at_most_ten_lines() -> None:
     skipped = tuple(Skipped(path=f"{n}.lock", why="lock file", gap=False) for n in range(9))
     change = replace(clean().change, notes=("word " * 100, "another note"))
     usage = replace(rich_verdict().usage, notes=("a third note",))
@@ -57,11 +57,17 @@ def test_a_clean_review_with_everything_is_at_most_eight_lines() -> None:
     text = render_verdict(
         replace(clean(), change=change, usage=usage, provenance=judged, skipped=skipped)
     )
-    assert len(text.splitlines()) == 8
+    assert len(text.splitlines()) == 9
     assert "confidence 0.90" in text.splitlines()[0]
     assert "Not reviewed, and no gap: 9 files: lock file" in text
     assert "and 2 more notes: diffcourt show 20260314-092653-k3f9" in text
     assert "USD 0.4213 of 2" in text
+
+
+def test_a_clean_review_says_its_note_to_the_end() -> None:
+    note = "9d0e4f2a1b2c already contains all of 3f2a1bc0d1e2; there is nothing to review"
+    text = render_verdict(replace(clean(), change=replace(clean().change, notes=(note,))), width=80)
+    assert " ".join(text.split()).count(note) == 1
 
 
 def test_findings_of_one_cause_are_one_entry_between_two_lines_of_the_verdict() -> None:

@@ -206,9 +206,9 @@ def test_severity_and_confidence_decide_what_a_finding_does(
             True,
             "needs_changes",
             (
+                "1 finding (F1) at or above medium",
                 "2 findings (F3, F4) at or above critical, unconfirmed and so not blocking",
                 "1 finding (F2) at or above critical, refuted and so not blocking",
-                "1 finding (F1) at or above medium",
             ),
         ),
         (

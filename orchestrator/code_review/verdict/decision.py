@@ -131,13 +131,14 @@ def decide(
     blocking = [f for f in severe if f.standing in CAN_BLOCK]
     if blocking:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
-    reasons = [
+    reasons = []
+    if needing_changes:
+        reasons.append(f"{_count(needing_changes)} at or above {policy.needs_changes_at}")
+    reasons += [
         f"{_count(found)} at or above {policy.block_at}, {standing} and so not blocking"
         for standing in ("unconfirmed", "refuted")
         if (found := [f for f in severe if f.standing == standing])
     ]
-    if needing_changes:
-        reasons.append(f"{_count(needing_changes)} at or above {policy.needs_changes_at}")
     if not complete:
         reasons.append("the review is incomplete, and incomplete is never merge")
     if reasons:
