@@ -19,7 +19,7 @@ from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import Look, SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.review_kit import change, workspace_of
+from tests.review.review_kit import change, review, workspace_of
 
 pytestmark = pytest.mark.anyio
 CONTEXT = CallContext("", "", 60)
@@ -198,3 +198,17 @@ async def test_packing_goes_on_where_a_cancelled_check_left_it(
         await workspace.packing.add("base", files)
         base = workspace.root / "base"
         assert {path: read_file(base, path).decode() for path in files} == files
+
+
+async def test_code_that_moves_out_of_where_it_is_not_reviewed_is_new(tmp_path: Path) -> None:
+    lines = "".join(f"export const v{n} = {n};\n" for n in range(40))
+    text = f"{lines}export const run = (x) => eval(x);\n"
+    base = {
+        "vendor/a.js": text,
+        "dist/b.js": lines,
+        ".gitattributes": "dist/** linguist-generated\n",
+    }
+    head = {"vendor/a.js": None, "dist/b.js": None, "src/a.js": text, "src/b.js": text}
+    verdict = await review(change(tmp_path, base, head))
+    assert {finding.path for finding in verdict.findings} == {"src/a.js", "src/b.js"}
+    assert not verdict.skipped

@@ -176,8 +176,6 @@ def _generated(
     file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
 ) -> str | None:
     marked = policy.generated.get(file.path)
-    if marked is None and file.old_path:
-        marked = policy.generated.get(file.old_path)
     if marked is not None:
         return "generated: so marked in .gitattributes of base" if marked else None
     if _MINIFIED.search(file.path) and now.long_lines:

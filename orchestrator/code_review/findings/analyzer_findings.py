@@ -6,8 +6,10 @@ from functools import cache, partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import FlowStep, RawFinding, ReportedRule
+from orchestrator.checks.path_kinds import vendored_directory
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.change.types import ChangedFile
@@ -143,7 +145,9 @@ async def introduced_findings(
         base_unknown: files whose base could not be read; only their added lines count.
     """
     before, after = (_SideReader(workspace, side, pool) for side in sides)
-    old = await _classify(workspace, base, before)
+    # What lay among vendored code was never reviewed, so moving it out does not make it known.
+    known = tuple(raw for raw in base.findings if vendored_directory(raw.path) is None)
+    old = await _classify(workspace, replace(base, findings=known), before)
     new = [
         finding
         for finding in find_new(old, await _classify(workspace, head, after), workspace.added)
