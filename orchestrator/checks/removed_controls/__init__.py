@@ -98,7 +98,9 @@ def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Version:
     touched = _touched(ranges)
     try:
         if suffix == ".py":
-            return read_python(parse_text("\n".join(lines)), lines, touched)
+            # Bytes of another encoding than UTF-8 stand in texts and comments only.
+            text = "\n".join(lines).encode("utf-8", "replace").decode()
+            return read_python(parse_text(text), lines, touched)
         if _is_packed(lines, ranges):
             raise Gap(_PACKED)
         return read_other(GRAMMARS[suffix], lines, touched)

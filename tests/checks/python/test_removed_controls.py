@@ -445,6 +445,17 @@ def test_one_finding_for_a_guard_whose_condition_is_a_check(compare: Compare) ->
     assert (lost.code, lost.removed_line) == ("guard-removed", 2)
 
 
+def test_a_file_in_another_encoding_is_compared(tmp_path: Path) -> None:
+    cookie = "# -*- coding: latin-1 -*-\n# \xe9t\xe9\n"
+    for side, text in (("base", GUARD), ("head", LOST[0][2])):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "app.py").write_text(cookie + text, encoding="latin-1")
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
+    reply = check.run({**roots, "files": [{**file, "removed": [4, 5], "added": []}]})
+    assert ([found.code for found in reply.findings], reply.gaps) == (["guard-removed"], {})
+
+
 DOES_NOT_PARSE = "def f(:\n    pass\n"
 
 
