@@ -22,6 +22,10 @@ from orchestrator.checks.check_io import (
     Source,
     check_files,
 )
+from orchestrator.checks.patterns.configured_commands import (
+    extract_configured_commands,
+    has_configured_commands,
+)
 from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
 from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
@@ -102,7 +106,7 @@ def programs_in(source: Source) -> list[Source]:
     elif source.suffix == ".ipynb":
         programs = _notebook_programs(source)
     elif (commands := _commands_in(source)) is not None:
-        programs = [("sh", commands)] if commands else []
+        programs = [("sh", commands)] if commands.strip() else []
     else:
         return [_whole_program(source)]
     return [
@@ -134,6 +138,8 @@ def _commands_in(source: Source) -> str | None:
         return extract_make_commands(source.name, source.text)
     if is_gitlab_file(source.path) or is_workflow_file(source.path):
         return extract_pipeline_commands(source.path, source.text)
+    if has_configured_commands(source.path):
+        return extract_configured_commands(source.path, source.text)
     return None
 
 

@@ -82,7 +82,12 @@ MAKEFILES = (
     *("Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk"),
     *("Justfile", "justfile", ".justfile", "*.just"),
 )
+TOOL_SETTINGS = (
+    *("package.json", ".pre-commit-config.yaml", ".pre-commit-config.yml", "devcontainer.json"),
+    *("tasks.json", "lefthook.yml", "lefthook.yaml", "*.service", "crontab", "*cron.*/*"),
+)
 WITH_PROGRAMS = (
+    *TOOL_SETTINGS,
     *(*SHELL_SCRIPTS, *CONTAINER_FILES, *MAKEFILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS),
     *NOTEBOOKS,
     *PAGES,
