@@ -9,7 +9,7 @@ _FILES = re.compile(
 _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
 _KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*""")
-_SHELL_C = re.compile(r"\A(?:/\S*/)?(?:ba|da|z)?sh\s+-\w*c\s+([\"'])(.*)\1\Z")
+_SHELL_C = re.compile(r"\A(?:/\S*/)?(?:bash|dash|zsh|sh)\s+-\w*c\s+([\"'])(.*)\1\Z")
 
 
 def has_configured_commands(path: str) -> bool:
