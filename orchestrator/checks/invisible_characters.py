@@ -17,6 +17,10 @@ _CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|ph
 # Java's compiler reads this as a line end, also in a comment (JLS 3.3).
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
+_GUIDANCE = re.compile(
+    r"(?i)(?:^|/)(?:(?:CLAUDE|AGENTS?|GEMINI|copilot-instructions|SKILL)\.md|\.cursorrules|\.windsurfrules"
+    r"|\.(?:cursor|claude|github/instructions)/.+)\Z"
+)
 _TALKS = re.compile(
     r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?"
     r"(?:previous|prior|above|earlier|preceding)\s+(?:instructions?|prompts?|rules|directions)"
@@ -50,8 +54,13 @@ def looks(source: Source) -> Iterator[RawFinding]:
                 source.path,
                 number,
                 f"Text that gives instructions to a reviewing model: {found.group()[:80]!r}",
-                confidence=0.4 if source.is_illustrative else 0.7,
+                confidence=0.4 if source.is_illustrative and not _is_guidance(source) else 0.7,
             )
+
+
+def _is_guidance(source: Source) -> bool:
+    """Whether it is written for agents, and not about them."""
+    return _GUIDANCE.search(source.path) is not None
 
 
 def _hidden(source: Source) -> Iterator[RawFinding]:

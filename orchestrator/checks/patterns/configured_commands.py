@@ -1,5 +1,6 @@
 """Commands in the settings of tools: scripts of npm, tasks of editors, hooks, units and cron."""
 
+import json
 import re
 
 _FILES = re.compile(
@@ -9,6 +10,7 @@ _FILES = re.compile(
 _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
 _KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*""")
+_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _SHELL_C = re.compile(r"\A(?:/\S*/)?(?:bash|dash|zsh|sh)\s+-\w*c\s+([\"'])(.*)\1\Z")
 
 
@@ -19,22 +21,41 @@ def has_configured_commands(path: str) -> bool:
 
 def extract_configured_commands(path: str, text: str) -> str:
     """The commands as a script, on their original lines; every other line is empty."""
-    is_cron = path.rpartition("/")[2] == "crontab" or "/cron." in f"/{path}"
-    return "\n".join(_command(line, is_cron=is_cron) for line in text.split("\n"))
+    name = path.rpartition("/")[2]
+    if name.endswith(".json"):
+        read = _strings
+    else:
+        read = _cron_command if name == "crontab" or "/cron." in f"/{path}" else _value
+    return "\n".join(" ; ".join(filter(None, map(_command, read(s)))) for s in text.split("\n"))
 
 
-def _command(line: str, *, is_cron: bool) -> str:
-    start = (_TIME if is_cron else _KEY).match(line)
-    if start is None:
-        return ""
-    value = line[start.end() :].strip()
-    if is_cron:
-        value = value[user.end() :] if (user := _USER.match(value)) else value
-    value = value.rstrip(", ]}")
-    if value[:1] == '"' and value[-1:] == '"':
-        value = value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-    elif value[:1] == "'" and value[-1:] == "'":
-        value = value[1:-1]
+def _strings(line: str) -> list[str]:
+    """All strings of a line of JSON, which may hold the whole file."""
+    return [_unescape(text) for text in _JSON_STRING.findall(line)]
+
+
+def _unescape(text: str) -> str:
+    try:
+        return " ; ".join(str(json.loads(f'"{text}"', strict=False)).splitlines())
+    except ValueError:
+        return text
+
+
+def _cron_command(line: str) -> list[str]:
+    start = _TIME.match(line)
+    value = line[start.end() :] if start else ""
+    return [value[user.end() :] if (user := _USER.match(value)) else value]
+
+
+def _value(line: str) -> list[str]:
+    """The value of a line of YAML or of a unit."""
+    start = _KEY.match(line)
+    value = line[start.end() :].strip() if start else ""
+    quoted = value[:1] in {'"', "'"} and value[-1:] == value[:1]
+    return [value[1:-1] if quoted else value]
+
+
+def _command(value: str) -> str:
     inner = _SHELL_C.match(value)
     value = inner[2] if inner else value
     # Only what could be a pipeline or redirection: other values are names, versions and globs.
