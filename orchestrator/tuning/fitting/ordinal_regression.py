@@ -50,10 +50,12 @@ class Design(Struct, frozen=True):
     """The logistic rows of an ordinal sample.
 
     Attributes:
-        rows: (m, k-1+p), the cut's indicator then ``-z``; an item gives one row or two.
-        sign: (m,), +1 where the item lies below the row's cut, -1 above.
+        rows: (m, k-1+p), the cut's indicator then ``-z``, negated where the item lies above the
+            row's cut; an item gives one row or two.
+        below: (m,), whether the item lies below the row's cut.
         item: (m,), the item of a row.
         pairs: (m, q(q+1)/2), products of the columns: Hessians become one matrix product.
+        square: (q, q), the column of ``pairs`` that has the product of two columns.
         middle: (n, k-1) indicator of the upper cut of items in an inner category.
         pull: (p, p) matrix of the ridge penalty.
         cuts, width: k-1 and p.
@@ -62,9 +64,10 @@ class Design(Struct, frozen=True):
     """
 
     rows: Floats
-    sign: Floats
+    below: Bools
     item: Ints
     pairs: Floats
+    square: Ints
     middle: Floats
     pull: Floats
     cuts: int
@@ -97,15 +100,22 @@ def build_design(
     cut = np.concatenate([y[below], y[above] - 1])
     item = np.concatenate([below, above]).astype(np.int64)
     rows = np.concatenate([np.eye(k)[cut], -z[item]], axis=1)
-    sign = np.concatenate([np.ones(below.size), -np.ones(above.size)])
-    upper, lower = np.triu_indices(k + p)
+    rows[below.size :] *= -1.0
     middle = np.zeros((n, k))
     inner = np.flatnonzero((y > 0) & (y < k))
     middle[inner, y[inner]] = 1.0
     floor = -np.inf if free_signs else 0.0
-    pairs = rows[:, upper] * rows[:, lower]
     prior = np.ones(p) if prior is None else prior
-    return Design(rows, sign, item, pairs, middle, pull, k, p, floor, prior)
+    is_below = np.arange(item.size) < below.size
+    return Design(rows, is_below, item, *_products(rows), middle, pull, k, p, floor, prior)
+
+
+def _products(rows: Floats) -> tuple[Floats, Ints]:
+    """``pairs`` and ``square`` of a design with these rows."""
+    upper, lower = np.triu_indices(rows.shape[1])
+    square = np.empty((rows.shape[1], rows.shape[1]), dtype=np.int64)
+    square[upper, lower] = square[lower, upper] = np.arange(upper.size)
+    return rows[:, upper] * rows[:, lower], square
 
 
 def initial_parameters(d: Design, weights: Floats) -> Floats:
@@ -120,7 +130,7 @@ def initial_parameters(d: Design, weights: Floats) -> Floats:
     out = np.zeros((weights.shape[0], d.cuts + d.width))
     total = weights.sum(axis=1)
     for j in range(d.cuts):
-        hit = (d.rows[:, j] > 0) & (d.sign > 0)
+        hit = (d.rows[:, j] > 0) & d.below
         at = np.bincount(d.item[hit], minlength=weights.shape[1])
         share = (weights @ at) / total
         out[:, j] = share
@@ -169,33 +179,31 @@ def _newton(d: Design, of_rows: Floats, of_middle: Floats, lam: Floats, b: Float
     r, q = b.shape
     residual = _sigmoids(d, b)
     pull = of_rows * residual
-    grad: Floats = -(pull * d.sign) @ d.rows
+    grad: Floats = _RIDGE * b - pull @ d.rows
     pull *= np.subtract(1.0, residual, out=residual)
-    flat = pull @ d.pairs
-    upper, lower = np.triu_indices(q)
-    hess: Floats = np.empty((r, q, q))
-    hess[:, upper, lower] = flat
-    hess[:, lower, upper] = flat
+    hess: Floats = (pull @ d.pairs).take(d.square, axis=1)
+    diagonal = hess.reshape(r, q * q)[:, :: q + 1]
+    diagonal += _RIDGE
     if d.cuts > 1:
         _add_gap_terms(d, of_middle, b, grad, hess)
     theta = b[:, d.cuts :]
     grad[:, d.cuts :] += lam[:, None] * (theta @ d.pull)
     hess[:, d.cuts :, d.cuts :] += lam[:, None, None] * d.pull
-    grad = grad + _RIDGE * b
-    hess[:, np.arange(q), np.arange(q)] += _RIDGE
     held = (b <= d.floor) & (grad > 0.0)
     held[:, : d.cuts] = False
-    free = ~held
-    hess = hess * (free[:, :, None] & free[:, None, :])
-    hess[:, np.arange(q), np.arange(q)] += held
-    return np.asarray(np.linalg.solve(hess, -(grad * free)[..., None])[..., 0], dtype=np.float64)
+    if held.any():
+        free = ~held
+        grad *= free
+        hess *= free[:, :, None]
+        hess *= free[:, None, :]
+        diagonal += held
+    return np.asarray(np.linalg.solve(hess, -grad[..., None])[..., 0], dtype=np.float64)
 
 
 def _sigmoids(d: Design, b: Floats) -> Floats:
     """(r, m) probability that a row lies on the other side of its cut, without temporary arrays."""
     out: Floats = b @ d.rows.T
-    out *= d.sign
-    np.clip(out, -_LIMIT, _LIMIT, out=out)
+    np.maximum(np.minimum(out, _LIMIT, out=out), -_LIMIT, out=out)
     np.exp(out, out=out)
     out += 1.0
     return np.reciprocal(out, out=out)
@@ -234,17 +242,20 @@ def _take_step(d: Design, b: Floats, step: Floats) -> Floats:
 def select_items(d: Design, items: Bools) -> Design:
     """The design of the items selected by an (n,) mask, without the rows of the others."""
     keep = items[d.item]
-    return replace(d, rows=d.rows[keep], sign=d.sign[keep], item=d.item[keep], pairs=d.pairs[keep])
+    return replace(
+        d, rows=d.rows[keep], below=d.below[keep], item=d.item[keep], pairs=d.pairs[keep]
+    )
 
 
 def tie_weights(d: Design) -> Design:
     """The design with one column, the prior's sum of all: the model at ``lam = inf``."""
     tied = d.rows[:, d.cuts :] @ d.prior
     rows = np.concatenate([d.rows[:, : d.cuts], tied[:, None]], axis=1)
-    upper, lower = np.triu_indices(d.cuts + 1)
-    pairs = rows[:, upper] * rows[:, lower]
+    pairs, square = _products(rows)
     pull, prior = np.zeros((1, 1)), np.ones(1)
-    return replace(d, rows=rows, pairs=pairs, pull=pull, width=1, floor=0.0, prior=prior)
+    return replace(
+        d, rows=rows, pairs=pairs, square=square, pull=pull, width=1, floor=0.0, prior=prior
+    )
 
 
 def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: float = 1e-7) -> Floats:
@@ -278,12 +289,11 @@ def negative_log_likelihoods(d: Design, b: Floats, items: int) -> Floats:
     Returns:
         (r, n) in nats; 0 for items without rows in the design.
     """
-    logit = np.clip((b @ d.rows.T) * d.sign, -_LIMIT, _LIMIT)
+    logit = np.clip(b @ d.rows.T, -_LIMIT, _LIMIT)
     rows = np.log1p(np.exp(-logit))
     out = np.zeros((b.shape[0], items))
-    below = d.sign > 0
-    out[:, d.item[below]] += rows[:, below]
-    out[:, d.item[~below]] += rows[:, ~below]
+    out[:, d.item[d.below]] += rows[:, d.below]
+    out[:, d.item[~d.below]] += rows[:, ~d.below]
     if d.cuts > 1:
         gap = np.maximum(np.diff(b[:, : d.cuts], axis=1), 1e-9)
         there = np.zeros(items)
