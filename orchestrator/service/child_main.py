@@ -6,23 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from orchestrator.errors import EXIT_INCOMPLETE, DiffcourtError
 from orchestrator.sandbox.kernel_calls import die_with_parent
-
-
-class ChildRequest(Struct, frozen=True, kw_only=True):
-    """The request of every child.
-
-    Attributes:
-        worker: process id of the worker; if it dies, the child is killed.
-        repo: path of the bare repository.
-    """
-
-    worker: int
-    repo: str
-
+from orchestrator.service.child_requests import ChildRequest
 
 T = TypeVar("T", bound=ChildRequest)
 

@@ -22,30 +22,10 @@ from orchestrator.posting.answer_command import (
 )
 from orchestrator.posting.comment_events import CommentEvent, EventComment, EventIssue
 from orchestrator.posting.posted_text import make_cleaner
-from orchestrator.service.child_main import ChildRequest, run_as_child
+from orchestrator.service.child_main import run_as_child
+from orchestrator.service.child_requests import FULL, PAUSE, POST, REVIEW, CommandRequest
 
-REVIEW, FULL, PAUSE, POST = 10, 11, 12, 13
 _LEFT = {"review": REVIEW, "full": FULL, "pause": PAUSE, "dismiss": POST}
-
-
-class CommandRequest(ChildRequest, frozen=True, kw_only=True):
-    """The child's request, as JSON on standard input.
-
-    Attributes:
-        run_id: the newest run of the request's change; empty before the first.
-        run_head: the head of that run.
-        is_running: whether it has not ended.
-    """
-
-    run_id: str
-    run_head: str
-    is_running: bool
-    url: str
-    project: str
-    number: int
-    token: str
-    comment: int
-    body: str
 
 
 def answer(request: CommandRequest) -> Handled:

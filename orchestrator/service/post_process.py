@@ -15,28 +15,10 @@ from orchestrator.posting.forge import Check, Forge, HeadMoved
 from orchestrator.posting.post_verdict import post_verdict
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.posting.targets import Target
-from orchestrator.service.child_main import ChildRequest, run_as_child
+from orchestrator.service.child_main import run_as_child
+from orchestrator.service.child_requests import MOVED, PostRequest
 
-MOVED = 14
 TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
-
-
-class PostRequest(ChildRequest, frozen=True, kw_only=True):
-    """The child's request, as JSON on standard input.
-
-    Attributes:
-        head: the commit id of the verdict.
-        problem: why there is no verdict, for the check; empty if there is one.
-    """
-
-    run_id: str
-    kind: str
-    url: str
-    project: str
-    number: int
-    token: str
-    head: str
-    problem: str = ""
 
 
 def post(request: PostRequest) -> None:

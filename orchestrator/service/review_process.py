@@ -18,29 +18,10 @@ from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
-from orchestrator.service.child_main import ChildRequest, run_as_child
+from orchestrator.service.child_main import run_as_child
+from orchestrator.service.child_requests import ReviewRequest
 
 RETRY_SECONDS = 0.5
-
-
-class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
-    """The child's request, as JSON on standard input.
-
-    Attributes:
-        lease_seconds: how long to wait for another worker's process that still writes the run.
-    """
-
-    run_id: str
-    base: str
-    head: str
-    title: str = ""
-    description: str = ""
-    provider: str | None = None
-    max_usd: float | None = None
-    max_minutes: float | None = None
-    no_cache: bool = False
-    backend: str = "asyncio"
-    lease_seconds: float = 40.0
 
 
 def review(request: ReviewRequest) -> None:

@@ -29,7 +29,16 @@ from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.service import changes
 from orchestrator.service.changes import COMMAND_TASK, POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import Ended, JobLost, run_child
-from orchestrator.service.command_process import FULL, PAUSE, POST, REVIEW, CommandRequest
+from orchestrator.service.child_requests import (
+    FULL,
+    MOVED,
+    PAUSE,
+    POST,
+    REVIEW,
+    CommandRequest,
+    PostRequest,
+    ReviewRequest,
+)
 from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
 from orchestrator.service.event_counts import PARKED, RESUMED, count
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
@@ -44,10 +53,8 @@ from orchestrator.service.job_queue import (
     make_queue,
     sweep_stalled_jobs,
 )
-from orchestrator.service.post_process import MOVED, PostRequest
 from orchestrator.service.queue_state import is_draining, remove_old_rows
 from orchestrator.service.repository_cache import RepositoryCache
-from orchestrator.service.review_process import ReviewRequest
 from orchestrator.service.settings import ForgeSettings, NoSecret, Settings
 from orchestrator.service.tenants import Tenants
 from orchestrator.service.traces import context_of, make_spans, send_spans

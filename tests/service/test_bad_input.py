@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -32,6 +33,7 @@ from orchestrator.posting.forgejo import Forgejo
 from orchestrator.posting.github import GitHub
 from orchestrator.posting.gitlab import GitLab
 from orchestrator.service import child_main, review_process
+from orchestrator.service.child_requests import ReviewRequest
 from orchestrator.service.database import prepare_database
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
@@ -212,7 +214,7 @@ def full(service: Service, table: str) -> Iterator[None]:
 
 
 @contextmanager
-def read_only(service: Service, _: str) -> Iterator[None]:
+def read_only(service: Service) -> Iterator[None]:
     """The whole database takes no writes, as after a failover to a replica."""
     with psycopg.connect(service.address, autocommit=True) as db:
         db.execute("ALTER SYSTEM SET default_transaction_read_only = on")
@@ -228,29 +230,26 @@ def read_only(service: Service, _: str) -> Iterator[None]:
                 "transaction_read_only": "off"})  # fmt: skip
 
 
-@pytest.mark.parametrize("state", [full, read_only])
 def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
-    service: Service, state: Callable[[Service, str], Any]
+    service: Service,
 ) -> None:
     with service.server() as url, service.worker():
-        with state(service, "service_deliveries"):
-            answer = send(url, pull_request())
-            assert (answer.status_code, answer.text) == (503, "try again later\n")
-            if state is read_only:
-                assert httpx2.get(f"{url}/readyz").status_code == 503
-        if state is full:
-            with state(service, "diffcourt_journal"):
-                service.push()
-                service.wait(lambda: change_row(service)["failures"] == 1)
-        else:
+        for state in (full(service, "service_deliveries"), read_only(service)):
+            with state:
+                answer = send(url, pull_request())
+                assert (answer.status_code, answer.text) == (503, "try again later\n")
+                if service.rows("SHOW transaction_read_only") == [{"transaction_read_only": "on"}]:
+                    assert httpx2.get(f"{url}/readyz").status_code == 503
+        with full(service, "diffcourt_journal"):
             service.push()
+            service.wait(lambda: change_row(service)["failures"] == 1)
         service.wait(service.is_posted)
         # The same delivery, when the forge sends it again. Huge numbers and odd texts are stored.
         request = pull_request(additions=2**40, title="a\0b", head={"sha": service.head})
         assert send(url, request).status_code == 202
     lines = [line for line in service.log().splitlines() if ": 503," in line]
-    assert len(lines) == 1
-    assert "the database cannot be used: " in lines[0]
+    assert len(lines) == 2
+    assert all("the database cannot be used: " in line for line in lines)
 
 
 def test_a_change_that_is_closed_is_not_reviewed_and_a_replayed_webhook_opens_nothing(
@@ -288,20 +287,7 @@ def test_secrets_are_rotated_without_a_restart(service: Service, tmp_path: Path)
         service.wait(lambda: service.rows(f"SELECT 1 {ours} = 'second'"))
 
 
-def test_nothing_that_a_review_can_see_holds_a_token_of_the_forge(service: Service) -> None:
-    service.push()
-    with service.worker() as worker, service.journals_held():
-        doing = service.reviewing(worker)
-        for name in ("environ", "cmdline"):
-            seen = Path(f"/proc/{doing}/{name}").read_bytes()
-            assert TOKEN.encode() not in seen
-            assert SECRET.encode() not in seen
-        if os.geteuid():
-            with pytest.raises(PermissionError):
-                Path(f"/proc/{worker.pid}/environ").read_bytes()
-
-
-def test_two_reviews_of_a_worker_that_is_asked_to_end_are_both_handed_back(
+def test_two_reviews_see_no_token_and_are_handed_back_when_their_worker_is_asked_to_end(
     service: Service,
 ) -> None:
     service.repo.git("update-ref", "refs/pull/13/head", service.head)
@@ -309,9 +295,16 @@ def test_two_reviews_of_a_worker_that_is_asked_to_end_are_both_handed_back(
     service.push(13)
     with service.worker("a") as a, service.journals_held():
         service.wait(lambda: len(children(a.pid)) == 2 and service.reviewing(a))
+        for doing, name in product(children(a.pid), ("environ", "cmdline")):
+            seen = Path(f"/proc/{doing}/{name}").read_bytes()
+            assert TOKEN.encode() not in seen
+            assert SECRET.encode() not in seen
+        if os.geteuid():
+            with pytest.raises(PermissionError):
+                Path(f"/proc/{a.pid}/environ").read_bytes()
         a.terminate()
         assert a.wait(timeout=10) == 0
-    assert [job["status"] for job in service.jobs()] == ["todo"] * 2
+    assert [(job["status"], job["attempts"]) for job in service.jobs()] == [("todo", 1)] * 2
     with service.worker("b"):
         service.wait(lambda: [job["status"] for job in service.jobs()] == ["succeeded"] * 2)
     assert {row["crashes"] for row in service.rows("SELECT crashes FROM service_changes")} == {0}
@@ -364,17 +357,15 @@ def test_a_configuration_that_is_wrong_is_one_line(
 def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def review(_: review_process.ReviewRequest) -> None:
+    def review(_: ReviewRequest) -> None:
         raise ReplayMismatch("1/plan/model", {"tools": 1}, {"tools": 2})
 
-    request = review_process.ReviewRequest(
-        worker=os.getppid(), repo="/repo", run_id="r-1", base="b", head="h"
-    )
+    request = ReviewRequest(worker=os.getppid(), repo="/repo", run_id="r-1", base="b", head="h")
     monkeypatch.setattr(review_process, "review", review)
     monkeypatch.setattr(child_main, "die_with_parent", lambda: None)
     stdin = io.TextIOWrapper(io.BytesIO(msgspec.json.encode(request)))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert child_main.run_as_child(review_process.ReviewRequest, review_process.main) == 2
+    assert child_main.run_as_child(ReviewRequest, review_process.main) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("run r-1 cannot be resumed: the recorded request at 1/plan/model")
 

@@ -26,7 +26,7 @@ from orchestrator.service.tenants import Tenants
 from orchestrator.service.worker import Worker
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
-from tests.service.service_kit import Service
+from tests.service.service_kit import SECRET, Service
 from tests.stores.postgres_server import Server
 
 CHANGE = StoredChange(
@@ -45,11 +45,43 @@ def service(postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield made
 
 
-def test_an_installation_reads_its_own_rows_and_nobody_elses(service: Service) -> None:
-    service.configure("tenants: {env: SERVICE_SECRET}")
-    service.push()
-    with service.worker():
-        service.wait(service.is_posted)
+class Limited:
+    """A service that has reviewed a push, refused the next for its costs, and lets one wait."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        service.configure("tenants: {env: SERVICE_SECRET}")
+        limits = "{repository_daily_usd: 0.5, repository_hourly: 2, installation_hourly: 5}"
+        service.configure(f"limits: {limits}")
+        service.push()
+        with service.worker():
+            service.wait(service.is_posted)
+            self.spent = service.rows("SELECT usd, most_usd FROM service_spending")
+            service.rows("UPDATE service_spending SET usd = 0.5 RETURNING 1")
+            service.repo.write({"app.py": "print(1)\n"})
+            service.repo.git("commit", "-qam", "Mend")
+            newer = service.forge.head = service.repo.git("rev-parse", "HEAD")
+            service.repo.git("update-ref", "refs/pull/12/head", newer)
+            service.push(head=newer)
+            service.wait(service.is_posted)
+            service.repo.git("update-ref", "refs/pull/13/head", service.head)
+            service.push(13)
+            service.wait(lambda: service.jobs()[2]["attempts"] > 0)
+
+
+@pytest.fixture(scope="module")
+def limited(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Limited]:
+    with serving(ForgejoServer()) as forge:
+        address = postgres.fresh(f"service_{os.urandom(4).hex()}")
+        yield Limited(Service(address, tmp_path_factory.mktemp("limited"), forge))
+
+
+def test_an_installation_reads_its_own_rows_and_nobody_elses(
+    limited: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = limited.service
+    monkeypatch.setenv("SERVICE_DATABASE", service.address)
+    monkeypatch.setenv("SERVICE_SECRET", SECRET)
     tenants = Tenants(load_settings(service.config))
     own, other = tenants.address("forge", "7"), tenants.address("forge", "8")
     with psycopg.connect(own) as db:
@@ -62,41 +94,23 @@ def test_an_installation_reads_its_own_rows_and_nobody_elses(service: Service) -
     # Nor can it become somebody else, or see that these exist beside its own.
     with psycopg.connect(other) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
         db.execute(f"SET ROLE {schema}".encode())
-    assert "key" not in own
+    assert SECRET not in own
 
 
-def test_a_used_up_daily_budget_is_what_the_check_says(service: Service) -> None:
-    service.configure("limits: {repository_daily_usd: 0.5}")
-    service.push()
-    with service.worker():
-        service.wait(service.is_posted)
-        # An offline review costs nothing, so all that it reserved is given back.
-        assert service.rows("SELECT usd, most_usd FROM service_spending") == [
-            {"usd": 0.0, "most_usd": 0.5}
-        ]
-        service.rows("UPDATE service_spending SET usd = 0.5 RETURNING 1")
-        service.repo.write({"app.py": "print(1)\n"})
-        service.repo.git("commit", "-qam", "Mend")
-        newer = service.forge.head = service.repo.git("rev-parse", "HEAD")
-        service.repo.git("update-ref", "refs/pull/12/head", newer)
-        service.push(head=newer)
-        service.wait(service.is_posted)
-    (row,) = service.rows("SELECT problem FROM service_changes")
+def test_a_used_up_daily_budget_is_what_the_check_says(limited: Limited) -> None:
+    # An offline review costs nothing, so all that it reserved is given back.
+    assert limited.spent == [{"usd": 0.0, "most_usd": 0.5}]
+    (row,) = limited.service.rows("SELECT problem FROM service_changes WHERE number = 12")
     assert row["problem"].startswith("the daily budget of acme/shop is used up")
-    assert service.statuses() == ["failure", "error"]
+    assert limited.service.statuses() == ["failure", "error"]
 
 
-def test_a_repository_that_had_its_share_of_the_hour_waits(service: Service) -> None:
-    service.configure("limits: {repository_hourly: 1, installation_hourly: 5}")
-    service.push()
-    with service.worker():
-        service.wait(service.is_posted)
-        service.repo.git("update-ref", "refs/pull/13/head", service.head)
-        service.push(13)
-        service.wait(lambda: service.jobs()[1]["attempts"] > 0)
-    assert [job["status"] for job in service.jobs()] == ["succeeded", "todo"]
-    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
-    assert "waits: 1 reviews began this hour" in service.log()
+def test_a_repository_that_had_its_share_of_the_hour_waits(limited: Limited) -> None:
+    service = limited.service
+    assert [job["status"] for job in service.jobs()] == ["succeeded", "failed", "todo"]
+    (row,) = service.rows("SELECT run, problem FROM service_changes WHERE number = 13")
+    assert row == {"run": "", "problem": ""}
+    assert "acme/shop#13 waits: 2 reviews began this hour" in service.log()
 
 
 def test_an_installations_own_key_takes_the_place_of_everybodys(service: Service) -> None:

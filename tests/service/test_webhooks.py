@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,17 @@ from tests.stores.postgres_server import Server
 BASE, HEAD = "b" * 40, "a" * 40
 
 
-@pytest.fixture
-def service(postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    monkeypatch.setenv("SERVICE_SECRET", SECRET)
-    with serving(ForgejoServer()) as forge:
-        made = Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
-        monkeypatch.setenv("SERVICE_DATABASE", made.address)
+@contextmanager
+def _service(postgres: Server, folder: Path) -> Iterator[Service]:
+    with pytest.MonkeyPatch.context() as patch, serving(ForgejoServer()) as forge:
+        made = Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), folder, forge)
+        patch.setenv("SERVICE_SECRET", SECRET)
+        patch.setenv("SERVICE_DATABASE", made.address)
         yield made
 
 
-@pytest.fixture
-def url(service: Service) -> Iterator[str]:
+@contextmanager
+def _served(service: Service) -> Iterator[str]:
     config = uvicorn.Config(
         make_app(load_settings(service.config)), port=0, log_config=None, lifespan="on"
     )
@@ -49,6 +50,27 @@ def url(service: Service) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture
+def service(postgres: Server, tmp_path: Path) -> Iterator[Service]:
+    with _service(postgres, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def url(service: Service) -> Iterator[str]:
+    with _served(service) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def refusing(
+    postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Service, str]]:
+    """A service that records nothing, and its address."""
+    with _service(postgres, tmp_path_factory.mktemp("refusing")) as made, _served(made) as address:
+        yield made, address
 
 
 def pull_request(action: str = "opened", **given: Any) -> dict[str, Any]:
@@ -136,8 +158,9 @@ def test_an_older_push_that_is_sent_again_under_another_id_changes_nothing(
     ],
 )  # fmt: skip
 def test_a_webhook_that_is_not_right_is_refused_and_leaves_nothing(
-    service: Service, url: str, given: dict[str, Any], status: int, says: str
+    refusing: tuple[Service, str], given: dict[str, Any], status: int, says: str
 ) -> None:
+    service, url = refusing
     answer = send(url, **{"payload": pull_request(), **given})
     assert answer.status_code == status
     assert says in answer.text

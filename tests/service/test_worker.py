@@ -27,19 +27,6 @@ def service(postgres: Server, tmp_path: Path) -> Iterator[Service]:
         yield Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
 
 
-def test_a_push_is_reviewed_once_and_its_verdict_is_posted_once(service: Service) -> None:
-    change = service.push()
-    with service.worker():
-        service.wait(service.is_posted)
-    (job,) = service.jobs()
-    assert (job["status"], job["attempts"]) == ("succeeded", 1)
-    (row,) = service.rows("SELECT * FROM service_changes")
-    assert (row["change"], row["run_head"], row["crashes"]) == (change, service.head, 0)
-    assert service.rows("SELECT run FROM diffcourt_runs") == [{"run": row["run"]}]
-    assert service.statuses() == ["failure"]
-    assert len(service.forge.comments) == 1
-
-
 def test_the_review_of_a_killed_worker_is_finished_by_another(service: Service) -> None:
     service.push()
     with service.worker("a") as a, service.worker("b") as b:
@@ -67,20 +54,6 @@ def test_a_stopped_worker_that_wakes_has_lost_its_job_and_ends_its_child(service
             service.wait(lambda: service.jobs()[0]["status"] == "succeeded")
     assert service.jobs()[0]["attempts"] >= 2  # on a busy machine "b" may lose it once as well
     assert "job 1 is another worker's now; its end here is ignored" in service.log()
-
-
-def test_a_worker_that_is_asked_to_end_hands_its_job_back_at_once(service: Service) -> None:
-    service.push()
-    with service.worker("a") as a:
-        with service.journals_held():
-            service.reviewing(a)
-            a.terminate()
-            assert a.wait(timeout=10) == 0
-        (job,) = service.jobs()
-        assert (job["status"], job["attempts"]) == ("todo", 1)
-    with service.worker("b"):
-        service.wait(lambda: service.jobs()[0]["status"] == "succeeded")
-    assert service.rows("SELECT crashes FROM service_changes") == [{"crashes": 0}]
 
 
 def test_a_newer_push_ends_the_review_of_the_older_and_only_it_is_reviewed(
@@ -168,12 +141,19 @@ def test_a_request_goes_from_its_webhook_to_its_post(
     assert "shell=True" in printed
 
 
-def test_a_push_is_one_trace_from_its_webhook_to_its_post(service: Service) -> None:
+def test_a_push_is_reviewed_and_posted_once_in_one_trace(service: Service) -> None:
     with collector() as received:
         service.configure(f"traces: {received.url}")
-        service.push()
+        change = service.push()
         with service.worker():
             service.wait(lambda: received.named("push"))
+    (job,) = service.jobs()
+    assert (job["status"], job["attempts"]) == ("succeeded", 1)
+    (row,) = service.rows("SELECT * FROM service_changes")
+    assert (row["change"], row["run_head"], row["crashes"]) == (change, service.head, 0)
+    assert service.rows("SELECT run FROM diffcourt_runs") == [{"run": row["run"]}]
+    assert service.statuses() == ["failure"]
+    assert len(service.forge.comments) == 1
     (push,) = received.named("push")
     spans = {name: received.named(name)[0] for name in ("wait", "review", "post")}
     assert {span["parent"] for span in spans.values()} == {push["id"]}
