@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test torture analyzers readers properties mutants lint docs bench clean
+.PHONY: help review serve test torture analyzers readers properties simulations mutants lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -35,6 +35,9 @@ readers: $(VENV)/.installed-dev ## the SARIF Multitool and reviewdog read a revi
 
 properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)
+
+simulations: $(VENV)/.installed-dev ## the suite's simulations of tuning, with as many draws as their bounds need
+	@SIMULATIONS=whole $(BIN)/python -m pytest -m simulation --timeout 0 $(ARGS)
 
 mutants: $(VENV)/.installed-mutants ## wrong code that the tests must notice; ARGS="budget --sample 40"
 	@nice $(BIN)/python -m tests.mutants $(ARGS)

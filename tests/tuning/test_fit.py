@@ -250,10 +250,10 @@ def test_items_that_fail_a_blocker_are_not_used_for_fitting() -> None:
 
 def test_equal_weights_of_many_criteria_are_not_called_uninformative() -> None:
     rng = np.random.default_rng(13)
-    x = rng.random((200, 120))
-    y = (rng.random(200) < 1 / (1 + np.exp(-40 * (x.mean(axis=1) - 0.5)))).astype(np.int64)
-    one = np.ones(200)
-    s = Sample(x, np.ones(120), y, 2, 1, np.arange(200), one, one < 0, np.arange(200))
+    x = rng.random((80, 120))
+    y = (rng.random(80) < 1 / (1 + np.exp(-40 * (x.mean(axis=1) - 0.5)))).astype(np.int64)
+    one = np.ones(80)
+    s = Sample(x, np.ones(120), y, 2, 1, np.arange(80), one, one < 0, np.arange(80))
     names = tuple(f"c{j}" for j in range(120))
     refits = FittedRules(np.ones((50, 120)), np.full(50, 0.5), np.full(50, np.inf))
     found = analyze_criteria(s, names, np.ones(120), refits)

@@ -14,6 +14,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     t_quantile,
 )
 from orchestrator.tuning.tune import decide_rows
+from tests.tuning.simulations import draws
 
 OBJECTIVE = rubric_decisions.Objective()
 
@@ -43,10 +44,10 @@ def draw(seed: int, n: int, slope: float) -> Sample:
     return Sample(x, np.ones(4), y, 2, 1, g, one, one < 0, np.arange(n))
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("slope", [0.0, 3.0])
 def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float) -> None:
-    times, n = 40, 90
+    times, n = draws(10, 40), 90
     big = draw(1_000, 15_000, slope)
     base = float(OBJECTIVE.score(decide_rows(big, big.w0, 0.5), big.accept, big.weight))
     hit = np.zeros(3)
@@ -68,9 +69,9 @@ def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float
         ]
         claims += c.change.low > 0 and c.after.low > 0
     # 95% of 40 is 38; fewer than 34 would come up once in 70 such tests by chance (seeds are fixed).
-    assert (hit >= 34).all(), hit
+    assert (hit >= draws(8, 34)).all(), hit
     if slope == 0.0:
-        assert claims <= 3
+        assert claims <= draws(1, 3)
 
 
 def test_a_rule_that_changes_nothing_has_a_change_of_exactly_none() -> None:

@@ -28,6 +28,7 @@ from orchestrator.tuning.labels.label_files import Label, infer_scale
 from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import build_training_data
 from tests.tuning.labelsets import rows, rubric_of
+from tests.tuning.simulations import draws
 from tests.tuning.test_disagreements import run
 
 Save = Callable[..., Path]
@@ -48,6 +49,7 @@ def draw(seed: int, labels: int, items: int, size: int, truth: float) -> Correct
     return correct_rate(judge, people, group)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("labels", "items", "size", "truth"),
     [(60, 400, 1, 0.6), (120, 900, 3, 0.8), (120, 600, 5, 0.5), (250, 2000, 3, 0.9)],
@@ -55,8 +57,8 @@ def draw(seed: int, labels: int, items: int, size: int, truth: float) -> Correct
 def test_intervals_of_the_corrected_rate_cover(
     labels: int, items: int, size: int, truth: float
 ) -> None:
-    # 800 draws: by chance a coverage of 95% is seen as 93.5 to 96.5%.
-    times, hits, narrower = 800, np.zeros(3), 0
+    # 800 draws: by chance a coverage of 95% is seen as 93.5 to 96.5%; 200: as 90.5 to 99.5%.
+    times, hits, narrower = draws(200, 800), np.zeros(3), 0
     bias = truth * 0.85 + (1 - truth) * 0.3 - truth
     for seed in range(times):
         found = draw(seed, labels, items, size, truth)
@@ -65,7 +67,7 @@ def test_intervals_of_the_corrected_rate_cover(
         ):
             hits[n] += interval is None or interval.low <= value <= interval.high
         narrower += found.worth > labels
-    assert (np.abs(hits / times - 0.95) <= 0.025).all(), hits / times
+    assert (np.abs(hits / times - 0.95) <= (0.025 if times == 800 else 0.045)).all(), hits / times
     assert narrower / times > 0.9
 
 
@@ -137,9 +139,10 @@ def test_several_raters_of_an_item_count_once() -> None:
     assert found.labeled_only.value == pytest.approx(29.1 / 30)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
 def test_a_fall_of_ten_points_is_found_with_the_advised_number_of_anchors(noise: float) -> None:
-    n, times, rng = advise_anchors(noise), 1500, np.random.default_rng(8)
+    n, times, rng = advise_anchors(noise), draws(300, 1500), np.random.default_rng(8)
     assert find_power(n, noise) >= 0.9 > find_power(n - 2, noise)
     found = {"fall": 0, "none": 0}
     for name, lost in (("fall", noise + 0.1), ("none", noise)):
@@ -151,8 +154,9 @@ def test_a_fall_of_ten_points_is_found_with_the_advised_number_of_anchors(noise:
             change = paired_change(before, now, np.arange(n))
             assert change is not None
             found[name] += change.high < 0
-    assert found["fall"] / times >= 0.88  # 90% less three standard errors of the simulation
-    assert found["none"] / times <= 0.025
+    # 90% less three standard errors of the simulation
+    assert found["fall"] / times >= (0.88 if times == 1500 else 0.85)
+    assert found["none"] / times <= (0.025 if times == 1500 else 0.05)
 
 
 class World:

@@ -79,15 +79,15 @@ def test_an_id_that_is_in_a_published_tree_twice_is_renamed_and_said(tmp_path: P
     ]  # fmt: skip
 
 
-def test_a_tree_of_two_megabytes_comes_back(tmp_path: Path) -> None:
+def test_a_tree_of_more_than_a_megabyte_comes_back(tmp_path: Path) -> None:
     leaves = [
         {"id": f"leaf-{i}", "requirements": f"{i} {'long ' * 420}x", "weight": 1,
          "task_category": "Code Development", "sub_tasks": []}
-        for i in range(1_000)
+        for i in range(500)
     ]  # fmt: skip
     tree = {**TREE, "sub_tasks": [{**TREE["sub_tasks"][1], "sub_tasks": leaves}]}
     rubric = through_a_file(from_paperbench(tree, "tree", 0.5).rubric, tmp_path)
-    assert (tmp_path / "tree.yaml").stat().st_size > 2_000_000
+    assert (tmp_path / "tree.yaml").stat().st_size > 1_000_000
     assert to_paperbench(rubric).document == tree
 
 

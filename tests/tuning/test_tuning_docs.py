@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_run(
     save: Callable[..., Path],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    items = rows(200)
+    items = rows(150)
     said = [Label(str(r["id"]), "bo", str(r.pop("label"))) for r in items]
     for r in items:
         r.pop("rater")
@@ -92,8 +92,8 @@ def test_the_walk_through_leads_to_a_better_judge(
     monkeypatch.chdir(tmp_path)
     for name, text in _files():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    save(comments(70, 0), "comments.jsonl")
-    save(comments(40, 500), "fresh.jsonl")
+    save(comments(60, 0), "comments.jsonl")
+    save(comments(30, 500), "fresh.jsonl")
     steps = [
         x for kind, _, text in FENCE.findall(PAGE) if kind == "console" for x in text.split("\n")
     ]

@@ -272,18 +272,26 @@ def weigh_penalties(
         (len(plan.penalties), r), each column with a sum of 1.
     """
     fold = assign_group_folds(sample.group, plan.inner_folds, rng)
+    folds = np.arange(plan.inner_folds)
     loss = np.zeros((len(plan.penalties), weights.shape[0]))
-    for k in range(plan.inner_folds):
-        held_out = fold == k
-        train = weights * ~held_out
-        # A resample with all its groups in this fold has no training part; even weights replace it.
-        train[train.sum(axis=1) <= 0.0] = sample.weight * ~held_out
-        train_design = ordinal_regression.select_items(d, ~held_out)
-        fits = ordinal_regression.fit_path(train_design, train, plan.penalties, tol=1e-3)
-        test = ordinal_regression.select_items(d, held_out)
-        for j, parameters in enumerate(fits):
-            found = ordinal_regression.negative_log_likelihoods(test, parameters, fold.size)
-            loss[j] += (found * weights).sum(axis=1)
+    # Of few replicates a step takes hardly longer for the folds of all of them together.
+    for some in np.array_split(folds, min(folds.size, -(-folds.size * loss.shape[1] // _CHUNK))):
+        held_out = fold == some[:, None]
+        train = weights * ~held_out[:, None, :]
+        # A resample with all groups in a fold has no training part; even weights replace it.
+        empty = train.sum(axis=2) <= 0.0
+        train[empty] = (sample.weight * ~held_out)[empty.nonzero()[0]]
+        fits = ordinal_regression.fit_path(
+            ordinal_regression.select_items(d, ~held_out.all(axis=0)),
+            train.reshape(-1, fold.size),
+            plan.penalties,
+            tol=1e-3,
+        )
+        for k, parts in enumerate(np.split(fits, some.size, axis=1)):
+            test = ordinal_regression.select_items(d, held_out[k])
+            for j, parameters in enumerate(parts):
+                found = ordinal_regression.negative_log_likelihoods(test, parameters, fold.size)
+                loss[j] += (found * weights).sum(axis=1)
     share = np.exp((loss.min(axis=0) - loss) / _TEMPERATURE)
     out: Floats = share / share.sum(axis=0)
     return out
