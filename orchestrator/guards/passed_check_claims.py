@@ -46,7 +46,7 @@ class ClaimGuard:
         def annotate(sentence: re.Match[str]) -> str:
             claim = sentence.group()
             for rule, pattern in self._rules:
-                # Last what ran: it is read from the whole journal, and few sentences claim anything.
+                # What ran comes last: it is read from the whole journal.
                 if not pattern.search(claim) or _DENIED.search(claim) or rule.tools & self._ran():
                     continue
                 unfounded[rule.check] = None
