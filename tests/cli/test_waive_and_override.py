@@ -1,13 +1,15 @@
 """``diffcourt waive`` and ``diffcourt override``: what a person accepts or decides, on record."""
 
 import json
+import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.main import main
-from tests.review.review_kit import Repo
+from tests.review.review_kit import Repo, templates
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 FILE = ".diffcourt/waivers.yaml"
@@ -15,17 +17,24 @@ RULE = "security.subprocess-shell"
 REVIEW = ["review", "--base", "main", "--quiet"]
 
 
+@cache
+def _reviewed() -> Path:
+    """A reviewed branch with one finding, of which each test gets a copy."""
+    made = Repo(templates() / "waive")
+    made.commit({"README.md": "# A project\n", ".gitignore": ".diffcourt/state/\n"})
+    made.git("checkout", "-q", "-b", "feature")
+    made.commit({"app.py": SHELL})
+    assert main([*REVIEW, "--repo", str(made.path)]) == 1
+    return made.path
+
+
 @pytest.fixture
 def repo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Repo:
     """A reviewed branch with one finding."""
-    made = Repo(tmp_path / "repo")
-    made.commit({"README.md": "# A project\n", ".gitignore": ".diffcourt/state/\n"})
-    made.git("checkout", "-q", "-b", "feature")
-    made.commit({"app.py": SHELL})
+    made = Repo(shutil.copytree(_reviewed(), tmp_path / "repo"))
     monkeypatch.chdir(made.path)
-    assert main(REVIEW) == 1
     capsys.readouterr()
     return made
 

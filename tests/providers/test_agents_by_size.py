@@ -1,6 +1,7 @@
 """The pattern ``auto``: as many agents as the change needs, and each of its files given to one."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,10 @@ FILES = {
     ".github/workflows/ci.yml": "name: ci\non: push\npermissions: {}\njobs: {}\n",
 }
 
+FEW = {path: text for path, text in FILES.items() if not re.search("tax|mail", path)}
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def portal() -> Iterator[BlockingPortal]:
     with start_blocking_portal("asyncio") as opened:
         yield opened
@@ -53,8 +56,8 @@ def large(path: Path, *, most: int = 12) -> Path:
 
 
 def by_size(settings: Settings) -> Settings:
-    """A review by a scripted model whose agents read 1,200 tokens at once."""
-    auto = AutoPattern(tokens_per_agent=1200, max_agents=12)
+    """A review by a scripted model whose agents read 500 tokens at once."""
+    auto = AutoPattern(tokens_per_agent=500, max_agents=12)
     return replace(settings, provider="scripted", judge=False, auto=auto)
 
 
@@ -110,12 +113,27 @@ def test_one_agent_reviews_what_it_reads_at_once(
     assert found.reason in " ".join(render_verdict(verdict, detail="verbose").split())
 
 
+@pytest.fixture(scope="module")
+def split(
+    portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Verdict, list[RecordedRequest]]:
+    """A review of a large change, in which an agent of security calls what that is denied."""
+    denied = {".diffcourt/config/tools.yaml": "agents: {security: {deny: [search]}}\n"}
+    policy = {**POLICY, DEFAULTS: AUTO % 12, **denied}
+    repo = change(tmp_path_factory.mktemp("split"), {"app.py": "X = 1\n", **policy}, FILES).path
+    looks = [tool_call_reply(("search", {"pattern": "shop"})), reports(summary="Read.")]
+    lines = script(**{"security-1": looks})
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        serving(portal, patch, "anthropic", lines) as server,
+    ):
+        return review(repo, "anthropic", pattern=None), server.requests
+
+
 def test_a_larger_change_is_split_and_each_file_is_read_by_an_agent(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    split: tuple[Verdict, list[RecordedRequest]],
 ) -> None:
-    repo = large(tmp_path)
-    with serving(portal, monkeypatch, "anthropic", script()) as server:
-        verdict = review(repo, "anthropic", pattern=None)
+    verdict, requests = split
     found = assigned(verdict)
     assert (found.pattern, found.auto, found.bound) == ("team", True, 1_200)
     assert {path for share in found.shares for path in share.paths} == FILES.keys()
@@ -127,7 +145,7 @@ def test_a_larger_change_is_split_and_each_file_is_read_by_an_agent(
     assert not {"docs/shop.md", "tests/test_cart.py"} & roles["security"]
     assert ".github/workflows/ci.yml" in roles["security"] - roles["qa"] - roles["docs"]
     assert "tests/test_cart.py" in roles["qa"] - roles["architecture"]
-    asked_first = first_requests(server.requests)
+    asked_first = first_requests(requests)
     assert {share.agent for share in found.shares} == asked_first.keys() - {"lead"}
     assert {a.agent for a in verdict.agents} == asked_first.keys()
     assert len({text_of(seen)[0] for seen in asked_first.values()}) == 1
@@ -150,15 +168,9 @@ def test_a_larger_change_is_split_and_each_file_is_read_by_an_agent(
 
 
 def test_an_agent_that_shares_a_role_has_its_denied_tools(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    split: tuple[Verdict, list[RecordedRequest]],
 ) -> None:
-    denied = {".diffcourt/config/tools.yaml": "agents: {security: {deny: [search]}}\n"}
-    policy = {**POLICY, DEFAULTS: AUTO % 12, **denied}
-    repo = change(tmp_path, {"app.py": "X = 1\n", **policy}, FILES).path
-    looks = [tool_call_reply(("search", {"pattern": "shop"})), reports(summary="Read.")]
-    with serving(portal, monkeypatch, "anthropic", script(**{"security-1": looks})) as server:
-        review(repo, "anthropic", pattern=None)
-    second = [seen for seen in server.requests if seen.agent == "security-1"][1]
+    second = [seen for seen in split[1] if seen.agent == "security-1"][1]
     assert "search is denied to security-1 here" in json.dumps(second.body["messages"])
 
 
@@ -167,7 +179,7 @@ def test_an_agent_that_shares_a_role_has_its_denied_tools(
 async def test_an_interrupted_run_continues_with_the_same_shares_to_the_same_digest(
     tmp_path: Path,
 ) -> None:
-    repo, clock = change(tmp_path, {"app.py": "X = 1\n"}, FILES), SystemClock()
+    repo, clock = change(tmp_path, {"app.py": "X = 1\n"}, FEW), SystemClock()
     whole = await review_in_process(repo, ScriptedModel(script()), adjust=by_size)
     store = MemoryStore(clock)
     await store.create("run", clock.now(), {})
@@ -190,7 +202,7 @@ async def test_an_interrupted_run_continues_with_the_same_shares_to_the_same_dig
 @pytest.mark.anyio
 @pytest.mark.whole_review
 async def test_an_agent_that_failed_gets_its_share_again(tmp_path: Path) -> None:
-    repo = change(tmp_path, {"app.py": "X = 1\n"}, FILES)
+    repo = change(tmp_path, {"app.py": "X = 1\n"}, FEW)
     lines = script(
         lead=[plan("who pays?"), plan(), sums_up("It adds a shop.")],
         **{"qa-1": [ModelError("once"), reports(summary="Read.")]},

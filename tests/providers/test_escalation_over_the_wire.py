@@ -183,19 +183,18 @@ PATIENT = {
 }
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_events_around_calls_are_in_the_journal_and_not_in_the_digest(
-    says: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str
+    says: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path, {**BASE, **PATIENT}, HEAD).path
     asked = options(repo, provider=NAME, pattern="single")
     down = Refuse(503, "down"), Cut(30, NOTHING)
     with says(*WORK) as server:
-        calm = run_review(asked, ignore_event, backend=backend)
+        calm = run_review(asked, ignore_event, backend="trio")
         server.finish()
     told: list[Event] = []
     with says(Refuse(429, headers={"retry-after": "0.01"}), *down, *WORK) as server:
-        verdict = run_review(asked, told.append, backend=backend)
+        verdict = run_review(asked, told.append, backend="asyncio")
         server.finish()
     assert verdict.digest == calm.digest
     assert command(repo, "show", verdict.run_id, "--json") == 0
@@ -218,13 +217,12 @@ def test_events_around_calls_are_in_the_journal_and_not_in_the_digest(
     assert [event.detail for event in told if event.kind == "note"][-6:] == lines[1:]
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_last_try_that_was_lost_is_in_the_journal(
-    repo: Path, says: Says, capsys: pytest.CaptureFixture[str], backend: str
+    repo: Path, says: Says, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = options(repo, provider=NAME, pattern="single")
     with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:
-        verdict = run_review(asked, ignore_event, backend=backend)
+        verdict = run_review(asked, ignore_event, backend="trio")
         server.finish()
     assert [step.to_stage for step in verdict.escalations] == ["strongest"]
     assert command(repo, "show", "latest", "--json") == 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.testing.model_server import RecordedRequest
 from orchestrator.testing.scripted_model import tool_call_reply
 from tests.providers.whole_kit import HEAD, POLICY, judges, plans, reports, review, serving, sums_up
@@ -19,17 +20,17 @@ TESTED = 'import requests\n\nrequests.get("https://x.test", verify=False, timeou
 CHECKED = ".diffcourt/config/verdict.yaml"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def portal() -> Iterator[BlockingPortal]:
     with start_blocking_portal("asyncio") as opened:
         yield opened
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     policy = {name: text for name, text in POLICY.items() if name != CHECKED}
     head = {"app.py": LONG, "tests/test_app.py": TESTED, "batch.cob": "IDENTIFICATION DIVISION.\n"}
-    return change(tmp_path, {"app.py": "X = 1\n", **policy}, head).path
+    return change(tmp_path_factory.mktemp("opening"), {"app.py": "X = 1\n", **policy}, head).path
 
 
 def first_text(request: RecordedRequest) -> str:
@@ -45,25 +46,35 @@ def silent() -> dict[str, Any]:
     }
 
 
+Reviewed = tuple[Verdict, list[RecordedRequest]]
+
+
+@pytest.fixture(scope="module")
+def reviewed(portal: BlockingPortal, repo: Path) -> Reviewed:
+    """A review of a silent team, one of which calls the tool of another first."""
+    script = {**silent(), "judge": [judges()]}
+    script["docs"] = [tool_call_reply(("propose_plan", {})), reports(summary="LGTM")]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        serving(portal, patch, "anthropic", script) as server,
+    ):
+        return review(repo, "anthropic"), server.requests
+
+
 def test_the_analyzers_and_required_checks_run_independent_of_the_models(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+    reviewed: Reviewed,
 ) -> None:
-    with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
-        verdict = review(repo, "anthropic")
-    assert len(server.requests) >= 6
+    verdict, requests = reviewed
+    assert len(requests) >= 6
     assert {check.status for check in verdict.required_checks} <= {"passed", "not_applicable"}
     assert "passed" in {check.status for check in verdict.required_checks}
     assert "Text evaluated as code" in {finding.title for finding in verdict.findings}
     assert verdict.verdict == "needs_changes"
 
 
-def test_every_agent_begins_with_the_same_bytes(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
-) -> None:
-    with serving(portal, monkeypatch, "anthropic", {**silent(), "judge": []}) as server:
-        review(repo, "anthropic")
+def test_every_agent_begins_with_the_same_bytes(reviewed: Reviewed) -> None:
     members = {"lead", *TEAM}
-    tooled = [seen for seen in server.requests if seen.body.get("tools")]
+    tooled = [seen for seen in reviewed[1] if seen.body.get("tools")]
     requests = {seen.agent: seen for seen in tooled if seen.agent in members}
     assert requests.keys() == members
     shared = {
@@ -111,12 +122,19 @@ def test_an_agent_is_given_only_the_files_of_its_task_since_code_has_run_the_che
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_later_agents_of_a_model_read_the_opening_from_the_cache(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, provider: str
+    portal: BlockingPortal,
+    monkeypatch: pytest.MonkeyPatch,
+    repo: Path,
+    reviewed: Reviewed,
+    provider: str,
 ) -> None:
-    with serving(portal, monkeypatch, provider, {**silent(), "judge": [judges()]}) as server:
-        review(repo, provider)
+    found = reviewed[1]
+    if provider == "openai":
+        with serving(portal, monkeypatch, provider, {**silent(), "judge": [judges()]}) as server:
+            review(repo, provider)
+        found = server.requests
     by_model: dict[str, list[RecordedRequest]] = {}
-    for seen in server.requests:
+    for seen in found:
         if seen.agent in {"lead", "judge", *TEAM} and seen.body.get("tools"):
             by_model.setdefault(str(seen.body["model"]), []).append(seen)
     later = [seen for requests in by_model.values() for seen in requests[1:]]
@@ -128,12 +146,8 @@ def test_later_agents_of_a_model_read_the_opening_from_the_cache(
         assert used.cached_tokens >= 0.8 * used.input_tokens
 
 
-def test_a_call_of_another_agents_tool_is_refused_and_no_gap(
-    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
-) -> None:
-    script = {**silent(), "judge": []}
-    script["docs"] = [tool_call_reply(("propose_plan", {})), reports(summary="LGTM")]
-    with serving(portal, monkeypatch, "anthropic", script):
-        verdict = review(repo, "anthropic")
+def test_a_call_of_another_agents_tool_is_refused_and_no_gap(reviewed: Reviewed) -> None:
+    verdict, requests = reviewed
+    assert any("refused: docs has no tool propose_plan" in str(seen.body) for seen in requests)
     assert {agent.status for agent in verdict.agents if agent.agent == "docs"} == {"ok"}
     assert "propose_plan" not in {skip.tool for skip in verdict.skipped}

@@ -31,13 +31,13 @@ FIND = bubblewrap.find_bwrap  # before the suite runs without
 @pytest.mark.parametrize(
     ("module", "count"),
     [
-        (kill_points, 3),
-        (store_faults, 4),
+        (kill_points, 2),
+        (store_faults, 3),
         (writing_effects, 4),
         (writers, 1),
         (budget_sequences, 30),
         (own_secrets, 400),
-        (malformed, 30),
+        (malformed, 24),
         (path_races, 1000),
         (hostile_calls, 150),
         (journal_edits, 20),
