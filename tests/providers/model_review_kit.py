@@ -345,9 +345,9 @@ def cost(folder: Path, pattern: str, settings: str = "") -> Cost:
     write costs what the list says. The judge's tokens count for both patterns, those of the lead
     for a team; agents of different models share nothing.
     """
-    repo = repository(folder, 6, SETTINGS.replace("judge: false", "judge: true") + settings)
+    repo = repository(folder, 4, SETTINGS.replace("judge: false", "judge: true") + settings)
     line = "    total = record.amount / record.count_0"
-    number = sources(6)[1]["shop/m0.py"].split("\n").index(line) + 1
+    number = sources(4)[1]["shop/m0.py"].split("\n").index(line) + 1
     done = reports(summary="Read it.", findings=[_said("Division by zero", 0, number, line)])
 
     def act(body: dict[str, Json]) -> Response:

@@ -216,7 +216,8 @@ async def test_an_agent_that_failed_gets_its_share_again(tmp_path: Path) -> None
 def test_a_team_that_was_asked_for_is_planned_by_its_lead(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    repo = large(tmp_path)
+    policy = {**POLICY, DEFAULTS: (AUTO % 12).replace("1200", "500")}
+    repo = change(tmp_path, {"app.py": "X = 1\n", **policy}, FEW).path
     with serving(portal, monkeypatch, "anthropic", script()):
         verdict = review(repo, "anthropic", pattern="team")
     found = assigned(verdict)
