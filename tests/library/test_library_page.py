@@ -148,6 +148,7 @@ async def test_a_flow_passes_the_same_states_again(
         assert capsys.readouterr().out == "better text\n"
 
 
+@pytest.mark.whole_review
 async def test_a_review_is_a_call(
     example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

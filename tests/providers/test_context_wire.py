@@ -136,6 +136,7 @@ async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_aga
         assert ("anthropic-beta" in headers[at]) == bool(cleared)
 
 
+@pytest.mark.whole_review
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_omitting_messages_keeps_requests_valid(name):
     """The strict servers know calls without results, and reasoning that was signed over more."""
