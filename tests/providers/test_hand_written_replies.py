@@ -16,6 +16,7 @@ from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError
 from orchestrator.testing.hand_written_replies import read_reply
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
+from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS
 from tests.providers.whole_kit import BASE, HEAD, asked, judges
 from tests.review.review_kit import change
@@ -46,7 +47,7 @@ async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api,
     replies = []
     async with (
         start_server(server),
-        httpx2.AsyncClient(base_url=server.url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=20, verify=PLAIN) as client,
         anyio.create_task_group() as group,
     ):
 
@@ -79,7 +80,10 @@ async def test_a_request_shows_only_what_is_new_to_its_agent(tmp_path):
     later = [*first, {"role": "assistant", "content": "A."}, {"role": "user", "content": "And B?"}]
     (tmp_path / "0001-qa.reply.json").write_text('"A."')
     (tmp_path / "0002-qa.reply.json").write_text('{"calls": [{"name": "search"}]}')
-    async with start_server(server), httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with (
+        start_server(server),
+        httpx2.AsyncClient(base_url=server.url, timeout=20, verify=PLAIN) as client,
+    ):
         for messages in (first, later, first):
             body = {"model": "m", "messages": messages}
             reply = await client.post(PATHS["chat"], json=body, headers=HEADERS)

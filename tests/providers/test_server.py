@@ -22,6 +22,7 @@ from orchestrator.testing.server_script import (
     smallest_value,
     thinking_block,
 )
+from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,10 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def served(server):
-    async with start_server(server), httpx2.AsyncClient(base_url=server.url) as client:
+    async with (
+        start_server(server),
+        httpx2.AsyncClient(base_url=server.url, verify=PLAIN) as client,
+    ):
 
         async def post(api, change=None, headers=HEADERS):
             return await client.post(

@@ -38,6 +38,7 @@ from orchestrator.service.database import prepare_database
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
 from orchestrator.service.webhooks import read_delivery
+from tests.plain_http import PLAIN
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import SECRET, Service, children
@@ -239,7 +240,7 @@ def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
                 answer = send(url, pull_request())
                 assert (answer.status_code, answer.text) == (503, "try again later\n")
                 if service.rows("SHOW transaction_read_only") == [{"transaction_read_only": "on"}]:
-                    assert httpx2.get(f"{url}/readyz").status_code == 503
+                    assert httpx2.get(f"{url}/readyz", verify=PLAIN).status_code == 503
         with full(service, "diffcourt_journal"):
             service.push()
             service.wait(lambda: change_row(service)["failures"] == 1)
@@ -283,7 +284,9 @@ def test_secrets_are_rotated_without_a_restart(service: Service, tmp_path: Path)
             f"SELECT pg_terminate_backend(pid) {ours} <> 'second' AND pid <> pg_backend_pid()"
             " AND backend_type = 'client backend'"
         )
-        service.wait(lambda: httpx2.get(f"{url}/readyz", timeout=30).status_code == 200)
+        service.wait(
+            lambda: httpx2.get(f"{url}/readyz", verify=PLAIN, timeout=30).status_code == 200
+        )
         service.wait(lambda: service.rows(f"SELECT 1 {ours} = 'second'"))
 
 

@@ -20,6 +20,7 @@ import uvicorn
 
 from orchestrator.service.http_server import make_app
 from orchestrator.service.settings import load_settings
+from tests.plain_http import PLAIN
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import SECRET, Service
@@ -98,7 +99,9 @@ def send(
         "X-Forgejo-Delivery": delivery,
         "X-Forgejo-Signature": signature,
     }
-    return httpx.post(f"{url}/webhooks/{path}", content=body, headers=headers, timeout=30)
+    return httpx.post(
+        f"{url}/webhooks/{path}", content=body, headers=headers, timeout=30, verify=PLAIN
+    )
 
 
 def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
@@ -124,8 +127,8 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
         first["scheduled_at"] < job["scheduled_at"] < first["scheduled_at"] + timedelta(minutes=1)
     )
     assert service.rows("SELECT head FROM service_changes") == [{"head": f"{19:040x}"}]
-    assert httpx.get(f"{url}/readyz").status_code == 200
-    metrics = httpx.get(f"{url}/metrics").text
+    assert httpx.get(f"{url}/readyz", verify=PLAIN).status_code == 200
+    metrics = httpx.get(f"{url}/metrics", verify=PLAIN).text
     assert 'diffcourt_queue_jobs{queue="review",state="todo"} 1.0' in metrics
     assert "diffcourt_queue_superseded_total 0.0" in metrics
 
@@ -173,13 +176,13 @@ def test_without_a_database_the_forge_is_told_to_come_again(
 ) -> None:
     postgres.stop()
     try:
-        assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
+        assert httpx.get(f"{url}/readyz", verify=PLAIN, timeout=30).status_code == 503
         answer = send(url, pull_request())
         assert (answer.status_code, answer.text) == (503, "try again later\n")
-        assert httpx.get(f"{url}/healthz").status_code == 200
+        assert httpx.get(f"{url}/healthz", verify=PLAIN).status_code == 200
     finally:
         postgres.start()
-    service.wait(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200)
+    service.wait(lambda: httpx.get(f"{url}/readyz", verify=PLAIN, timeout=30).status_code == 200)
     assert send(url, pull_request()).status_code == 202
 
 

@@ -21,6 +21,7 @@ from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
+from tests.plain_http import PLAIN
 from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.tuning.labelsets import rubric_of
 from tests.tuning.recorded_runs import repository, review
@@ -269,7 +270,7 @@ def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> 
     ) as server:  # fmt: skip
         assert server.stdout is not None
         link = server.stdout.readline().split()[-1]
-        with httpx2.Client(follow_redirects=True) as client:
+        with httpx2.Client(follow_redirects=True, verify=PLAIN) as client:
             shown = client.get(link)
         assert "Reads well." in shown.text
         assert "<title>Label · " in shown.text
@@ -290,7 +291,7 @@ def test_behind_a_proxy_people_label_under_their_own_names(room: Room) -> None:
             headers = {"Host": "labels.example.org", "X-User": name, "Origin": proxy.origin,
                        PROXY_SECRET_HEADER: proxy.secret}  # fmt: skip
             with httpx2.Client(
-                base_url=f"http://127.0.0.1:{site.access.port}", headers=headers
+                base_url=f"http://127.0.0.1:{site.access.port}", headers=headers, verify=PLAIN
             ) as client:
                 found = dict(re.findall('name="(csrf|item)" value="(.*?)"', client.get("/").text))
                 sent = client.post("/label", data={**found, "answer": "r"})

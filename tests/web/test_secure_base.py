@@ -15,6 +15,7 @@ from orchestrator.web import assets, server
 from orchestrator.web.access import PROXY_SECRET_HEADER, TRIES, Access, Proxy
 from orchestrator.web.server import running, serve
 from orchestrator.web.site import Action, Page, Part, Site, Stream, Visit
+from tests.plain_http import PLAIN
 from tests.report.browser import Browser, needs_axe, needs_chromium
 
 HOSTILE = '<script>document.title="pwned"</script>"onload=x \u202e\x1b[31m'
@@ -67,7 +68,7 @@ def _end() -> Iterator[None]:
 
 def signed_in(site: Site, *, may_act: bool = True) -> httpx2.Client:
     client = CLIENTS.enter_context(
-        httpx2.Client(base_url=site.access.origin, follow_redirects=True)
+        httpx2.Client(base_url=site.access.origin, follow_redirects=True, verify=PLAIN)
     )
     assert client.get(site.access.new_link(may_act=may_act)).status_code == 200
     return client
@@ -95,31 +96,36 @@ def test_a_page_does_not_wait_until_its_headers_are_acknowledged() -> None:
 
 def test_a_link_signs_one_browser_in_once_by_a_strict_cookie(site: Site) -> None:
     link = site.access.new_link()
-    first = httpx2.get(link)
+    first = httpx2.get(link, verify=PLAIN)
     assert first.status_code == 303
     kept = first.headers["set-cookie"].lower()
     assert "httponly" in kept
     assert "samesite=strict" in kept
     assert f"path={site.access.prefix.lower()};" in kept
     assert first.headers["location"] == site.url("/")
-    assert httpx2.get(link).status_code == 403
-    assert httpx2.get(site.access.origin + site.url("/")).status_code == 401
-    assert httpx2.get(site.access.origin + "/").status_code == 401
+    assert httpx2.get(link, verify=PLAIN).status_code == 403
+    assert httpx2.get(site.access.origin + site.url("/"), verify=PLAIN).status_code == 401
+    assert httpx2.get(site.access.origin + "/", verify=PLAIN).status_code == 401
 
 
 def test_a_link_in_a_page_elsewhere_works_and_a_browser_that_loads_ahead_uses_none_up(
     site: Site,
 ) -> None:
     link = site.access.new_link()
-    assert httpx2.get(link, headers={"Sec-Purpose": "prefetch;prerender"}).status_code == 425
-    got = httpx2.get(link, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})
+    assert (
+        httpx2.get(link, verify=PLAIN, headers={"Sec-Purpose": "prefetch;prerender"}).status_code
+        == 425
+    )
+    got = httpx2.get(
+        link, verify=PLAIN, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    )
     assert (got.status_code, got.headers["refresh"]) == (200, f"0; url={site.url('/')}")
 
 
 def test_wrong_links_are_counted_and_then_refused() -> None:
     with running(Site(Access("dana"), [])) as other:
         wrong = f"{other.access.origin}/open?token=x"
-        codes = [httpx2.get(wrong).status_code for _ in range(TRIES + 2)]
+        codes = [httpx2.get(wrong, verify=PLAIN).status_code for _ in range(TRIES + 2)]
     assert codes == [403] * TRIES + [429] * 2
 
 
@@ -208,7 +214,7 @@ def test_a_proxy_names_the_person_and_only_the_proxy_can() -> None:
             headers = {"Host": "review.example.org", "X-User": user, PROXY_SECRET_HEADER: given}
             port = site.access.port
             return CLIENTS.enter_context(
-                httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers)
+                httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, verify=PLAIN)
             )
 
         assert client("dana", "guessed").get("/").status_code == 401

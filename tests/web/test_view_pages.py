@@ -33,6 +33,7 @@ from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
+from tests.plain_http import PLAIN
 from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
 
@@ -261,7 +262,10 @@ def test_a_scraper_reads_the_metrics_and_nothing_else_by_its_token(
 ) -> None:
     access = Access("dana", metrics_token="0123456789abcdef")
     right = {"Authorization": "Bearer 0123456789abcdef"}
-    with running(Site(access, shop.site.parts)), httpx2.Client(base_url=access.origin) as http:
+    with (
+        running(Site(access, shop.site.parts)),
+        httpx2.Client(base_url=access.origin, verify=PLAIN) as http,
+    ):
         found = http.get("/metrics", headers=right)
         assert (found.status_code, "# TYPE diffcourt_" in found.text) == (200, True)
         assert "set-cookie" not in found.headers
@@ -273,7 +277,7 @@ def test_a_scraper_reads_the_metrics_and_nothing_else_by_its_token(
         tried = [http.get("/metrics", headers=wrong).status_code for _ in range(TRIES + 1)]
         assert tried == [*[401] * TRIES, 429]
         assert http.get(access.new_link()).status_code == 303  # links are counted by themselves
-    with httpx2.Client(base_url=shop.site.access.origin) as http:
+    with httpx2.Client(base_url=shop.site.access.origin, verify=PLAIN) as http:
         given = http.get("/metrics", headers={"Authorization": "Bearer"})
         assert given.status_code == 401  # no token is set, so none is right
     (tmp_path / "token").write_text("short\n")
