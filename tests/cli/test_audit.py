@@ -1,5 +1,6 @@
 """``diffcourt audit`` over a real review, signed with a real key."""
 
+import io
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,14 @@ JOURNAL = ".diffcourt/state/journal.db"
 def diffcourt(
     cwd: Path, *arguments: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "orchestrator", *arguments, "--quiet", "--json", "-"],
-        cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """The command in this process, with its verdict on standard output."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        for name, value in (env or {}).items():
+            patch.setenv(name, value)
+        code = main([*arguments, "--quiet", "--json", "-"])
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """The command itself, as its users run it: another process, a real repository, real signals."""
 
+import io
 import json
 import os
 import signal
@@ -17,10 +18,10 @@ from tests.review.review_kit import Repo, change
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
 
-def diffcourt(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+def diffcourt(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "orchestrator", *arguments],
-        cwd=cwd, input=stdin, capture_output=True, timeout=100, check=False,
+        cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False,
     )  # fmt: skip
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -108,7 +109,7 @@ def test_a_work_tree_is_reviewed_with_what_is_new_in_it(repo: Repo, call: Call) 
 
 
 def test_a_patch_is_reviewed_with_a_repository_and_without(
-    repo: Repo, call: Call, tmp_path: Path
+    repo: Repo, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch, file = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n", tmp_path / "a.patch"
     file.write_bytes(patch)
@@ -117,7 +118,8 @@ def test_a_patch_is_reviewed_with_a_repository_and_without(
     assert "security.subprocess-shell" in {f["rule"] for f in json.loads(inside.stdout)["findings"]}
     alone = tmp_path / "alone"
     alone.mkdir()
-    outside = diffcourt("review", "--diff", "-", "--json", "-", "--quiet", cwd=alone, stdin=patch)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(patch)))
+    outside = call("review", "--diff", "-", "--json", "-", "--quiet", cwd=alone)
     verdict = json.loads(outside.stdout)
     assert outside.returncode == 3
     assert verdict["status"] == "incomplete"
