@@ -43,7 +43,7 @@ from tests.posting.forge_server import TOKEN, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import SECRET, Service, children
 from tests.service.test_installations import CHANGE
-from tests.service.test_webhooks import pull_request, send
+from tests.service.test_webhooks import pull_request, send, served
 from tests.stores.postgres_server import Server
 
 
@@ -254,9 +254,11 @@ def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
 
 
 def test_a_change_that_is_closed_is_not_reviewed_and_a_replayed_webhook_opens_nothing(
-    service: Service,
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with service.server() as url:
+    monkeypatch.setenv("SERVICE_DATABASE", service.address)
+    monkeypatch.setenv("SERVICE_SECRET", SECRET)
+    with served(service) as url:
         assert send(url, pull_request()).status_code == 202
         assert send(url, pull_request("closed"), delivery="d-2").status_code == 202
         assert send(url, pull_request()).text == "a delivery that was recorded before\n"
@@ -269,7 +271,7 @@ def test_secrets_are_rotated_without_a_restart(service: Service, tmp_path: Path)
     address.write_text(service.address)
     text = service.config.read_text().replace("env: SERVICE_SECRET", f"file: {hook}")
     service.config.write_text(text.replace("env: SERVICE_DATABASE", f"file: {address}"))
-    with service.server() as url:
+    with served(service) as url:
         assert send(url, pull_request(), secret="first").status_code == 202
         hook.write_text("second\n")
         assert send(url, pull_request(), delivery="d-2", secret="first").status_code == 401

@@ -21,7 +21,7 @@ import uvicorn
 from orchestrator.service.http_server import make_app
 from orchestrator.service.settings import load_settings
 from tests.plain_http import PLAIN
-from tests.posting.forge_server import serving
+from tests.posting.forge_server import TOKEN, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import SECRET, Service
 from tests.stores.postgres_server import Server
@@ -39,7 +39,8 @@ def _service(postgres: Server, folder: Path) -> Iterator[Service]:
 
 
 @contextmanager
-def _served(service: Service) -> Iterator[str]:
+def served(service: Service) -> Iterator[str]:
+    """The server in this process; its address. The environment has the service's secrets."""
     config = uvicorn.Config(
         make_app(load_settings(service.config)), port=0, log_config=None, lifespan="on"
     )
@@ -61,7 +62,7 @@ def service(postgres: Server, tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def url(service: Service) -> Iterator[str]:
-    with _served(service) as address:
+    with served(service) as address:
         yield address
 
 
@@ -70,7 +71,7 @@ def refusing(
     postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Service, str]]:
     """A service that records nothing, and its address."""
-    with _service(postgres, tmp_path_factory.mktemp("refusing")) as made, _served(made) as address:
+    with _service(postgres, tmp_path_factory.mktemp("refusing")) as made, served(made) as address:
         yield made, address
 
 
@@ -187,13 +188,14 @@ def test_without_a_database_the_forge_is_told_to_come_again(
 
 
 def test_pushes_that_came_while_the_server_was_down_are_found_when_it_starts(
-    service: Service,
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", TOKEN)
     service.push()  # known, and so is its repository
     assert isinstance(service.forge, ForgejoServer)
     known = pull_request(head={"sha": service.head})["pull_request"]
     service.forge.listed = [known, {**known, "number": 13}]
-    with service.server():
+    with served(service):
         service.wait(lambda: len(service.jobs()) == 2)
     listed = service.rows("SELECT number, pushes FROM service_changes ORDER BY number")
     assert listed == [{"number": number, "pushes": 1} for number in (12, 13)]
