@@ -1,7 +1,9 @@
 """``diffcourt rubric feedback``: what people did with findings, corrected by experts' labels."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from orchestrator.tuning.labels.label_files import Label, write_labels
 from tests.cli.test_waive_and_override import SHELL
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.github_server import ME, GitHubServer
-from tests.review.review_kit import Repo
+from tests.review.review_kit import Repo, templates
 
 FILES = ("a.py", "b.py", "c.py", "d.py")
 
@@ -26,24 +28,33 @@ def server() -> Iterator[GitHubServer]:
         yield running
 
 
+@cache
+def _reviewed() -> tuple[Path, dict[str, str]]:
+    """A repository, of which each test gets a copy, and file → finding."""
+    repo = Repo(templates() / "feedback")
+    repo.commit({"README.md": "# A project\n", ".gitignore": ".diffcourt/state/\n"})
+    repo.git("checkout", "-q", "-b", "feature")
+    repo.commit(dict.fromkeys(FILES, SHELL))
+    place = ("--repo", str(repo.path))
+    review = ["review", "--base", "main", "--quiet", *place]
+    assert main(review) == 1
+    findings = {one.path: one for one in load_verdict(repo.path, "latest").findings}
+    dismissed = ("--reason", "By hand only.", "--by", "dana", *place)
+    assert main(["dismiss", findings["b.py"].id, *dismissed]) == 0
+    repo.commit({"a.py": "A = 1\n"})
+    assert main(review) == 1
+    return repo.path, {path: one.identity for path, one in findings.items()}
+
+
 @pytest.fixture
 def found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, str]:
     """File → finding; that in a.py was fixed in a later push, that in b.py dismissed."""
-    repo = Repo(tmp_path / "repo")
-    repo.commit({"README.md": "# A project\n", ".gitignore": ".diffcourt/state/\n"})
-    repo.git("checkout", "-q", "-b", "feature")
-    repo.commit(dict.fromkeys(FILES, SHELL))
-    monkeypatch.chdir(repo.path)
-    review = ["review", "--base", "main", "--quiet"]
-    assert main(review) == 1
-    findings = {one.path: one for one in load_verdict(None, "latest").findings}
-    assert main(["dismiss", findings["b.py"].id, "--reason", "By hand only.", "--by", "dana"]) == 0
-    repo.commit({"a.py": "A = 1\n"})
-    assert main(review) == 1
+    reviewed, findings = _reviewed()
+    monkeypatch.chdir(shutil.copytree(reviewed, tmp_path / "repo"))
     capsys.readouterr()
-    return {path: one.identity for path, one in findings.items()}
+    return findings
 
 
 def test_what_people_did_and_how_experts_labeled_it(
