@@ -48,6 +48,12 @@ NOTHING = "(?!)"
 EXTENDS = "extends"
 _WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no pattern variable, and not too common
 
+# What may hold a ``\w`` in an expression of ast-grep: an escape, or a class, but none inside one.
+_ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\[\]\\])*\]", re.DOTALL)
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_CHANGES_UNICODE = re.compile(r"\(\?[a-zA-Z-]*u")
+_WORD_CHARACTERS = r"0-9A-Za-z_\x{80}-\x{10FFFF}"
+
 
 class Condition(Struct, frozen=True):
     """A condition on the value that a pattern variable matched.
@@ -71,7 +77,8 @@ class Pattern(Struct, frozen=True):
 
     Attributes:
         code: its name in the rule table, ``patterns:<code>``.
-        config: what ast-grep searches for: ``rule`` and ``constraints`` of the file.
+        config: what ast-grep searches for: ``rule`` and ``constraints`` of the file, see
+            ``search_config``.
         words: every matching file contains one of them; empty: unknown.
         message: one sentence about the match.
         where: variable of the rule -> condition.
@@ -235,7 +242,7 @@ def _compile_expression(kind: type, text: Any) -> re.Pattern[str]:
 def _pattern(data: Mapping[str, Any]) -> Pattern:
     return Pattern(
         code=data["code"],
-        config={key: data[key] for key in ("rule", "constraints") if key in data},
+        config=search_config(data),
         words=frozenset(data["words"]) if "words" in data else _words(data["rule"]),
         message=data["message"],
         where={name: _condition(given) for name, given in data.get("where", {}).items()},
@@ -248,6 +255,40 @@ def _pattern(data: Mapping[str, Any]) -> Pattern:
         bad=data["example"]["bad"],
         good=data["example"]["good"],
     )
+
+
+def search_config(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What ast-grep searches for, with expressions that it compiles in less time.
+
+    ast-grep compiles them for each file anew, and for ``\\w`` a table of all letters of the world.
+    Here it is an ASCII letter, digit or underscore, or anything that is not ASCII.
+    """
+    return {key: _simplify(data[key]) for key in ("rule", "constraints") if key in data}
+
+
+def _simplify(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {
+            key: _with_simple_words(value)
+            if key == "regex" and isinstance(value, str)
+            else _simplify(value)
+            for key, value in given.items()
+        }
+    return [_simplify(each) for each in given] if isinstance(given, list) else given
+
+
+def _with_simple_words(expression: str) -> str:
+    has_nested_class = "[" in _ESCAPE_OR_CLASS.sub("", expression)
+    if has_nested_class or _CHANGES_UNICODE.search(expression):
+        return expression
+    return _ESCAPE_OR_CLASS.sub(_simplified, expression)
+
+
+def _simplified(found: re.Match[str]) -> str:
+    """A ``\\w``, or a class with one. Ignoring case would make a large table of it again."""
+    text = found[0] if found[0].startswith("[") else f"[{found[0]}]"
+    class_ = _ESCAPE.sub(lambda each: _WORD_CHARACTERS if each[0] == r"\w" else each[0], text)
+    return found[0] if class_ == text else f"(?-i:{class_})"
 
 
 def _words(rule: Mapping[str, Any]) -> frozenset[str]:

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from orchestrator.checks import infrastructure
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.infrastructure.value_patterns import ValuePattern, read_patterns
 from orchestrator.checks.patterns.pattern_loading import read_definitions
 from orchestrator.data_directories import data_root
-from tests.checks.check_kit import as_received
+from tests.checks.check_kit import as_received, read_samples
 
 FILES = sorted(str(file) for file in (data_root() / "config/infrastructure").glob("*.yaml"))
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
@@ -30,8 +28,7 @@ Sample = Mapping[str, str]
 
 def samples(kind: str) -> list[Sample]:
     """Pairs of a file with a defect and one that does the same without it."""
-    found: list[Sample] = yaml.safe_load(SAMPLES[kind].read_text("utf-8"))
-    return [{"path": USUAL_PATHS[kind], **sample} for sample in found]
+    return [{"path": USUAL_PATHS[kind], **sample} for sample in read_samples(SAMPLES[kind])]
 
 
 def patterns() -> list[tuple[str, ValuePattern]]:

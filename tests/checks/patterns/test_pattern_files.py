@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ast_grep_py import SgRoot
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.patterns.pattern_loading import load, load_language, read_definitions
+from orchestrator.checks.patterns.pattern_loading import (
+    load,
+    load_language,
+    read_definitions,
+    search_config,
+)
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.data_directories import data_root
 
@@ -202,6 +208,36 @@ def test_a_script_that_the_grammar_hardly_parses_is_searched_since_shellcheck_re
 ) -> None:
     text = "curl -s https://a.example/i | sh\n" + "case ) in (( esac fi }\n" * 9
     assert codes(tmp_path, "a.sh", text) == ["shell-remote-script"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "matches", "others"),
+    [
+        (r"^\w+$", {"size", "größe", "a_1"}, {"a.b", "f()"}),
+        (r"^[\w.]+$", {"size", "größe", "a_1", "a.b"}, {"f()"}),
+        (r"^[^\w.]", set(), {"size", "größe", "a_1", "a.b", "f()"}),
+        (r"(?i)^S\w*E$", {"size"}, {"größe", "a_1", "a.b", "f()"}),
+        (r"^[\w--z]+$", {"größe", "a_1"}, {"size", "a.b", "f()"}),
+        (r"^[[:alpha:]\w]+$", {"size", "größe", "a_1"}, {"a.b", "f()"}),
+        (r"^\\w$", set(), {"size", "größe", "a_1", "a.b", "f()"}),
+    ],
+)
+def test_expressions_mean_what_they_did_once_they_are_simplified(expression, matches, others):
+    """A table of all letters of the world takes ast-grep most of its time, file by file."""
+    kinds = ("identifier", "member_expression", "call_expression")
+    given = {"rule": {"any": [{"kind": kind} for kind in kinds], "regex": expression}}
+    root = SgRoot("size; größe; a_1; a.b; f();", "javascript").root()
+    both = [
+        {node.text() for node in root.find_all(dict(config))}
+        for config in (given, search_config(given))
+    ]
+    assert both[0] == both[1]
+    assert matches <= both[1]
+    assert not others & both[1]
+
+
+def test_no_shipped_expression_has_a_table_of_all_letters() -> None:
+    assert not [pattern.code for pattern, _ in PATTERNS if repr(r"\w")[1:-1] in str(pattern.config)]
 
 
 @pytest.mark.parametrize(("suffix", "read"), [(".py", ["python"]), (".go", ["go"]), (".txt", [])])

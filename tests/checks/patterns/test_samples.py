@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.rule_table import load_rules
+from tests.checks.check_kit import read_samples
 from tests.checks.patterns.test_pattern_files import look
 
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
@@ -21,8 +21,7 @@ FOUND_AT_LEAST = 0.8
 
 def planted(language: str) -> list[Mapping[str, str]]:
     """Pairs of a program with a defect and one that does the same without it."""
-    pairs: list[Mapping[str, str]] = yaml.safe_load(SAMPLES[language].read_text("utf-8"))
-    return pairs
+    return read_samples(SAMPLES[language])
 
 
 @pytest.mark.parametrize("language", sorted(SAMPLES))

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import templates
@@ -13,6 +12,7 @@ from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.templates.dialects import load_dialects
 from orchestrator.code_review.analyzers.file_patterns import TEMPLATES
 from orchestrator.code_review.rule_table import load_rules
+from tests.checks.check_kit import read_samples
 
 NAMES = {
     "jinja": "a.html", "django": "a.html", "erb": "a.html.erb", "mako": "a.mako",
@@ -27,7 +27,7 @@ def planted() -> list[Mapping[str, str]]:
     """Pages with a defect, the code that it is found by, and a page without it."""
     pairs: list[Mapping[str, str]] = []
     for file in sorted((Path(__file__).parent / "samples").glob("*.yaml")):
-        given = yaml.safe_load(file.read_text("utf-8"))
+        given = read_samples(file)
         assert 8 <= len(given) <= 20
         pairs += [{"name": NAMES.get(file.stem, ""), **pair} for pair in given]
     return pairs
