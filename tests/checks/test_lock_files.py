@@ -436,19 +436,19 @@ def test_hundreds_of_replaced_digests_are_ten_findings_and_the_last_counts(tmp_p
     assert found[-1].message.endswith("as with 290 more packages")
 
 
-def test_a_lock_file_of_five_megabytes_is_compared_in_seconds(tmp_path: Path) -> None:
+def test_lock_files_of_megabytes_are_compared_in_seconds(tmp_path: Path) -> None:
     def lock(salt: str) -> str:
-        return "".join(f"x.io/package-{n} v1.0.0 h1:{salt}{n:040}=\n" for n in range(70_000))
+        return "".join(f"x.io/package-{n} v1.0.0 h1:{salt}{n:040}=\n" for n in range(30_000))
 
     files = []
     for side, text in (("base", lock("a")), ("head", lock("b"))):
         (tmp_path / side).mkdir()
         (tmp_path / side / "go.sum").write_text(text)
-        files = [{"path": "go.sum", "old_path": "go.sum", "status": "modified", "added": list(range(1, 70_001))}]  # fmt: skip
-    begin = time.perf_counter()
+        files = [{"path": "go.sum", "old_path": "go.sum", "status": "modified", "added": list(range(1, 30_001))}]  # fmt: skip
+    begin = time.process_time()
     reply = dependencies.run({"base_root": str(tmp_path / "base"), "head_root": str(tmp_path / "head"), "files": files})  # fmt: skip
     assert len(reply.findings) == 10
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 4
 
 
 def test_a_string_without_an_end_in_a_lock_file_takes_no_time() -> None:

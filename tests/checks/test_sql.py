@@ -63,14 +63,14 @@ def test_a_down_migration_may_delete(tmp_path: Path, path: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(" * 100_000,
-        "ALTER TABLE a ADD b int NOT NULL, " * 5_000,
-        "'" + "\\'" * 100_000 + "';`",
-        "DELETE FROM a " * 8_000,
-        "CREATE FUNCTION f(a text) AS $$ x := a || 'b'; EXECUTE x; $$;\n" * 2_000,
+        "(" * 50_000,
+        "ALTER TABLE a ADD b int NOT NULL, " * 2_500,
+        "'" + "\\'" * 50_000 + "';`",
+        "DELETE FROM a " * 4_000,
+        "CREATE FUNCTION f(a text) AS $$ x := a || 'b'; EXECUTE x; $$;\n" * 1_000,
     ],
 )
 def test_hostile_files_take_seconds_at_most(tmp_path: Path, text: str) -> None:
     began = time.process_time()
     look(sql, tmp_path, "a.sql", text)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 0.5

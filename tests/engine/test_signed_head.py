@@ -393,5 +393,5 @@ print(b"SECRETSECRET" in before, b"SECRETSECRET" in after)
 
 
 def test_whatever_is_done_to_a_journal_is_detected_as_promised() -> None:
-    passed, failed = journal_edits.run(150)
-    assert (passed > 140, failed) == (True, 0)
+    passed, failed = journal_edits.run(50)
+    assert (passed > 46, failed) == (True, 0)

@@ -36,11 +36,11 @@ def test_a_public_function_that_is_gone(broken: Broken) -> None:
     assert broken(TWO, "def keep(): ...\n") == [("object-removed", "pkg.mod no longer has gone")]
 
 
-def test_fifteen_thousand_assignments_are_read_in_seconds(broken: Broken) -> None:
-    table = "".join(f"A_{n} = {n}\n" for n in range(15_000))
+def test_thousands_of_assignments_are_read_in_seconds(broken: Broken) -> None:
+    table = "".join(f"A_{n} = {n}\n" for n in range(5_000))
     start = time.process_time()
     assert [code for code, _ in broken("def gone(): ...\n" + table, table)] == ["object-removed"]
-    assert time.process_time() - start < 20  # it took minutes
+    assert time.process_time() - start < 3  # the time grew with the square
 
 
 @pytest.mark.parametrize(

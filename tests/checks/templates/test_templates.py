@@ -235,41 +235,41 @@ def test_lines_are_counted_through_tags_and_characters_of_any_kind(tmp_path: Pat
 
 
 HOSTILE = {
-    "tags": BASE + "{{ a|safe }}<p>" * 15_000,
-    "attributes": BASE + "<p " + "a='{{ x }}' " * 15_000 + ">",
-    "unquoted": BASE + "<p a=" * 37_500,
-    "braces": BASE + "{{ " + "{" * 225_000 + " }}<p>",
-    "one line": BASE + "<p>" + "x" * 1_250_000 + "{{ y|safe }}",
-    "quotes": BASE + "<p>" + "{{ '" * 50_000,
-    "scripts": BASE + "<script>" * 25_000,
-    "strings": BASE + "<script>" + "'\n`${" * 37_500,
-    "comments": BASE + "<p><!--" + "<!-- -" * 37_500,
-    "blocks": BASE + "<p>" + "{% autoescape false %}{{ x }}" * 12_500,
-    "names": BASE + "<p>" + "{% set a = b %}{{ a|safe }}" * 7_500,
-    "spaces": BASE + "<p>{{ x" + " " * 125_000 + "|safe }}",
-    "bars": BASE + "<p>{{ x" + "|y" * 50_000 + " }}",
-    "parentheses": BASE + "<p>{{ x" + "(" * 50_000 + "|safe }}",
-    "handler": BASE + "<p onclick=\"f('" + "{{ a }} " * 15_000 + "')\">",
-    "script": BASE + "<p><script>" + "{{ a|safe }} " * 15_000 + "</script>",
-    "url": BASE + "<a href='" + "{{ request.args.a }} " * 15_000 + "'>",
-    "conditions": BASE + "<script>let a = '{{ " + "if " * 75_000 + "}}'</script>",
-    "asked": BASE + "<p>" + "{% if a " + "if " * 75_000 + "%}{{ a|safe }}",
-    "v-html": BASE + "<p class=a " + "v-html='x' " * 15_000 + ">",
-    "includes": "<p>" + '{% include "a" with ' * 25_000,
-    "forms": BASE + "{% load a %}" + "<form method=post>" * 12_500,
+    "tags": BASE + "{{ a|safe }}<p>" * 7_500,
+    "attributes": BASE + "<p " + "a='{{ x }}' " * 7_500 + ">",
+    "unquoted": BASE + "<p a=" * 18_750,
+    "braces": BASE + "{{ " + "{" * 112_500 + " }}<p>",
+    "one line": BASE + "<p>" + "x" * 625_000 + "{{ y|safe }}",
+    "quotes": BASE + "<p>" + "{{ '" * 25_000,
+    "scripts": BASE + "<script>" * 12_500,
+    "strings": BASE + "<script>" + "'\n`${" * 18_750,
+    "comments": BASE + "<p><!--" + "<!-- -" * 18_750,
+    "blocks": BASE + "<p>" + "{% autoescape false %}{{ x }}" * 6_250,
+    "names": BASE + "<p>" + "{% set a = b %}{{ a|safe }}" * 3_750,
+    "spaces": BASE + "<p>{{ x" + " " * 62_500 + "|safe }}",
+    "bars": BASE + "<p>{{ x" + "|y" * 25_000 + " }}",
+    "parentheses": BASE + "<p>{{ x" + "(" * 25_000 + "|safe }}",
+    "handler": BASE + "<p onclick=\"f('" + "{{ a }} " * 7_500 + "')\">",
+    "script": BASE + "<p><script>" + "{{ a|safe }} " * 7_500 + "</script>",
+    "url": BASE + "<a href='" + "{{ request.args.a }} " * 7_500 + "'>",
+    "conditions": BASE + "<script>let a = '{{ " + "if " * 37_500 + "}}'</script>",
+    "asked": BASE + "<p>" + "{% if a " + "if " * 37_500 + "%}{{ a|safe }}",
+    "v-html": BASE + "<p class=a " + "v-html='x' " * 7_500 + ">",
+    "includes": "<p>" + '{% include "a" with ' * 12_500,
+    "forms": BASE + "{% load a %}" + "<form method=post>" * 6_250,
 }
 
 
 HOSTILE_OF_DIALECTS = {
-    "a.pug": "p(a='b' " * 15_000,
-    "b.pug": "a.b" * 25_000 + "\n//\n" * 12_500,
-    "a.haml": "= " + " " * 125_000 + "\n%a{b " * 12_500,
-    "a.slim": "a b=c" * 15_000 + "\n= " + " " * 125_000,
-    "a.jsp": "<p>" + "<a:b c='d' " * 5_000,
-    "a.vm": "<p>" + "$a.b(c(d(" * 15_000,
-    "a.cshtml": "<p>" + "@a.b(c(" * 15_000,
-    "b.html": "<p th:text=a>{{{ " + "x" * 75_000,
-    "a.ftl": "<p>" + "<#if (a " * 15_000,
+    "a.pug": "p(a='b' " * 7_500,
+    "b.pug": "a.b" * 12_500 + "\n//\n" * 6_250,
+    "a.haml": "= " + " " * 62_500 + "\n%a{b " * 6_250,
+    "a.slim": "a b=c" * 7_500 + "\n= " + " " * 62_500,
+    "a.jsp": "<p>" + "<a:b c='d' " * 2_500,
+    "a.vm": "<p>" + "$a.b(c(d(" * 7_500,
+    "a.cshtml": "<p>" + "@a.b(c(" * 7_500,
+    "b.html": "<p th:text=a>{{{ " + "x" * 37_500,
+    "a.ftl": "<p>" + "<#if (a " * 7_500,
 }
 
 
@@ -278,7 +278,7 @@ def test_a_hostile_page_takes_little_time(tmp_path: Path, name: str) -> None:
     text = HOSTILE.get(name) or HOSTILE_OF_DIALECTS[name]
     began = time.process_time()
     reply = look(tmp_path, "a.html" if name in HOSTILE else name, text)
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 1
     assert reply.gaps or reply.examined
 
 
