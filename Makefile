@@ -33,7 +33,7 @@ analyzers: $(VENV)/.installed-dev ## real semgrep, mypy, ESLint and others in wh
 readers: $(VENV)/.installed-dev ## the SARIF Multitool and reviewdog read a review's formats; ARGS="--tools DIR"
 	@$(BIN)/python -m tests.format_readers $(ARGS)
 
-properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
+properties: $(VENV)/.installed-dev ## the suite's properties on thousands of new examples, fixes of all samples
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)
 
 simulations: $(VENV)/.installed-dev ## the suite's simulations of tuning, with as many draws as their bounds need

@@ -237,7 +237,7 @@ def test_any_text_is_read_or_refused_with_a_plain_message(path, model):
     documents = [parse_yaml(file.data, file.path).value for file in files]
     rng = random.Random(path)
     refused = 0
-    for _ in range(150):
+    for _ in range(60):
         text = json.dumps(broken(rng.choice(documents), rng))
         faults: list[ConfigError] = []
         if convert_node(model, parse_yaml(text.encode(), "x.yaml"), faults) is None:
@@ -247,4 +247,4 @@ def test_any_text_is_read_or_refused_with_a_plain_message(path, model):
             assert found.startswith("x.yaml:1: ")
             assert "Expected" not in found
             assert not {"`", "\n", "$"} & set(found.partition(", not ")[0].partition("regex")[0])
-    assert refused > 30
+    assert refused > 12
