@@ -11,7 +11,7 @@ _SOURCES, _SINKS = list(SOURCES), list(SINKS)
 
 
 def _mixes() -> list[tuple[str, str, str]]:
-    """Every carrier with four sources and sinks of their own, and every source with every sink."""
+    """Source, carrier, sink: every carrier with four of both, and every source with every sink."""
     mixes = [
         (_SOURCES[(3 * place + turn) % len(_SOURCES)], name, _SINKS[(place + turn) % len(_SINKS)])
         for place, name in enumerate(CARRIERS)
@@ -20,7 +20,13 @@ def _mixes() -> list[tuple[str, str, str]]:
     return mixes + [(source, "plain", sink) for source in _SOURCES for sink in _SINKS]
 
 
-@pytest.mark.parametrize(("source", "carrier", "sink"), _mixes())
-def test_only_real_flows_are_followed(source: str, carrier: str, sink: str, tmp_path: Path) -> None:
-    assert sink in codes(tmp_path / "a", program(source, carrier, sink, flows=True))
-    assert sink not in codes(tmp_path / "b", program(source, carrier, sink, flows=False))
+@pytest.mark.parametrize("source", _SOURCES)
+def test_only_real_flows_are_followed(source: str, tmp_path: Path) -> None:
+    wrong = []
+    for number, (_, carrier, sink) in enumerate(mix for mix in _mixes() if mix[0] == source):
+        root = tmp_path / str(number)
+        followed = sink in codes(root / "a", program(source, carrier, sink, flows=True))
+        invented = sink in codes(root / "b", program(source, carrier, sink, flows=False))
+        if (followed, invented) != (True, False):
+            wrong.append((carrier, sink, followed, invented))
+    assert not wrong
