@@ -37,9 +37,11 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("module", CHECKS, ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    ("module", "path"),
+    [*((module, "pkg/mod.py") for module in CHECKS), (weakened_tests, "tests/test_mod.py")],
+)
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("path", ["pkg/mod.py", "tests/test_mod.py"])
 def test_a_hostile_file_is_examined_or_a_gap(
     compare: Callable[..., Any],
     capfd: pytest.CaptureFixture[str],

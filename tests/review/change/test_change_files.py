@@ -359,14 +359,14 @@ async def test_vendored_counts_only_if_it_existed_in_base(review):
         assert files[name].skip is None, name
 
 
-async def test_a_generated_file_of_50_mb(review, tmp_path):
+async def test_a_generated_file_of_10_mb(review, tmp_path):
     line = b'{"key": "0123456789012345678901234567890123456789"},\n'
-    big = line * (50_000_000 // len(line))
+    big = line * (10_000_000 // len(line))
     files = await review(
         {"grown.json": b"{}\n", "shrunk.json": big}, {"grown.json": big, "shrunk.json": b"{}\n"}
     )
     grown = files["grown.json"]
-    assert grown.skip == "too large: 50.0 MB, and files above 5.2 MB are not read"
+    assert grown.skip == "too large: 10.0 MB, and files above 5.2 MB are not read"
     assert (grown.kind, grown.added, grown.removed) == ("text", (), (1,))
     assert grown.size == len(big)
     assert (files["shrunk.json"].skip, files["shrunk.json"].added) == (None, (1,))
