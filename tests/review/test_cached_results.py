@@ -123,34 +123,35 @@ async def test_cached_files_are_not_analyzed_again(side: Side) -> None:
     assert set((await asked(closed, memory, side, ["data.json"])).gaps) == {"data.json"}
 
 
+MALFORMED = [
+    "[]",
+    '{"version": "1", "examined": true}',
+    '{"version": "1", "examined": true, "findings": [{"path": "app.py"}]}',
+    "\xff",
+    "nothing",
+    {"path": "bad.py"},
+    {"line": "1"},
+    {"line": 0},
+    {"message": None},
+    {"confidence": "high"},
+]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "planted",
-    [
-        "[]",
-        '{"version": "1", "examined": true}',
-        '{"version": "1", "examined": true, "findings": [{"path": "app.py"}]}',
-        "\xff",
-        "nothing",
-        {"path": "bad.py"},
-        {"line": "1"},
-        {"line": 0},
-        {"message": None},
-        {"confidence": "high"},
-    ],
-)
-async def test_a_malformed_entry_is_ignored(side: Side, planted: object) -> None:
+async def test_a_malformed_entry_is_ignored(side: Side) -> None:
     memory = Memory()
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, ["data.json"])
-        (key,) = memory.entries
-        entry = json.loads(memory.entries[key])
-        if isinstance(planted, dict):
-            entry["findings"][0] |= planted
-            memory.entries[key] = json.dumps(entry).encode()
-        else:
-            memory.entries[key] = str(planted).encode("latin-1")
-        assert await asked(pool, memory, side, ["data.json"]) == first
+        ((key, right),) = memory.entries.items()
+        for planted in MALFORMED:
+            if isinstance(planted, dict):
+                entry = json.loads(right)
+                entry["findings"][0] |= planted
+                memory.entries[key] = json.dumps(entry).encode()
+            else:
+                memory.entries[key] = planted.encode("latin-1")
+            assert await asked(pool, memory, side, ["data.json"]) == first, planted
+            assert memory.entries == {key: right}
 
 
 def test_a_whole_tree_is_traced_again_only_where_a_file_that_was_read_has_changed(

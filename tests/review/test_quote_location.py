@@ -80,14 +80,14 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize("slip", sorted(SLIPS))
-async def test_a_slip_in_a_quotation_costs_no_finding(slip: str, tmp_path: Path) -> None:
-    quote, line, (start, end) = SLIPS[slip]
-    path = "./app.py" if "./" in slip else "app.py"
+async def test_a_slip_in_a_quotation_costs_no_finding(tmp_path: Path) -> None:
+    found = {}
     async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:
-        last = 60 if "vague" in slip else 0
-        found = await place(workspace, claim(quote, line, last, path=path))
-        assert found == ("head", start, end)
+        for slip, (quote, line, _) in SLIPS.items():
+            path = "./app.py" if "./" in slip else "app.py"
+            last = 60 if "vague" in slip else 0
+            found[slip] = await place(workspace, claim(quote, line, last, path=path))
+    assert found == {slip: ("head", *lines) for slip, (_, _, lines) in SLIPS.items()}
 
 
 INVENTED = [
@@ -106,11 +106,12 @@ INVENTED = [
 ]
 
 
-@pytest.mark.parametrize("quote", INVENTED)
-async def test_an_invented_quotation_is_found_nowhere(quote: str, tmp_path: Path) -> None:
+async def test_an_invented_quotation_is_found_nowhere(tmp_path: Path) -> None:
     async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:
-        for line in (1, 5, 40):
-            assert await place(workspace, claim(quote, line)) == "its quote is not in app.py"
+        for quote in INVENTED:
+            for line in (1, 5, 40):
+                found = await place(workspace, claim(quote, line))
+                assert found == "its quote is not in app.py", quote
 
 
 async def test_a_finding_quotes_the_lines_as_they_stand(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from orchestrator.checks import PREFIX, packed_files
+from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.checks import packed_files
 from orchestrator.checks.packed_files import contents_path, read_file
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
@@ -18,7 +19,6 @@ from orchestrator.code_review.findings.analyzer_findings import MOST_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import Look, SideTool
 from orchestrator.engine.ports import CallContext
-from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, review, workspace_of
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_base_is_analyzed_when_head_has_findings(
     tmp_path: Path, base: str, head: str, asked: list[str], new: int
 ) -> None:
     repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
-    async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
+    async with workspace_of(repo) as workspace, new_pool() as pool:
         seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     result = AnalysisResult.from_json(seen.data)
     assert (ruff.asked, len(result.findings)) == (asked, new)
@@ -70,10 +70,7 @@ async def test_of_base_only_files_that_may_hold_the_same_finding_are_analyzed(
     before = {"old.py": EVAL, "other.py": "x = 1\n", "near.py": "evaluated = 1\n"}
     after = {"old.py": "x = 2\n", "other.py": "x = 2\n", "near.py": "x = 3\n", "new.py": wrapped}
     ruff = Watched()
-    async with (
-        workspace_of(change(tmp_path, before, after)) as workspace,
-        WorkerPool(1, prefix=PREFIX) as pool,
-    ):
+    async with workspace_of(change(tmp_path, before, after)) as workspace, new_pool() as pool:
         seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     result = AnalysisResult.from_json(seen.data)
     assert (result.findings, ruff.paths["base"]) == ((), ["old.py"])
@@ -84,10 +81,7 @@ async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_pat
     before = {"many.py": "x = 1\n", "other.py": "x = 1\n"}
     after = {"many.py": "eval(x)\n" * (MOST_SEARCHED + 1), "other.py": "x = 2\n"}
     ruff = Watched()
-    async with (
-        workspace_of(change(tmp_path, before, after)) as workspace,
-        WorkerPool(1, prefix=PREFIX) as pool,
-    ):
+    async with workspace_of(change(tmp_path, before, after)) as workspace, new_pool() as pool:
         seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     assert len(AnalysisResult.from_json(seen.data).findings) == MOST_SEARCHED + 1
     assert ruff.paths["base"] == ["many.py", "other.py"]
@@ -116,7 +110,7 @@ async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:
     program.chmod(0o755)
     ruff = Ruff({"S307"}, Program("ruff", "ruff", search=str(program.parent)))
     repo = change(tmp_path / "repo", {"app.py": "x = 1\n"}, {"app.py": EVAL})
-    async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
+    async with workspace_of(repo) as workspace, new_pool() as pool:
         seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
     assert not seen.ok
     result = AnalysisResult.from_json(seen.data)
