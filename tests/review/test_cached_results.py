@@ -123,7 +123,7 @@ async def test_cached_files_are_not_analyzed_again(side: Side) -> None:
     assert set((await asked(closed, memory, side, ["data.json"])).gaps) == {"data.json"}
 
 
-MALFORMED = [
+MALFORMED: list[str | dict[str, object]] = [
     "[]",
     '{"version": "1", "examined": true}',
     '{"version": "1", "examined": true, "findings": [{"path": "app.py"}]}',

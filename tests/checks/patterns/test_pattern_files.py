@@ -231,10 +231,10 @@ def test_expressions_mean_what_they_did_once_they_are_simplified(expression, mat
     kinds = ("identifier", "member_expression", "call_expression")
     given = {"rule": {"any": [{"kind": kind} for kind in kinds], "regex": expression}}
     root = SgRoot("size; größe; a_1; a.b; f();", "javascript").root()
-    both = [
-        {node.text() for node in root.find_all(dict(config))}
-        for config in (given, search_config(given))
-    ]
+    both = []
+    for config in (given, search_config(given)):
+        nodes = root.find_all(dict(config))  # type: ignore[call-overload]
+        both.append({node.text() for node in nodes})
     assert both[0] == both[1]
     assert matches <= both[1]
     assert not others & both[1]
