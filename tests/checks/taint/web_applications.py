@@ -10,6 +10,9 @@ from orchestrator.checks.secrets import secret_scan
 from orchestrator.data_directories import data_root
 from tests.checks.taint.taint_pairs import trace, variant
 
+_SAME = {"exec": "code"}
+"""Codes of patterns that a review reports as one finding with the class of a flow."""
+
 _LABEL = re.compile(r"\s*#! ([\w -]+)$")
 
 
@@ -85,9 +88,10 @@ def _places(root: Path, files: dict[str, str]) -> set[Place]:
     replies += [check.run(job) for check in (patterns, regular_expressions, secret_scan)]
     assert not any(reply.gaps for reply in replies), replies
     return {
-        Place(finding.path, finding.line, finding.code.removeprefix("python-"))
+        Place(finding.path, finding.line, _SAME.get(code, code))
         for reply in replies
         for finding in reply.findings
+        if (code := finding.code.removeprefix("python-"))
     }
 
 
