@@ -22,7 +22,13 @@ from orchestrator.code_review.change.contents import SIDES, Contents, SideName, 
 from orchestrator.code_review.change.file_export import link_files
 from orchestrator.code_review.change.file_packing import FilePacking
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.skipped_files import LINK, LOCK_FILE, describe_size_limit
+from orchestrator.code_review.change.skipped_files import (
+    GENERATED,
+    LINK,
+    LOCK_FILE,
+    VENDORED,
+    describe_size_limit,
+)
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import Target
 from orchestrator.code_review.fixes.fix_targets import FixFocus
@@ -88,6 +94,15 @@ class ReviewWorkspace:
         if file.skip == LOCK_FILE and matches(file.path, LOCK_FILES):
             return file.path not in self.excluded  # its check bounds the size
         return self.left_out(file) is None
+
+    def searched_only(self, file: ChangedFile) -> bool:
+        """Whether a file is left out as others' code, and only searched for what does severe harm.
+
+        A deleted one is not: there is nothing left in it that could do harm.
+        """
+        others = file.kind == "text" and (file.skip or "").startswith((GENERATED, VENDORED))
+        wanted = file.in_head and file.path not in self.excluded
+        return others and wanted and file.size <= self.max_bytes
 
     def unread(self, file: ChangedFile) -> bool:
         """Whether a file is left out without a decision that it need not be examined."""

@@ -139,13 +139,18 @@ def _render_short(page: Page, verdict: Verdict) -> list[str]:
 
     A title gives way to the width; place, severity and id are whole.
     """
-    lines = _render_outcome(page, verdict)
+    lines = _render_outcome(page, verdict) + _render_excluded(page, verdict)
     for finding in findings_text.open_findings(verdict):
         start = f"{findings_text.format_location(finding)}: {finding.severity}: "
         end = " " + escape_line(f"[{finding.id}]")
         room = max(page.width - cell_len(start + end), LEAST_TITLE)
         lines.append(f"{start}{truncate(escape_line(finding.title), room)}{end}")
     return lines + _render_closing(page, verdict)
+
+
+def _render_excluded(page: Page, verdict: Verdict) -> list[str]:
+    excluded = escape_line(review_gaps_text.describe_excluded(verdict))
+    return page.wrap(excluded, first="Not reviewed, and no gap: ", limit=2) if excluded else []
 
 
 def _render_clean(page: Page, verdict: Verdict) -> list[str]:
@@ -156,8 +161,7 @@ def _render_clean(page: Page, verdict: Verdict) -> list[str]:
         lines += page.wrap(text, first="Lead     ", limit=UNBOUNDED)
     ended = verdict.stop.detail.rstrip(".")
     lines += page.wrap(escape_line(f"Finished: {ended}."), limit=1)
-    if excluded := review_gaps_text.describe_excluded(verdict):
-        lines += page.wrap(escape_line(excluded), first="Not reviewed, and no gap: ", limit=2)
+    lines += _render_excluded(page, verdict)
     lines += _render_notes(replace(page, items=1), verdict, rows=2)
     if verdict.used_model:
         lines += _render_cost(page, verdict)

@@ -368,3 +368,41 @@ async def test_a_judged_review_relies_on_no_more_than_the_share_that_was_read(
 
     assert await confidence(tmp_path / "all", {**app}) == 1.0
     assert await confidence(tmp_path / "part", {**app, "tool.bin": b"\0\1" * 50}) == 0.75
+
+
+DECODED = 'import base64\nexec(base64.b64decode("cHJpbnQoMSk="))\n'
+GENERATED = {".gitattributes": "dist/** linguist-generated\n", "dist/a.js": "export const a = 1;\n"}
+
+
+@pytest.mark.parametrize(
+    ("base", "added", "rules"),
+    [
+        ({"vendor/lib/a.py": ""}, {"vendor/lib/b.py": DECODED}, ["security.decoded-code"]),
+        (GENERATED, {"dist/b.js": "ev\\u0061l(text);\n"}, ["security.hidden-code"]),
+        # What is usual in a library, what base had already, and what cannot be parsed.
+        ({"vendor/a.js": ""}, {"vendor/b.js": "export const f = (x) => eval(x);\n"}, []),
+        ({"vendor/a.py": DECODED}, {"vendor/a.py": f"{DECODED}# 2\n"}, []),
+        ({"vendor/a.py": DECODED}, {"vendor/a.py": None, "vendor/new/a.py": DECODED}, []),
+        ({"vendor/a.js": ""}, {"vendor/b.js": "function ( {{{ eval(atob\n"}, []),
+        (GENERATED, {"dist/b.js": "export const b = 1;\n"}, []),
+    ],
+)
+async def test_code_of_others_is_searched_for_severe_findings_only(
+    tmp_path: Path, base: dict[str, str], added: dict[str, str | None], rules: list[str]
+) -> None:
+    verdict = await review(change(tmp_path, base, {**added, "app.py": "X = 1\n"}))
+    assert [finding.rule for finding in verdict.findings] == rules
+    assert depths(verdict) == {"app.py": "code"}
+    assert verdict.status == "complete"
+    assert gaps(verdict) == {}
+    assert {entry.path for entry in verdict.skipped} == {
+        path for path in added if added[path] is not None
+    }
+
+
+async def test_the_short_report_names_files_that_are_not_reviewed(tmp_path: Path) -> None:
+    files = {"vendor/b.js": "let b;\n", "app.py": "X = 1\n"}
+    verdict = await review(change(tmp_path, {"vendor/a.js": ""}, files))
+    assert verdict.verdict == "merge"
+    short = render_verdict(verdict, width=120, detail="short").splitlines()
+    assert short[1].startswith("Not reviewed, and no gap: vendor/b.js: vendored")

@@ -230,6 +230,9 @@ def build_tasks(state: ReviewState) -> list[Task]:
     for planned in state.round.plan.tasks:
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
         whys.setdefault(planned.agent, []).append(planned.why)
+    if not state.runtime.opening:  # with a model, code itself calls the analyzers with all files
+        for paths in scopes.values():
+            paths.update(dict.fromkeys(_searched_only(state)))
     change, nonce = state.workspace.change, state.runtime.executor.nonce
     return [
         Task(
@@ -276,6 +279,12 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
     return f"Review these files of the change{answer}"
 
 
+def _searched_only(state: ReviewState) -> list[str]:
+    """The vendored and generated files in which analyzers look for severe findings."""
+    workspace = state.workspace
+    return [file.path for file in workspace.change.files if workspace.searched_only(file)]
+
+
 def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
     """The agent with only those analyzers, and with a model playbooks, that apply to its files.
 
@@ -285,6 +294,7 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     registry, spec = state.runtime.executor.registry, state.agent(agent)
     files = [state.workspace.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
+    names.update(_searched_only(state))
 
     known = [registry.get(name) for name in spec.tools if name in registry.specs()]
     analyses = [tool for tool in known if isinstance(tool, Analysis)]

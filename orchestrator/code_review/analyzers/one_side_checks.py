@@ -111,6 +111,7 @@ class SideCheck:
             of all files that it reads, which are packed.
         beside: paths of further files that its tree then holds.
         both_sides: its job says which files differ on the other side, and has these on disk.
+        reads_others_code: it also searches vendored and generated files, for severe findings.
         extra: further parts of its job.
         depends: stands for ``extra`` in the identity: digests of contents instead of paths.
     """
@@ -128,12 +129,14 @@ class SideCheck:
         tree: Literal["nothing", "names", "files"] = "nothing",
         beside: re.Pattern[str] = re.compile("(?!)"),
         both_sides: bool = False,
+        reads_others_code: bool = False,
         extra: Mapping[str, Any] | None = None,
         depends: str = "",
     ) -> None:
         self.name, self.needs = name, needs
         self._function, self._patterns = f"{module}:run", tuple(patterns)
         self._pool, self._workspace = pool, workspace
+        self.reads_others_code = reads_others_code
         self._reads, self._beside, self._both_sides = tuple(reads), beside, both_sides
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
         self._found: dict[str, list[str]] = {}

@@ -97,6 +97,7 @@ class _BehindCache(Generic[A]):
     """An analyzer whose results are cached."""
 
     def __init__(self, analyzer: A, cache: ResultCache) -> None:
+        self.reads_others_code = getattr(analyzer, "reads_others_code", False)
         self.name: str = analyzer.name
         self.needs: Needs = analyzer.needs
         self._analyzer, self._cache = analyzer, cache

@@ -21,6 +21,8 @@ from orchestrator.code_review.change.types import ChangedFile
 
 LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""
+GENERATED, VENDORED = "generated: ", "vendored: "
+"""What begins the reason why agents and most analyzers leave out code that others write."""
 LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
@@ -37,7 +39,7 @@ _MINIFIED = re.compile(
     r"(?:\.min|[.-](?:(?=[A-Za-z_-]*\d)(?=[a-z0-9_-]*[A-Z])[\w-]{8}|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,20})"
     r"(?:\.chunk|\.bundle)?)\.(?:js|mjs|cjs|css)\Z"
 )
-_NEWLY_MINIFIED = "generated: minified, as it was not in base"
+_NEWLY_MINIFIED = f"{GENERATED}minified, as it was not in base"
 _WIDE = "binary: UTF-16 text, which the analyzers cannot read"
 _NO_CONTENTS = (
     "binary: the patch says that it differs and holds no contents; git diff --binary includes them"
@@ -177,11 +179,11 @@ def _generated(
 ) -> str | None:
     marked = policy.generated.get(file.path)
     if marked is not None:
-        return "generated: so marked in .gitattributes of base" if marked else None
+        return f"{GENERATED}so marked in .gitattributes of base" if marked else None
     if _MINIFIED.search(file.path) and now.long_lines:
-        return "generated: minified" if was and was.long_lines else _NEWLY_MINIFIED
+        return f"{GENERATED}minified" if was and was.long_lines else _NEWLY_MINIFIED
     if was and was.generated and now.generated:
-        return "generated: its header says so, in base as well"
+        return f"{GENERATED}its header says so, in base as well"
     return None
 
 
@@ -192,7 +194,7 @@ def _by_policy(
         return LOCK_FILE
     directory = vendored_directory(file.path)
     if directory in policy.directories:
-        return f"vendored: {shorten(directory or '', 80)}/ existed in base as well"
+        return f"{VENDORED}{shorten(directory or '', 80)}/ existed in base as well"
     return _generated(file, was, now, policy)
 
 

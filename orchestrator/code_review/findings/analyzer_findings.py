@@ -6,7 +6,6 @@ from functools import cache, partial
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from orchestrator.checks.check_io import FlowStep, RawFinding, ReportedRule
 from orchestrator.checks.path_kinds import vendored_directory
@@ -145,16 +144,26 @@ async def introduced_findings(
         base_unknown: files whose base could not be read; only their added lines count.
     """
     before, after = (_SideReader(workspace, side, pool) for side in sides)
+    old = await _classify(workspace, base, before)
     # What lay among vendored code was never reviewed, so moving it out does not make it known.
-    known = tuple(raw for raw in base.findings if vendored_directory(raw.path) is None)
-    old = await _classify(workspace, replace(base, findings=known), before)
+    reviewed = [finding for finding in old if not _is_vendored(finding)]
+    now = await _classify(workspace, head, after)
+    vendored = [finding for finding in now if _is_vendored(finding)]
+    others = [finding for finding in now if not _is_vendored(finding)]
     new = [
         finding
-        for finding in find_new(old, await _classify(workspace, head, after), workspace.added)
+        for finding in (
+            *find_new(reviewed, others, workspace.added),
+            *find_new(old, vendored, workspace.added),
+        )
         if finding.raw.path not in base_unknown
         or finding.raw.line in workspace.added(finding.raw.path)
     ]
     return await _quote(workspace, assign_fingerprints(new, old), after)
+
+
+def _is_vendored(finding: ComparableFinding) -> bool:
+    return vendored_directory(finding.raw.path) is not None
 
 
 async def all_findings(

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -10,7 +10,8 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE
+from orchestrator.catalog.shared_literals import Severity
+from orchestrator.checks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
 from orchestrator.checks.template_marks import describe_template
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
@@ -41,6 +42,8 @@ TEMPLATE = "it looks like a template"
 SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
+SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
+"""What is reported in vendored and generated files, whose minor defects are not the change's."""
 LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base", "gaps", "findings")
 RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
 SHOWN_FIELDS = (
@@ -61,10 +64,15 @@ PATHS_SCHEMA: Mapping[str, Json] = {
 
 
 class _Scope(Struct, frozen=True):
-    """What an analyzer is given, and what it cannot be given."""
+    """What an analyzer is given, and what it cannot be given.
+
+    Attributes:
+        searched_only: those of the files that are left out of the review otherwise.
+    """
 
     files: list[ChangedFile] = field(default_factory=list)
     gaps: dict[str, str] = field(default_factory=dict)
+    searched_only: set[str] = field(default_factory=set)
 
 
 def select(
@@ -80,6 +88,10 @@ def select(
             by.wants(path) or by.wants(file.old_path or path)
         ):
             continue
+        elif workspace.searched_only(file):
+            if not (by.needs == "file" and not file.whole):
+                scope.files.append(file)
+                scope.searched_only.add(path)
         elif by.needs == "tree" and not workspace.change.has_tree:
             scope.gaps[path] = "needs the whole tree, and only a patch is known"
         elif by.needs == "file" and not file.whole:
@@ -92,9 +104,34 @@ def select(
 def _left_out(
     workspace: ReviewWorkspace, file: ChangedFile, by: SideAnalyzer | ChangeAnalyzer
 ) -> bool:
+    if getattr(by, "reads_others_code", False) and workspace.searched_only(file):
+        return False
     if getattr(by, "reads_lock_files", False):
         return not workspace.reviewable(file)
     return workspace.left_out(file) is not None
+
+
+def _without_minor(
+    workspace: ReviewWorkspace, report: AnalyzerReport, searched_only: Collection[str]
+) -> AnalyzerReport:
+    """The report without anything but severe findings in vendored and generated files.
+
+    They do not count as examined, and what cannot be parsed in them is no gap.
+    """
+    if not searched_only:
+        return report
+
+    def is_kept(raw: RawFinding) -> bool:
+        rule = workspace.rules.find_for(report.tool, raw)
+        severe = rule is not None and rule.severity_of(raw) in SEVERE
+        return severe or raw.path not in searched_only
+
+    return replace(
+        report,
+        findings=tuple(filter(is_kept, report.findings)),
+        examined=report.examined.difference(searched_only),
+        gaps={path: why for path, why in report.gaps.items() if path not in searched_only},
+    )
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -314,6 +351,7 @@ class SideTool(Analysis[SideAnalyzer]):
         # wait again behind all others.
         async with workspace.slots:
             head = await self._report(analyzer, head_side, written)
+            head = _without_minor(workspace, head, scope.searched_only)
             base = AnalyzerReport(head.tool, head.version)
             files = await files_to_compare(workspace, head, head_side, scope.files)
             base_paths = [file.old_path or file.path for file in files if file.in_base]
@@ -345,7 +383,7 @@ class SideTool(Analysis[SideAnalyzer]):
             report=whole,
             found=found,
             gaps={**scope.gaps, **unwritten, **gaps},
-            given=scope.files,
+            given=[file for file in scope.files if file.path not in scope.searched_only],
             leads=list(find_leads(workspace, head)),
             read=analyzer.files_read(replace(whole, findings=head.findings)),
             # What is no path of base is the analyzer itself, which failed there.

@@ -91,6 +91,7 @@ def _check(
     reads: Sequence[str],
     tree: Literal["nothing", "names", "files"] = "nothing",
     kind: type[SideCheck] = SideCheck,
+    reads_others_code: bool = False,
 ) -> OfSide:
     return OfSide(
         about,
@@ -103,6 +104,7 @@ def _check(
             pool=inputs.pool,
             workspace=inputs.workspace,
             tree=tree,
+            reads_others_code=reads_others_code,
         ),
     )
 
@@ -139,6 +141,7 @@ def _patterns(category: str, about: str) -> OfSide:
             reads,
             pool=inputs.pool,
             workspace=inputs.workspace,
+            reads_others_code=category == "security",
             extra={"languages": list(inputs.pattern_files), "codes": codes},
             depends=f"{codes} {contents_digest(inputs.pattern_files)}",
         )
@@ -191,6 +194,7 @@ SECURITY: Mapping[str, Entry] = {
         "lines",
         "Hardcoded secrets, by kind and by file format.",
         reads=NOTHING,
+        reads_others_code=True,
     ),
     "invisible_characters": _check(
         "invisible_characters",
@@ -199,6 +203,7 @@ SECURITY: Mapping[str, Entry] = {
         "lines",
         "Invisible and bidirectional characters, and text that addresses a reviewing model.",
         reads=NOTHING,
+        reads_others_code=True,
     ),
     "ruff_security": OfSide(
         "Security defects in Python, by ruff's rules.",
