@@ -161,6 +161,20 @@ def test_a_token_is_known_by_its_shape(
     assert rest[:8] not in finding.message + finding.detail
 
 
+DECODERS = ["base64.b64decode('{}')", 'atob("{}")', 'Buffer.from("{}", "base64")']
+
+
+@pytest.mark.parametrize("call", DECODERS)
+def test_a_token_in_base64_that_is_decoded_at_once(bench: Bench, call: str) -> None:
+    secret = b64("gh" + "p_" + rand(36))
+    hits = found(bench, "a.py", f"K = {call.format(secret)}\n")
+    assert [(raw.code, raw.message, raw.redact) for raw in hits] == [
+        ("github-token", "GitHub token, in base64", (secret,))
+    ]
+    other = call.format(b64("any text of ours"))
+    assert bench.codes(secret_scan.run, "a.py", f"K = {other}\n") == []
+
+
 @pytest.mark.parametrize(
     ("code", "before", "marker", "rest"),
     [row for row in TOKENS if len(row[2]) > 1 and row[0] != "discord-bot-token"],

