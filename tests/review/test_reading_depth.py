@@ -406,3 +406,20 @@ async def test_the_short_report_names_files_that_are_not_reviewed(tmp_path: Path
     assert verdict.verdict == "merge"
     short = render_verdict(verdict, width=120, detail="short").splitlines()
     assert short[1].startswith("Not reviewed, and no gap: vendor/b.js: vendored")
+
+
+async def test_code_with_carriage_returns_alone_is_quoted(tmp_path: Path) -> None:
+    """Python ends a line at each of them, and git does not: the file has one line."""
+    shell = b"import os\r# x\ros.system(input())\r"
+    after = b"import os\n# x\ros.system(input())\n"
+    verdict = await review(change(tmp_path, {}, {"mac.py": shell, "mixed.py": after}))
+    found = {f.path: f.start_line for f in verdict.findings if f.category == "security"}
+    assert found == {"mac.py": 1, "mixed.py": 2}
+    assert verdict.rejected == ()
+
+
+async def test_the_report_says_that_a_script_became_executable(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, {"run.sh": "#!/bin/sh\nls\n"})
+    (repo.path / "run.sh").chmod(0o755)
+    repo.commit({"app.py": "X = 1\n"})
+    assert "Note     run.sh is executable now" in render_verdict(await review(repo), width=120)

@@ -12,6 +12,7 @@ from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.commit_resolution import open_repository
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
+from orchestrator.code_review.change.skipped_files import describe_modes
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree_snapshot import (
     note_uncommitted_changes,
@@ -151,7 +152,7 @@ async def compare_trees(
         object_dir=str(git.object_dir) if git.object_dir else None,
         policy_commit=base.policy_commit,
         files=files,
-        notes=(*base.notes, *notes, *empty),
+        notes=(*base.notes, *notes, *empty, *describe_modes(files)),
     )
 
 

@@ -8,7 +8,7 @@ that stood there before.
 import codecs
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -77,13 +77,30 @@ _COMPILED_NAME = re.compile(
     re.IGNORECASE,
 )
 _IS_COMPILED = "binary: a compiled program, which the analyzers cannot read"
+# What is unpacked before it is read, or run: by its first bytes or its name.
+_ARCHIVE = (
+    *(b"PK\3\4", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c"),
+    *(b"Rar!\x1a\7", b"!<arch>\n"),
+)
+_TAR, _TAR_AT = b"ustar", 257
+_ARCHIVE_NAME = re.compile(
+    r"\.(?:zip|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst|7z|rar|cpio|a|lib)\Z", re.IGNORECASE
+)
+# Documents and tables that are packed, by formats that hold no programs.
+_PACKED_DATA = re.compile(
+    r"\.(?:docx|xlsx|pptx|od[tspg]|epub|svgz|npz|parquet"
+    r"|(?:csv|tsv|txt|json[l5]?|ndjson|geojson)\.(?:gz|bz2|xz|zst))\Z",
+    re.IGNORECASE,
+)
+_IS_ARCHIVE = "binary: an archive, which the analyzers cannot read"
 _LFS_POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:[0-9a-f]{64}\nsize \d+\n?"
 )
 _IN_LFS = "a Git LFS pointer, and the repository does not hold the contents"
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
-_KEPT = 200  # first bytes; no link needs more
+_KEPT = 265  # first bytes: no link needs more, and a tar archive is known by them
+_NAMED = 3  # files in a note
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
@@ -203,11 +220,16 @@ def describe_size_limit(size: int, most: int) -> str:
     return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
-def _is_compiled(file: ChangedFile, now: ContentInfo) -> bool:
-    """Whether it is a program that nobody can read; those that tests and samples hold are data."""
+def _what_it_hides(file: ChangedFile, now: ContentInfo) -> str:
+    """Why a program or an archive is not read; empty for those of tests and samples: data."""
     if not path_kinds(file.path).isdisjoint(("tests", "samples")):
-        return False
-    return bool(now.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path))
+        return ""
+    if now.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path):
+        return _IS_COMPILED
+    packed = now.target.startswith(_ARCHIVE) or now.target.startswith(_TAR, _TAR_AT)
+    if _PACKED_DATA.search(file.path) or not (packed or _ARCHIVE_NAME.search(file.path)):
+        return ""
+    return _IS_ARCHIVE
 
 
 def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> ChangedFile:
@@ -220,8 +242,8 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
     elif now.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
         skip = "media: an image, font or sound"
         return replace(file, kind="media", size=now.size, skip=skip)
-    elif now.binary == "binary" and _is_compiled(file, now):
-        skip, gap = _IS_COMPILED, True
+    elif now.binary == "binary" and (hidden := _what_it_hides(file, now)):
+        skip, gap = hidden, True
     return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
 
 
@@ -269,3 +291,20 @@ def classify(
         )
     script = now.target.startswith(b"#!")
     return replace(file, kind="text", size=now.size, skip=by_policy, script=script)
+
+
+def describe_modes(files: Sequence[ChangedFile]) -> tuple[str, ...]:
+    """A note on each change of mode that no line of a diff shows, one for all files alike."""
+    ends = {"100755": "executable now", "100644": "not executable any more"}
+    notes = []
+    for mode, what in ends.items():
+        paths = [
+            shorten(file.path)
+            for file in files
+            if file.new_mode == mode and file.old_mode in ends.keys() - {mode}
+        ]
+        if paths:
+            more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+            verb = "is" if len(paths) == 1 else "are"
+            notes.append(f"{', '.join(paths[:_NAMED])}{more} {verb} {what}")
+    return tuple(notes)

@@ -1,11 +1,14 @@
 """From an analyzer's report to evidence: located, compared with base, quoted and redacted."""
 
+from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.checks.check_io import FlowStep, RawFinding, ReportedRule
 from orchestrator.checks.path_kinds import vendored_directory
@@ -179,10 +182,34 @@ async def _classify(
     workspace: ReviewWorkspace, report: AnalyzerReport, files: _SideReader
 ) -> list[ComparableFinding]:
     """The findings of a report that a rule is on for, each with what it is compared by."""
-    rules = [(raw, workspace.rules.find_for(report.tool, raw)) for raw in report.findings]
+    counted = (_on_lines_of_git(raw, files) for raw in report.findings)
+    rules = [(raw, workspace.rules.find_for(report.tool, raw)) for raw in counted]
     kept = [(raw, rule.id) for raw, rule in rules if rule]
     scopes = await files.scopes(raw for raw, _ in kept if raw.key is None and raw.scope is None)
     return [_comparable(raw, rule, files, scopes) for raw, rule in kept]
+
+
+def _on_lines_of_git(raw: RawFinding, files: _SideReader) -> RawFinding:
+    """The finding on lines that end in a line feed, as git counts them.
+
+    To Python and others a carriage return alone ends a line too, so that they may name a line
+    that the file does not have.
+    """
+    lines = files.lines(raw.path)
+    if raw.end_line <= len(lines) or not any("\r" in line for line in lines):
+        return raw
+    ends = list(accumulate(line.removesuffix("\r").count("\r") + 1 for line in lines))
+
+    def line_of(number: int) -> int:
+        return min(bisect_left(ends, number) + 1, len(lines))
+
+    steps = tuple(
+        replace(step, line=line_of(step.line)) if step.path == raw.path else step
+        for step in raw.steps
+    )
+    return replace(
+        raw, line=line_of(raw.line), end_line=line_of(raw.end_line), column=0, steps=steps, edits=()
+    )
 
 
 def _comparable(

@@ -1,6 +1,10 @@
 """Every kind of changed file: its status, its kind, its lines, and why it is skipped."""
 
+import gzip
+import io
+import lzma
 import os
+import tarfile
 
 import pytest
 
@@ -240,12 +244,53 @@ async def test_compiled_programs_are_a_gap_where_they_are_no_test_data(review):
     }
     data = {
         "tests/data/a.so": b"\x7fELF\0",
-        "a.zip": b"PK\3\4\0",
+        "a.bin": b"PK\1\2\0",
         "cat.png": b"\x89PNG\r\n\x1a\n\0",
     }
     files = await review({"old.pyc": b"\xa6\r\r\n\0"}, programs | data)
     assert {path for path, file in files.items() if file.gap} == set(programs)
     assert "a compiled program" in files["ext.so"].skip
+
+
+async def test_archives_are_a_gap_where_they_are_no_test_data(review):
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("run.sh"))
+    archives = {
+        "a.zip": b"PK\3\4\0",
+        "renamed.dat": b"PK\3\4\0",
+        "model": gzip.compress(b"x"),
+        "a.xz": lzma.compress(b"x"),
+        "sources": tar.getvalue(),
+        "by-name.tar": b"\0\1",
+    }
+    data = {
+        "tests/a.zip": b"PK\3\4\0",
+        "examples/a.tgz": gzip.compress(b"x"),
+        "letter.docx": b"PK\3\4\0",
+        "cities.csv.gz": gzip.compress(b"x"),
+        "blob": b"\0\1",
+    }
+    files = await review({}, archives | data)
+    assert {path for path, file in files.items() if file.gap} == set(archives)
+    assert {file.skip for file in files.values() if file.gap} == {
+        "binary: an archive, which the analyzers cannot read"
+    }
+
+
+async def test_changes_of_mode_are_notes(repo):
+    names = ["a.sh", "b.sh", "c.sh", "d.sh", "e\x1b.sh"]
+    repo.commit(dict.fromkeys([*names, "same.sh"], "x\n"))
+    (repo.root / "d.sh").chmod(0o755)
+    repo.commit({"same.sh": "y\n"})
+    assert (await from_refs(repo.root, None, None)).notes[1:] == ("d.sh is executable now",)
+    for name in names:
+        (repo.root / name).chmod(0o644 if name == "d.sh" else 0o755)
+    repo.commit()
+    assert (await from_refs(repo.root, None, None)).notes[1:] == (
+        "a.sh, b.sh, c.sh and 1 more are executable now",
+        "d.sh is not executable any more",
+    )
 
 
 async def test_links_that_hide_what_is_read_through_them_are_gaps(review, repo):
@@ -254,7 +299,7 @@ async def test_links_that_hide_what_is_read_through_them_are_gaps(review, repo):
         "conf": ".git/config",
         "sub/out": "../../x",
         "app.py": "notes.txt",
-        "long": "a/" * 120 + "b",
+        "long": "a/" * 140 + "b",
     }
     harmless = {"sub/in": "../README.md", "b.py": "sub/b.py", "README.md": "sub/README"}
 

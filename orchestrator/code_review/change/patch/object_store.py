@@ -15,7 +15,12 @@ from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
 from orchestrator.code_review.change.patch.unified_diff import FilePatch, Hunk
-from orchestrator.code_review.change.skipped_files import LINK, SUBMODULE, classify_unseen
+from orchestrator.code_review.change.skipped_files import (
+    LINK,
+    SUBMODULE,
+    classify_unseen,
+    describe_modes,
+)
 from orchestrator.code_review.change.types import Change, ChangedFile, Status
 from orchestrator.errors import InputError
 from orchestrator.sandbox.safe_paths import unsafe_path_reason
@@ -113,6 +118,7 @@ async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: P
     notes = ["there is no repository; only the lines in the patch are known"]
     if crlf:
         notes.append("the patch's line ends are all CR LF; they are read as LF")
+    notes += describe_modes(changed)
     return Change(
         base=f"before {name}",
         head=name,
