@@ -90,7 +90,7 @@ async def test_every_sort_of_change_and_nothing_touched(full, tmp_path):
     assert files["dir"].kind == "symlink"
     assert (change.head, change.base) == ("worktree", full.oid("HEAD"))
     assert change.policy_commit == full.oid("HEAD")
-    assert change.notes == ()
+    assert change.notes == ("run.sh is executable now",)
     async with Contents(change) as contents:
         assert decode(await contents.read(files["both.py"].new_blob)) == "a = 3\n"
         listed = await contents.paths("head")
