@@ -18,6 +18,7 @@ from orchestrator.checks.removed_controls.other_languages import read_controls a
 from orchestrator.checks.removed_controls.python_controls import read_controls as read_python
 from orchestrator.checks.removed_controls.reverted_fixes import add_history, count_added
 from orchestrator.checks.removed_controls.unsafe_replacements import find_unsafe_replacements
+from orchestrator.checks.removed_controls.weakened_guards import find_weakened_guards
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes half of the time
 
@@ -52,9 +53,17 @@ def run(job: dict[str, Any]) -> CheckReply:
     findings = list(find_lost_wrapping(texts))
     for text in texts:
         findings += find_unsafe_replacements(text)
-    known = {(finding.path, finding.line) for finding in findings}
+    known: set[tuple[str | None, int]] = {(finding.path, finding.line) for finding in findings}
     losses = Losses(files).findings()
     findings += (finding for finding in losses if (finding.path, finding.line) not in known)
+    known |= {(finding.removed_path, finding.removed_line) for finding in findings}
+    findings += (
+        finding
+        for finding in find_weakened_guards(files)
+        if known.isdisjoint(
+            {(finding.path, finding.line), (finding.removed_path, finding.removed_line)}
+        )
+    )
     if fixes := convert(job.get("fixes", []), list[PastFix]):
         findings = add_history(findings, old_texts, fixes, count_added(texts))
     facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.get("history_unsearched")) else {}

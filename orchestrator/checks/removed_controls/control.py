@@ -7,6 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from orchestrator.checks.removed_controls.guard_flow import Flow
 from orchestrator.checks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
 
 _NAMES = re.compile(r"[^\W\d]\w*")
@@ -83,10 +84,12 @@ class Version(Struct, frozen=True):
 
     Attributes:
         scopes: dotted name → first and last line; the file itself under the empty name.
+        flows: the statements of its touched functions.
     """
 
     controls: tuple[Control, ...]
     scopes: dict[str, tuple[int, int]]
+    flows: dict[str, Flow] = {}
 
 
 class ChangedFile:

@@ -14,6 +14,7 @@ from orchestrator.checks.removed_controls.control import (
     rejects_alike,
 )
 from orchestrator.checks.removed_controls.pure_removal import (
+    adds_check,
     finds_decision_lost,
     finds_denial_lost,
     finds_rejection_lost,
@@ -159,8 +160,10 @@ class Losses:
         return known or (_REJECTS_LESS if less else None)
 
     def _has_another(self, file: ChangedFile, control: Control) -> bool:
-        """Whether the change replaces it with another condition for the same rejection."""
+        """Whether the change replaces it with a check or another condition of the same kind."""
         rights = split_words(control.words) & words.SECURITY
+        if adds_check(file, control.scope, control.values):
+            return True
         return bool(control.rejection) and any(
             (new.kind, new.scope, new.effect) == ("guard", control.scope, control.effect)
             and rejects_alike(control, new)
@@ -448,9 +451,7 @@ class Losses:
         if words.HEADERS.search(control.name) and self.is_same_work(file, control, new=1):
             return "security-header-removed", "The header is no longer sent", 0.8
         parts = split_words({control.name})
-        limits = not parts.isdisjoint(
-            {"max", "limit", "perm", "perms", "permission", "permissions"}
-        )
+        limits = parts & {"max", "limit", "perm", "perms", "permission", "permissions"}
         protects = words.SETTINGS.search(control.name[-SHOWN:])
         if not (limits or protects) or control.scope not in file.head.scopes:
             return None

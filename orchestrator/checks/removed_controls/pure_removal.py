@@ -70,6 +70,21 @@ def finds_denial_lost(file: ChangedFile, control: Control) -> bool:
     return any(each.kind == "call" and each.name in guarded for each in after)
 
 
+def adds_check(file: ChangedFile, scope: str, values: frozenset[str] = frozenset()) -> bool:
+    """Whether the change adds a check to a function that may take over, of those values if any."""
+    old = {control.key for control in file.base.controls if control.scope == scope}
+    return any(
+        (
+            control.kind == "call"
+            and words.is_check(control.name)
+            and (not values or not values.isdisjoint(control.values))
+        )
+        or (control.kind == "decorator" and words.ACCESS.search(control.text))
+        for control in file.head.controls
+        if control.scope == scope and control.key not in old and file.is_added(control)
+    )
+
+
 def finds_decision_lost(file: ChangedFile, control: Control) -> bool:
     """Whether a deciding condition was removed together with the code under it."""
     if control.scope not in file.head.scopes:

@@ -13,6 +13,7 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 from orchestrator.checks.removed_controls.control import Control, Version
 from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
+from orchestrator.checks.removed_controls.python_flow import read_flows
 from orchestrator.checks.removed_controls.vocabulary import STRONG_HARDENING
 
 _COMMON = frozenset(
@@ -47,7 +48,7 @@ def read_controls(tree: ast.Module, lines: Sequence[str], touched: Container[int
         scopes[definition.dotted] = (first_line(node), node.end_lineno or node.lineno)
     reader = _Reader(lines, touched)
     reader.visit(tree)
-    return Version(tuple(reader.found), scopes)
+    return Version(tuple(reader.found), scopes, read_flows(tree, touched))
 
 
 class _Reader(ast.NodeVisitor):
