@@ -37,7 +37,6 @@ class Step(Struct, frozen=True):
 
     text: str
     line: int
-    end: int
     exit: str = ""
     calls: tuple[str, ...] = ()
     alone: bool = False
@@ -88,20 +87,19 @@ class Flow:
         """The statements that reject."""
         return [place for place in self.places if place.denies]
 
-    @cached_property
-    def exits(self) -> list[Place]:
-        """Those, and other answers under a condition."""
-        return [
-            place for place in self.places if place.denies or (place.step.exit and place.branch)
-        ]
+    def covers(self, denied: Formula, denial: Place, *, full: bool) -> bool:
+        """Whether what was denied still leaves the function early.
 
-    def covers(self, denied: Formula, *, full: bool) -> bool:
-        """Whether what was denied still leaves the function early."""
+        Without a condition, ``return`` is the usual end of what is denied with an exception.
+        """
         own = atoms(denied)
-        conditions = [place.full if full else place.local for place in self.exits]
-        related = [
-            each for each in conditions if not own.isdisjoint(atoms(each)) or not atoms(each)
+        ends = DENIES if denial.step.exit == "return" else {"raise", "reject"}
+        conditions = [
+            place.full if full else place.local
+            for place in self.places
+            if place.step.exit in ends or (place.step.exit and place.branch)
         ]
+        related = (each for each in conditions if not atoms(each) or own & atoms(each))
         return implies(denied, ("or", tuple(related)))
 
 

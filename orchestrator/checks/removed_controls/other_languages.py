@@ -8,7 +8,10 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.removed_controls.control import Control, Version
+from orchestrator.checks.removed_controls.guard_flow import Flow
 from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
+from orchestrator.checks.removed_controls.other_endings import read_ending
+from orchestrator.checks.removed_controls.other_flow import read_flow
 from orchestrator.checks.removed_controls.vocabulary import DENYING, split_words
 
 if TYPE_CHECKING:
@@ -71,10 +74,6 @@ _KEYWORDS = frozenset(
         "undefined", "unless", "var", "void",
     ]
 )  # fmt: skip
-_NO = re.compile(r"return\s*(?:false|null|nil|undefined|None|''|\"\")?\s*;?$")
-_REFUSES = re.compile(
-    r"(?i)\berr(?:or)?\b|\berr_?(?=[a-z])|error|reject|forbid|denied|abort|\b40[0-9]\b|unauthori|invalid|fail|exit"
-)
 
 
 def read_controls(grammar: str, lines: Sequence[str], touched: Collection[int]) -> Version:
@@ -89,7 +88,8 @@ def read_controls(grammar: str, lines: Sequence[str], touched: Collection[int]) 
     root = SgRoot(text, grammar).root()
     reader = _Reader(lines, touched)
     reader.walk(root)
-    return Version(tuple(reader.found), reader.scopes)
+    flows = {name: flow for name, flow in reader.flows.items() if flow}
+    return Version(tuple(reader.found), reader.scopes, flows)
 
 
 class _Reader:
@@ -98,6 +98,7 @@ class _Reader:
     def __init__(self, lines: Sequence[str], touched: Collection[int]) -> None:
         self.found: list[Control] = []
         self.scopes = {"": (1, max(1, len(lines)))}
+        self.flows: dict[str, Flow | None] = {}  # None: several functions have the name
         self._lines, self._touched = lines, sorted(touched)
 
     def walk(self, root: SgNode) -> None:
@@ -113,6 +114,7 @@ class _Reader:
                 self.scopes.setdefault(scope, (first, last))
             if not self._is_touched(first, last):
                 continue
+            self._flow(node, scope)
             if kind in _IFS:
                 self._guard(node, scope)
             elif kind in _CALLS:
@@ -130,6 +132,11 @@ class _Reader:
     def _is_touched(self, first: int, last: int) -> bool:
         at = bisect_left(self._touched, first)
         return at < len(self._touched) and self._touched[at] <= last
+
+    def _flow(self, node: SgNode, scope: str) -> None:
+        if found := read_flow(node, scope):
+            name, flow = found
+            self.flows[name] = None if name in self.flows else flow
 
     def _guard(self, node: SgNode, scope: str) -> None:
         test = node.field("condition")
@@ -267,21 +274,8 @@ def _rejection(body: SgNode) -> tuple[str, str]:
         if not inner:
             return "", ""
         body = inner[-1]
-    return _ending(body.text(), whole)
+    return read_ending(body.text(), whole)
 
 
 def _statements(block: SgNode) -> list[SgNode]:
     return [child for child in block.children() if child.is_named() and child.kind() != "comment"]
-
-
-def _ending(last: str, whole: str) -> tuple[str, str]:
-    if re.match(r"throw\b|raise\b|panic\(|die\b", last):
-        return "raise", last
-    if re.match(r"return\b", last):
-        if _REFUSES.search(whole):
-            return "reject", whole
-        return ("return" if _NO.match(last) else "value"), last
-    if re.match(r"continue\b|break\b|next\b", last):
-        return "skip", ""
-    refusing = _REFUSES.search(last.partition("(")[0]) and "(" in last
-    return ("reject", last) if refusing else ("", "")

@@ -43,48 +43,43 @@ def _steps(body: Sequence[ast.stmt]) -> tuple[Step, ...]:
 
 
 def _step(node: ast.stmt) -> Step:
-    line, end = node.lineno, node.end_lineno or node.lineno
+    line = node.lineno
     if isinstance(node, ast.If):
         return Step(
-            "",
-            line,
-            node.test.end_lineno or line,
-            test=_formula(node.test),
-            body=_steps(node.body),
-            orelse=_steps(node.orelse),
+            "", line, test=_formula(node.test), body=_steps(node.body), orelse=_steps(node.orelse)
         )
     if isinstance(node, ast.Assert):
-        raised = Step(ast.unparse(node), line, end, "raise")
-        return Step("", line, end, test=negate(_formula(node.test)), body=(raised,))
+        raised = Step(ast.unparse(node), line, "raise")
+        return Step("", line, test=negate(_formula(node.test)), body=(raised,))
     if isinstance(node, ast.Try | ast.TryStar):
         handlers = tuple(
             (ast.unparse(each.type) if each.type else "", _steps(each.body))
             for each in node.handlers
         )
-        return Step("", line, line, body=_steps(node.body), handlers=handlers)
+        return Step("", line, body=_steps(node.body), handlers=handlers)
     if isinstance(node, ast.With | ast.AsyncWith):
         context = node.items[0].context_expr
         caught = ""
         if isinstance(context, ast.Call) and ast.unparse(context.func).endswith("suppress"):
             caught = ", ".join(map(ast.unparse, context.args))
         handlers = ((caught, ()),) if caught else ()
-        return Step("", line, line, body=_steps(node.body), handlers=handlers)
+        return Step("", line, body=_steps(node.body), handlers=handlers)
     if isinstance(node, ast.For | ast.AsyncFor | ast.While):
-        return Step("", line, line, body=_steps(node.body))
+        return Step("", line, body=_steps(node.body))
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return Step(node.name, line, line)
-    return _simple(node, line, end)
+        return Step(node.name, line)
+    return _simple(node, line)
 
 
-def _simple(node: ast.stmt, line: int, end: int) -> Step:
+def _simple(node: ast.stmt, line: int) -> Step:
     value = node.value if isinstance(node, ast.Expr) else None
     if isinstance(node, ast.Pass) or isinstance(value, ast.Constant):
-        return Step("", line, end)
+        return Step("", line)
     if isinstance(value, ast.Await):
         value = value.value
     calls = tuple(ast.unparse(each.func) for each in walk(node) if isinstance(each, ast.Call))
     left = _exit(node, calls if isinstance(value, ast.Call) else ())
-    return Step(ast.unparse(node), line, end, left, calls, isinstance(value, ast.Call))
+    return Step(ast.unparse(node), line, left, calls, isinstance(value, ast.Call))
 
 
 def _exit(node: ast.stmt, calls: Sequence[str]) -> str:

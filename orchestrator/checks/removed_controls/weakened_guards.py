@@ -27,6 +27,7 @@ from orchestrator.checks.removed_controls.vocabulary import split_words
 
 _WORDS = re.compile(r"[A-Za-z_]\w*|'[^'\n]*'|\"[^\"\n]*\"")
 _CREDENTIALS = frozenset({"sig", "otp", "totp", "mfa", "captcha", "apikey"})
+_NO = re.compile(r"(?i)\bfalse\b")
 _CATCHES = re.compile(
     r"(?i)^$|\b(?:BaseException|Exception|StandardError|Throwable|Error)\b|denied|forbidden|unauthor|invalid|permission"
     r"|auth|signature|verif|security|validation"
@@ -54,15 +55,17 @@ def find_weakened_guards(files: Iterable[ChangedFile]) -> Iterator[RawFinding]:
 
 
 def _compare(file: ChangedFile, before: Flow, after: Flow) -> Iterator[RawFinding]:
+    strict = any(place.step.exit in {"raise", "reject"} for place in before.denials)
     for denial in before.denials:
-        if denial.swallows or not denial.plain:
+        accepts = strict and denial.step.exit == "return" and not _NO.search(denial.step.text)
+        if denial.swallows or not denial.plain or accepts:  # as a check does that raises otherwise
             continue
         for part in parts(_own_test(denial)):
             condition = both(denial.outer, part)
             if not _protects(part, denial):
                 continue
-            if not after.covers(condition, full=False) and not after.covers(
-                both(denial.full, part), full=True
+            if not after.covers(condition, denial, full=False) and not after.covers(
+                both(denial.full, part), denial, full=True
             ):
                 yield from _weakened(file, condition, denial, before, after)
         yield from _displaced(file, denial, before, after)

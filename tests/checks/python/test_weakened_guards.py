@@ -108,6 +108,9 @@ KEPT = [
     (ADMIN, ADMIN.replace("    if not", "    name = doc.title()\n    log.info(name)\n    if not", 1)),
     (CALLED, ignored(" Exception", "check_signature(sig, doc)").replace("pass", "return None")),
     (CALLED, ignored(" Exception", "check_signature(sig, doc)").replace("pass", "raise Denied")),
+    # an early return of a check accepts
+    (function("if user.is_admin:", "    return", "raise Denied"),
+     function("if user.is_admin and user.is_active:", "    return", "raise Denied")),
     # no protection
     (function("if not doc.title:", "    raise ValueError", "doc.save()"),
      function("if not doc.title and doc.url:", "    raise ValueError", "doc.save()")),
@@ -117,3 +120,59 @@ KEPT = [
 @pytest.mark.parametrize(("was", "now"), KEPT)
 def test_a_guard_that_rejects_as_much_as_before(codes: Codes, was: str, now: str) -> None:
     assert codes(check, {"app.py": was}, {"app.py": now}) == []
+
+
+# File → its beginning, the condition and the opposite, the denial, a log entry, the action, the end.
+OTHER = {
+    "a.ts": ("function f(user, doc) {", "if (%s) {", "user.isAdmin", "!", "&&", "throw new Denied();",
+             "console.warn('no');", "}", "doc.remove();", "return doc;\n}"),
+    "b.js": ("app.post('/x', (user, doc) => {", "if (%s) {", "user.isAdmin", "!", "&&",
+             "return doc.status(403).end();", "logger.info('no');", "}", "doc.save(user);", "});"),
+    "a.go": ("package a\n\nfunc f(user User, doc Doc) error {", "if %s {", "user.IsAdmin", "!", "&&",
+             "return ErrForbidden", 'log.Printf("no")', "}", "doc.Remove()", "return nil\n}"),
+    "A.java": ("class A {\nvoid f(User user, Doc doc) {", "if (%s) {", "user.isAdmin()", "!", "&&",
+               "throw new AccessDenied();", 'log.warn("no");', "}", "doc.remove();", "}\n}"),
+    "a.rb": ("def f(user, doc)", "if %s", "user.admin?", "!", "&&", "raise Forbidden",
+             "logger.warn('no')", "end", "doc.remove(1)", "end"),
+    "a.php": ("<?php\nfunction f($user, $doc) {", "if (%s) {", "$user->isAdmin()", "!", "&&",
+              "throw new Denied();", "error_log('no');", "}", "$doc->remove();", "}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OTHER)
+def test_a_guard_in_another_language(codes: Codes, path: str) -> None:
+    start, branch, right, no, conjunction, deny, log, close, act, end = OTHER[path]
+
+    def write(test: str, done: str = deny, before: str = "", after: str = act) -> dict[str, str]:
+        lines = (start, before, branch % test, done, close, after, end)
+        return {path: "\n".join(filter(None, lines)) + "\n"}
+
+    was = write(no + right)
+    assert codes(check, was, write(f"{no}{right} {conjunction} strict")) == ["guard-weakened"]
+    assert codes(check, was, write(right)) == ["guard-weakened"]
+    assert codes(check, was, write(no + right, log)) == ["guard-without-effect"]
+    assert codes(check, was, write(no + right, before=act, after="")) == ["guard-too-late"]
+    assert codes(check, was, write(f"{no}{right} || strict")) == []
+    assert codes(check, write(f"{no}{right} {conjunction} strict"), was) == []
+    assert codes(check, was, write(f"{no}({right})")) == []
+
+
+CATCHING = {
+    "a.js": ("function f(doc) {\n%s  doc.save();\n}\n", "check_token(doc);",
+             "try {\n%s\n} catch (e) {\n%s}\n", "throw e;\n"),
+    "A.java": ("class A {\nvoid f(Doc doc) {\n%s  doc.save();\n}\n}\n", "checkToken(doc);",
+               "try {\n%s\n} catch (Exception e) {\n%s}\n", "throw e;\n"),
+    "a.rb": ("def f(doc)\n%s  doc.save(1)\nend\n", "check_token(doc)",
+             "begin\n%s\nrescue => e\n%send\n", "raise e\n"),
+    "a.php": ("<?php\nfunction f($doc) {\n%s  $doc->save();\n}\n", "check_token($doc);",
+              "try {\n%s\n} catch (\\Exception $e) {\n%s}\n", "throw $e;\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", CATCHING)
+def test_a_check_in_another_language_whose_exception_is_ignored(codes: Codes, path: str) -> None:
+    around, call, catch, again = CATCHING[path]
+    was = {path: around % (call + "\n")}
+    now, kept = ({path: around % (catch % (call, done))} for done in ("", again))
+    assert codes(check, was, now) == ["guard-exception-ignored"]
+    assert codes(check, was, kept) == []
