@@ -99,8 +99,10 @@ class Flow:
             for place in self.places
             if place.step.exit in ends or (place.step.exit and place.branch)
         ]
-        related = (each for each in conditions if not atoms(each) or own & atoms(each))
-        return implies(denied, ("or", tuple(related)))
+        related = tuple(each for each in conditions if not atoms(each) or own & atoms(each))
+        if full and len(atoms(("or", (denied, *related)))) > MOST_ATOMS:
+            return False  # a long function; the conditions around the denial decide
+        return implies(denied, ("or", related))
 
 
 class _Around(Struct, frozen=True):

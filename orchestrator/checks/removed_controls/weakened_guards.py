@@ -106,7 +106,7 @@ def _weakened(
 ) -> Iterator[RawFinding]:
     """A guard whose condition no longer covers what it did, or that no longer rejects."""
     own = atoms(condition)
-    known = [place.local for place in before.denials]
+    known = [place.local for place in before.denials if place.branch]
     for new in after.denials:
         if not new.plain or new.swallows or not own <= atoms(new.local) or new.local in known:
             continue
