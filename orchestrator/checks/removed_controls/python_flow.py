@@ -107,11 +107,11 @@ def _formula(test: ast.expr) -> Formula:
         return TRUE if test.value else FALSE
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         sides = [ast.unparse(test.left), ast.unparse(test.comparators[0])]
-        operator = type(test.ops[0])
-        if operator in {ast.Eq, ast.NotEq}:
+        sign = type(test.ops[0])
+        if sign in {ast.Eq, ast.NotEq}:
             sides.sort()
-        if operator in _POSITIVE:
-            return negate(f"{sides[0]} {_POSITIVE[operator]} {sides[1]}")
-        if operator is ast.Eq:
+        if sign in _POSITIVE:
+            return negate(f"{sides[0]} {_POSITIVE[sign]} {sides[1]}")
+        if sign is ast.Eq:
             return f"{sides[0]} == {sides[1]}"
     return ast.unparse(test)
