@@ -28,6 +28,13 @@ def codes(reply: CheckReply) -> list[str]:
     return [finding.code for finding in reply.findings]
 
 
+def test_characters_that_reorder_text_count_only_where_lines_are_read(tmp_path: Path) -> None:
+    for name, found in (("a.js", ["bidi-control"]), ("a.min.js", [])):
+        (tmp_path / name).write_text(f"x = /[{BIDI}]/;\n", "utf-8")
+        job = {"root": str(tmp_path), "paths": [name]}
+        assert codes(invisible_characters.run(job)) == found
+
+
 @pytest.mark.parametrize(
     ("module", "code", "name", "bad", "good"),
     [

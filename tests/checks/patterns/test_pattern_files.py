@@ -267,6 +267,11 @@ MANY = {
         'package a\nimport "text/template"\nfunc f(w http.ResponseWriter, r *http.Request) {{\n{}}}\n',
         't.Execute(w, r.FormValue("q{}"))\n',
     ),
+    "js-path-request": (
+        ".js",
+        "function bundle() {{\n{}}}\napp.get('/', (req, res) => res.sendFile(req.query.file));\n",
+        "require('a{}'); resolve('b'); // " + "more text " * 80 + "\n",
+    ),
     "python-session-secret": (".py", "{}hmac.new(V7, text)\n", "V{} = 'some text'\n"),
     "python-literal-key": (".py", "{}AES.new(V7, AES.MODE_GCM)\n", "V{} = b'some text'\n"),
     "shell-rm-after-cd": (".sh", "{}", "cd /tmp/a{}\nrm -rf *\n"),
