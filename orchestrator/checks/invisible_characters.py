@@ -10,7 +10,8 @@ from orchestrator.checks.python.source_encoding import HiddenTextError, decode_p
 
 # Embeddings, overrides and isolates: they reorder the displayed text (CVE-2021-42574).
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")  # nobody reads what it displays
+_MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
+_UNREADABLE = 500  # characters; nobody reads what such a line of a minified file displays
 _TAGS = re.compile("[\U000e0020-\U000e007f]{4,}")
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u3164\uffa0]")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -76,7 +77,8 @@ def _hidden(source: Source) -> Iterator[RawFinding]:
 
 
 def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFinding]:
-    if (found := _BIDI.search(line)) and not _MINIFIED.search(path):
+    minified = len(line) >= _UNREADABLE and _MINIFIED.search(path)
+    if (found := _BIDI.search(line)) and not minified:
         what = f"{_shown(found)} reorders the displayed text"
         yield RawFinding("bidi-control", path, number, what)
     if found := _TAGS.search(line):

@@ -29,8 +29,13 @@ def codes(reply: CheckReply) -> list[str]:
 
 
 def test_characters_that_reorder_text_count_only_where_lines_are_read(tmp_path: Path) -> None:
-    for name, found in (("a.js", ["bidi-control"]), ("a.min.js", [])):
-        (tmp_path / name).write_text(f"x = /[{BIDI}]/;\n", "utf-8")
+    short, long = f"x = /[{BIDI}]/;\n", f"x = /[{BIDI}]/;{'y();' * 200}\n"
+    for name, text, found in (
+        ("a.js", long, ["bidi-control"]),
+        ("a.min.js", short, ["bidi-control"]),
+        ("a.min.js", long, []),
+    ):
+        (tmp_path / name).write_text(text, "utf-8")
         job = {"root": str(tmp_path), "paths": [name]}
         assert codes(invisible_characters.run(job)) == found
 
