@@ -96,10 +96,13 @@ def find_gitlab_stage(top: Path) -> str:
 
     Stages that another file defines are not known.
     """
-    import yaml  # noqa: PLC0415 - only this command with GitLab reads it
+    file = top / ".gitlab-ci.yml"
+    if not file.exists():
+        return DEFAULT_STAGE
+    import yaml  # noqa: PLC0415 - only a repository with GitLab's pipeline needs it
 
     try:
-        text = (top / ".gitlab-ci.yml").read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)  # constructs no tags, such as !reference
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return DEFAULT_STAGE

@@ -65,6 +65,7 @@ class ReviewWorkspace:
         self._lock = anyio.Lock()  # one for both sides, which share files
         self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
         self._listing: Path | None = None
+        self._packed: set[tuple[SideName, tuple[str, ...]]] = set()
 
     @cached_property
     def packing(self) -> FilePacking:
@@ -158,6 +159,13 @@ class ReviewWorkspace:
             return {path: known[path] for path in paths}
         tree = await self.contents.paths(name)
         return {path: tree[path][1] for path in paths if path in tree}
+
+    async def pack_matching(self, side: SideName, patterns: tuple[str, ...]) -> None:
+        """Pack the files of a side whose names match; the same patterns are looked up once."""
+        if (side, patterns) not in self._packed:
+            paths = await self.contents.paths(side)
+            await self.packing.add(side, (path for path in paths if matches(path, patterns)))
+            self._packed.add((side, patterns))
 
     async def path_listing(self) -> Path:
         """A file with the paths of both sides, as parts of a job that many checks share.

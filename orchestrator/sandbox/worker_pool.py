@@ -85,8 +85,13 @@ class _WorkerSlot:
             TimeoutError: it ended itself a second after its time.
         """
         self._requests += 1
-        request = {"id": self._requests, "function": function, "job": job, "shared": shared}
-        request["seconds"] = seconds
+        request = {
+            "id": self._requests,
+            "function": function,
+            "job": job,
+            "shared": shared,
+            "seconds": seconds,
+        }
         await self._stream.send(json.dumps(request).encode("ascii") + b"\n")
         line = await self._replies.receive_until(b"\n", REPLY_BYTES)
         if len(line) > REPLY_BYTES:  # it was complete in the chunk that went over

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,14 @@ from orchestrator.checks.removed_controls.guard_flow import (
     is_log,
     negate,
 )
-from orchestrator.checks.removed_controls.other_endings import read_ending
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
+_NO = re.compile(r"return\s*(?:false|null|nil|undefined|None|''|\"\")?\s*;?$")
+_REFUSES = re.compile(
+    r"(?i)\berr(?:or)?\b|\berr_?(?=[a-z])|error|reject|forbid|denied|abort|\b40[0-9]\b|unauthori|invalid|fail|exit"
+)
 _DECLARED = frozenset(
     ["function_declaration", "function_definition", "method", "method_declaration",
      "method_definition", "singleton_method", "constructor_declaration"]
@@ -186,3 +190,17 @@ def _calls(node: SgNode) -> Iterator[str]:
             name = ".".join(part.text() for part in (owner, target) if part)
             yield name.replace("->", ".").replace("::", ".").replace("?.", ".")
         waiting += reversed(_named(each))
+
+
+def read_ending(last: str, whole: str) -> tuple[str, str]:
+    """How a block ends early by its last statement and its text, and with what; empty if not."""
+    if re.match(r"throw\b|raise\b|panic\(|die\b", last):
+        return "raise", last
+    if re.match(r"return\b", last):
+        if _REFUSES.search(whole):
+            return "reject", whole
+        return ("return" if _NO.match(last) else "value"), last
+    if re.match(r"continue\b|break\b|next\b", last):
+        return "skip", ""
+    refusing = _REFUSES.search(last.partition("(")[0]) and "(" in last
+    return ("reject", last) if refusing else ("", "")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from orchestrator.checks.removed_controls.control import Control, Version
 from orchestrator.checks.removed_controls.guard_flow import Flow
 from orchestrator.checks.removed_controls.lost_wrapping import strip_whitespace
-from orchestrator.checks.removed_controls.other_endings import read_ending
-from orchestrator.checks.removed_controls.other_flow import read_flow
+from orchestrator.checks.removed_controls.other_flow import read_ending, read_flow
 from orchestrator.checks.removed_controls.vocabulary import DENYING, split_words
 
 if TYPE_CHECKING:

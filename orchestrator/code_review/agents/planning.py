@@ -231,8 +231,9 @@ def build_tasks(state: ReviewState) -> list[Task]:
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
         whys.setdefault(planned.agent, []).append(planned.why)
     if not state.runtime.opening:  # with a model, code itself calls the analyzers with all files
+        searched = dict.fromkeys(_searched_only(state))
         for paths in scopes.values():
-            paths.update(dict.fromkeys(_searched_only(state)))
+            paths.update(searched)
     change, nonce = state.workspace.change, state.runtime.executor.nonce
     return [
         Task(

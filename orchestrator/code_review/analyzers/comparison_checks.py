@@ -67,7 +67,7 @@ class ComparisonCheck:
         if not files:
             return AnalyzerReport(self.name, __version__)
         for side in SIDES if self._whole_tree else ():
-            await self._workspace.packing.add_matching(side, self._patterns)
+            await self._workspace.pack_matching(side, self._patterns)
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),

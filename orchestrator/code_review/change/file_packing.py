@@ -9,7 +9,6 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.checks.packed_files import Place, append_contents, write_index
-from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName
 from orchestrator.errors import StoreError
 from orchestrator.sandbox.safe_paths import unsafe_path_reason
@@ -31,18 +30,6 @@ class FilePacking:
         self._lock = anyio.Lock()
         self._of_blob: dict[str, Place] = {}
         self._of_path: dict[SideName, dict[str, Place]] = {side: {} for side in SIDES}
-        self._matched: set[tuple[SideName, tuple[str, ...]]] = set()
-
-    async def add_matching(self, side: SideName, patterns: tuple[str, ...]) -> None:
-        """Pack the files of a side whose names match; the same patterns are looked up once.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
-        if (side, patterns) not in self._matched:
-            paths = await self._contents.paths(side)
-            await self.add(side, (path for path in paths if matches(path, patterns)))
-            self._matched.add((side, patterns))
 
     async def add(self, side: SideName, paths: Iterable[str]) -> None:
         """Pack files of a side; what is no regular file, or must not be written, is left out.
