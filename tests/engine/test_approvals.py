@@ -70,12 +70,12 @@ class Desk:
             finally:
                 assert budget.held.tool_calls == 0
 
-    async def say(self, *, approved: bool, seconds: float = 60) -> None:
+    async def say(self, *, approved: bool, seconds: float = 60, **reason: str) -> None:
         async with self.sit() as (journal, _):
             (call,) = pending_approvals(journal)
             now = self.clock.now()
             record_decision(
-                journal, call, approved=approved, who="a person", now=now, seconds=seconds
+                journal, call, approved=approved, who="a person", now=now, seconds=seconds, **reason
             )
 
 
@@ -180,13 +180,24 @@ async def _decide_again(
         return record_decision(journal, call, approved=True, who="x", now=now, seconds=2.0)
 
 
-async def test_a_denied_call_is_a_refusal_that_the_model_sees(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ({}, "a person has denied deploy"),
+        ({"reason": "not today"}, "a person has denied deploy: not today"),
+    ],
+)
+async def test_a_denied_call_is_a_refusal_that_the_model_sees(
+    desk: Desk, reason: dict[str, str], told: str
+) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()
-    await desk.say(approved=False)
+    await desk.say(approved=False, **reason)
     refused = await desk.ask()
     assert (refused.code, refused.ok) == ("denied", False)
-    assert "a person has denied deploy" in refused.content
+    assert refused.refusal is not None
+    assert refused.refusal.reason == told
+    assert told in refused.content
     assert desk.tool.started == []
 
 

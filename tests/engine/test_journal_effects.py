@@ -10,6 +10,7 @@ from orchestrator.engine.budget import Cost, Reservation
 from orchestrator.engine.journal import EffectResult, Journal, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
+from orchestrator.engine.trace_context import TRACEPARENT, current_traceparent, trace_of
 from orchestrator.engine.types import Refusal
 from orchestrator.errors import (
     BudgetExhausted,
@@ -57,6 +58,19 @@ async def test_an_effect_is_performed_once_and_its_record_stands_for_it() -> Non
         assert journal.outcomes() == {"k": {"a": [1, None]}}
     assert perform.times == 1
     assert await kinds(store) == [("intent", "k"), ("outcome", "k")]
+
+
+async def test_an_effect_is_a_span_of_the_run_s_trace() -> None:
+    async def perform() -> EffectResult:
+        return EffectResult(current_traceparent())
+
+    async with open_memory_journal(await created()) as journal:
+        own = trace_of(RUN, None)
+        assert await journal.effect("k", {}, perform) == own.header("k")
+        named = {"trace": "ab" * 16, "span": "cd" * 8}
+        journal.note(TRACEPARENT, named)
+        assert await journal.effect("l", {}, perform) == trace_of(RUN, named).header("l")
+    assert current_traceparent() == ""
 
 
 async def test_another_request_under_a_recorded_key_is_a_mismatch_that_names_both() -> None:

@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.decision import (
     excluded,
     exit_code,
     matches,
+    outcome_of,
     parse_bars,
     required,
     weight,
@@ -86,6 +87,12 @@ def test_a_check_is_required_of_the_files_that_one_of_its_patterns_fits() -> Non
         ({"ruff": health("exit 3"), "taint": health()}, "failed", "ruff: exit 3"),
         ({"ruff": health(), "taint": health(given="a")}, "failed", "did not look at b"),
         ({"ruff": health(gaps="c"), "taint": health()}, "failed", "did not look at c"),
+        # A gap under its own name: part of its work is missing, in no file that can be named.
+        (
+            {"ruff": health(gaps="ruff"), "taint": health()},
+            "failed",
+            "ruff did not do all of its work",
+        ),
         (
             {"ruff": health("exit 3", "d c"), "taint": health("died", given="")},
             "failed",
@@ -229,6 +236,27 @@ def test_the_most_severe_open_finding_decides_and_incomplete_is_never_merge(
 
 
 @pytest.mark.parametrize(
+    ("severity", "confidence", "more", "outcome"),
+    [
+        ("critical", 0.8, {"standing": "proved"}, "block"),
+        ("critical", 0.8, {"standing": "confirmed"}, "block"),
+        ("critical", 0.8, {"standing": "unconfirmed"}, "needs_changes"),
+        ("critical", 0.8, {"standing": "refuted"}, "needs_changes"),
+        ("critical", 0.7, {"standing": "proved"}, "needs_changes"),
+        ("critical", 0.8, {"standing": "proved", "state": "waived"}, "merge"),
+        ("medium", 0.5, {"standing": "proved"}, "needs_changes"),
+        ("medium", 0.4, {"standing": "proved"}, "merge"),
+        ("low", 1.0, {"standing": "proved"}, "merge"),
+    ],
+)
+def test_the_outcome_to_which_one_finding_leads(
+    severity: Severity, confidence: float, more: dict[str, str], outcome: Outcome
+) -> None:
+    alone = replace(finding(1, severity, confidence), **more)
+    assert outcome_of(alone, POLICY) == outcome
+
+
+@pytest.mark.parametrize(
     ("outcome", "fail_on", "code"),
     [
         ("merge", "merge", 1),
@@ -277,14 +305,31 @@ def test_the_exit_code_follows_bars_by_severity_and_category_and_what_is_new(
     assert exit_code("needs_changes", "incomplete", fail_on, findings, only_new=only_new) == 3
 
 
+def test_a_bar_counts_what_is_open_and_not_refuted() -> None:
+    high = finding(1, "high")
+    for refuted in (replace(high, standing="refuted"), replace(high, state="waived")):
+        assert exit_code("needs_changes", "complete", "high", [refuted]) == 0
+        assert exit_code("needs_changes", "complete", "high", [refuted, high]) == 1
+
+
+def test_of_new_findings_alone_the_most_severe_outcome_counts() -> None:
+    outcomes: tuple[Outcome, ...] = ("merge", "block", "needs_changes")
+    new = [replace(finding(), outcome=outcome, since_previous="new") for outcome in outcomes]
+    old = replace(finding(), outcome="block", since_previous="open")
+    assert exit_code("block", "complete", "block", new, only_new=True) == 1
+    assert exit_code("block", "complete", "block", [new[0], new[2], old], only_new=True) == 0
+    assert exit_code("block", "complete", "needs_changes", [old], only_new=True) == 0
+    assert exit_code("block", "complete", "merge", [old], only_new=True) == 1
+
+
 @pytest.mark.parametrize(
     ("bars", "error"),
     [
-        ("grave", "'grave' is not a severity"),
-        ("style:low", "'style' is not a category"),
-        ("", "not a sev"),
+        ("grave", "'grave' is not a severity; use critical, high, medium, low, info"),
+        ("style:low", "'style' is not a category; use security, qa, docs, architecture"),
+        ("", "'' is not a severity; use critical, high, medium, low, info"),
     ],
 )
 def test_a_wrong_bar_says_what_is_allowed(bars: str, error: str) -> None:
-    with pytest.raises(ValueError, match=error):
+    with pytest.raises(ValueError, match=f"^{error}$"):
         parse_bars(bars)

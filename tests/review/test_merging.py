@@ -10,9 +10,15 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.findings.finding_assembly import build_finding
-from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.findings.merging import FindingReport, merge, report_order
+from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding
+from orchestrator.code_review.findings.merging import (
+    FindingReport,
+    at_place_of,
+    merge,
+    report_order,
+)
 from orchestrator.code_review.findings.waivers import apply_waivers
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from orchestrator.code_review.verdict.opinions import Objection, Reported
@@ -406,6 +412,62 @@ def test_no_agent_extends_its_waiver_to_a_report_of_another(
 ) -> None:
     policy = replace(POLICY, waivers=(Waiver(rule="qa.complexity", why="generated"),))
     assert heaviest(*before, more, policy=policy) >= heaviest(*before, policy=policy)
+
+
+def test_a_waived_report_of_an_agent_is_merged_with_waived_ones_only() -> None:
+    policy = replace(POLICY, waivers=(Waiver(rule="qa.complexity", why="generated"),))
+    waived = [agent(name, rule="qa.complexity") for name in ("a", "b")]
+    found = merge([*waived, agent("c"), agent("d")], policy)
+    assert sorted(sorted(report.reporter for report in one.reports) for one in found) == [
+        ["a", "b"],
+        ["c", "d"],
+    ]
+
+
+def carried(report: FindingReport, by: str = "qa", **more: Any) -> FindingReport:
+    """A report of an earlier review."""
+    finding = replace(report.finding, **more)
+    return replace(report, finding=finding, carried=Carried(reported_by=(by,)))
+
+
+def test_a_finding_of_an_earlier_review_is_kept_as_it_was_said_then() -> None:
+    severe = agent("docs", title="A shell command built at run time", severity="critical")
+    (found,) = merge([severe, carried(agent())], POLICY)
+    assert [report.reporter for report in found.reports] == ["qa", "docs"]
+    assert build_finding(found, POLICY).carried_over
+    assert not merged(agent())[0].carried_over
+
+
+def test_findings_that_an_earlier_review_told_apart_stay_apart() -> None:
+    one, other = carried(agent("qa")), carried(agent("docs"), "docs")
+    assert len(merge([one, other], POLICY)) == 2
+    (found,) = merge([one, agent("docs")], POLICY)
+    assert found.supporters == {"qa", "docs"}
+
+
+def test_a_finding_that_was_lowered_as_one_too_many_says_so_while_it_is_lowered() -> None:
+    (lowered,) = merged(agent(severity="info", lowered_from="high"))
+    assert (lowered.severity, lowered.lowered_from) == ("info", "high")
+    (raised,) = merged(agent("a", severity="info", lowered_from="high"), agent("b"))
+    assert (raised.severity, raised.lowered_from) == ("medium", None)
+
+
+def test_a_finding_has_the_steps_of_the_first_report_with_a_data_flow() -> None:
+    steps = (FlowStep("app.py", 3, "the request"), FlowStep("app.py", 5, "the shell"))
+    (found,) = merged(tool("ruff"), tool("taint", steps=steps))
+    assert found.steps == steps
+    assert merged(tool("ruff"))[0].steps == ()
+
+
+def test_an_agents_words_are_placed_where_the_analyzer_found_the_defect() -> None:
+    known = located(rule="r", path="b.py", side="base", start_line=7, end_line=8, quote="run(name)")
+    words: dict[str, Any] = {"title": "A caller passes a name", "severity": "high", "detail": "d"}
+    claim = located(rule="r", because_of=Cause("app.py", 2), cause_quote="x", **words)
+    expected = {
+        **{name: getattr(known, name) for name in ("path", "side", "start_line", "end_line")},
+        **words, "quote": "run(name)", "because_of": None, "cause_quote": "",
+    }  # fmt: skip
+    assert at_place_of(known, claim) == replace(claim, **expected)
 
 
 def test_the_rules_of_two_analyzers_do_not_contradict_each_other() -> None:
