@@ -1,85 +1,54 @@
-"""Does the review notice a security fix that is taken back?
-
-Takes security fixes and ordinary commits from git repositories that are there already, and compares
-with `removed_controls` each fix taken back (its head as base), the fix itself, and the ordinary
-commits. The projects are split: rules are written while looking at some, measured on the others.
+"""Does a review notice when a security fix is reverted?
 
     python bench/removed_controls.py [--advisories DATABASE ...] [--projects held-out]
         [--show] [--each N] [--ordinary N] FOLDER ...
 
-A FOLDER is a git directory. With --advisories a fix is a commit that an advisory in one of these
-git directories links to (pypa/advisory-database, rubysec/ruby-advisory-db and golang/vulndb do),
-whatever its message says; without, a commit that names a CVE or an advisory, or says in its subject
-that it mends a security defect. Either changes at most 8 files and 250 lines of code that is
-neither test nor sample. An ordinary commit changes such code and mentions no security.
+Takes security fixes and ordinary commits from git repositories that already exist on this machine.
+The check `removed_controls` compares each fix with its parent as head (the fix reverted), each fix as it
+was made, and the ordinary commits. A FOLDER is a git directory. The projects are split in two by their
+names: rules are written while looking at some of them, and measured on the others (``held-out``).
 
-Each is judged by syntax alone, by the history of its base alone, and by both; noticed is what has a
-finding of medium severity or more. What of it is circular:
+With --advisories, a fix is a commit to which an advisory in one of these git directories links
+(pypa/advisory-database, rubysec/ruby-advisory-db and golang/vulndb have links), whatever its message
+says. Without, it is a commit whose message names a CVE or an advisory, or whose subject says that it
+fixes a security defect. Either changes at most 8 files and 250 lines of code other than tests and
+samples. An ordinary commit changes such code, and its message does not mention security.
 
-- Fixes that are chosen by their message say that they are fixes, which is what the history is asked
-  for: without --advisories its figure means nothing. With them it does, and the first line printed
-  has the share of messages that say so, which bounds it.
-- A fix that is taken back is the exact inverse of its commit, at once or from the newest commit of
-  the branch ("later", only where the patch still applies). The history compares lines, and finds
-  an exact inverse most easily; who takes a fix back while rewriting the code is not measured.
-- Ordinary commits and the fixes themselves are as they were made. Of ordinary commits only those
-  are taken that mention no security, which leaves out some that take a fix back on purpose.
+Each is judged by its syntax, by the history of its base (rule `security.fix-reverted`), and by both.
+A finding of medium severity or above counts. What to know before trusting the figures:
 
-Measured with fixes from advisories, one project in three watched while the history was added and
-some rules were lowered to low, the others measured once afterwards (at most 12 and 8 fixes, 60 and
-8 ordinary commits of each project; earlier authors may have seen some of them):
+- The history is searched for messages that say that they fix a security defect. If the fixes are chosen
+  by their messages, its figure means nothing, so use --advisories. The first line printed has the
+  share of fixes whose message says so: the history cannot notice more than these.
+- A reverted fix is the exact inverse of its commit, right after it or on the newest commit of the
+  branch ("later", only where the patch still applies). The history compares lines, so an exact
+  inverse is the easiest case. Fixes that are reverted while the code is rewritten are not measured.
+- Ordinary commits whose message mentions security are left out, and with them some that revert a fix
+  on purpose.
+
+Measured with fixes from advisories (at most 12 fixes of each project). Some of the rules were changed
+while looking at one project in three (watched); the others were measured once afterwards:
 
                              of     syntax   history   both    low counted too
     watched
-      fixes taken back       121    26.4%    56.2%     63.6%   64.5%
+      fixes reverted         121    26.4%    56.2%     63.6%   64.5%
       ordinary commits       2262    0.9%     0.2%      1.1%    1.8%
     held-out
-      fixes taken back       280    35.0%    68.2%     75.7%   77.1%
+      fixes reverted         280    35.0%    68.2%     75.7%   77.1%
         Python                93    32.3%    64.5%     74.2%   77.4%
         other languages      187    36.4%    70.1%     76.5%   77.0%
-      taken back later        47    19.1%    70.2%     74.5%   74.5%
+      reverted later          47    19.1%    70.2%     74.5%   74.5%
       the fixes themselves   280     1.8%     0.7%      2.1%    2.1%
       ordinary commits       799     1.0%     0.0%      1.0%    1.6%
 
-Of the 280 messages 65% say that the commit fixes a security defect, 11% that it makes the code
-stricter, 24% neither: those are what the history cannot notice. In the watched projects 45, 18 and
-36%. There, ordinary commits had a finding in 1.8% of cases by syntax alone before.
+Measured again in 11 projects, 5 in Python, after the rules about weakened guards were added:
 
-Measured by message, which holds for syntax alone, on projects that nobody looked at while the rules
-were written (at most 12 fixes and 30 ordinary commits of each; goals: 40%, 5%, 1%), with the rules
-as they were before and after a first round of work on them:
+      fixes reverted          81    34.6%    54.3%     66.7%
+      reverted later          20    15.0%    60.0%     65.0%
+      the fixes themselves    81     2.5%     0.0%      2.5%
+      ordinary commits       330     0.6%     0.0%      0.6%
 
-    projects               fixes taken back   fixes            ordinary commits
-    46 mostly in Python    25.6 to 32.2%      2.3 to 3.7%      1.4% of 1350 to 1.3% of 450
-    27 in other languages  14.2 to 18.0%      0.5 to 1.4%      0.6 to 1.1% of 810
-
-There were 301 and 211 fixes. Of those in the projects that were looked at, 36.8 to 49.4% of 253 and
-16.2 to 25.5% of 278 are noticed when taken back. Nobody read the selection: some of what it calls a
-fix adds a feature, corrects a comment or mends a pattern that takes too long, which another
-analyzer judges.
-
-Measured again for the rules about what a function loses without anything new in its place, on a new
-split of projects, of which earlier authors may have seen some (at most 12 fixes, 15 and 20 ordinary
-commits of each; totals only were read, twice):
-
-    projects               fixes taken back        fixes         ordinary commits
-    41 mostly in Python    34.9 to 36.4% of 275    2.2 to 2.5%   1.5 to 1.6% of 615
-    28 in other languages  35.2 to 35.2% of 179    1.7 to 1.1%   1.1 to 0.9% of 560
-
-What is missed, as a share of all fixes in the projects that were looked at (359 and 454), told apart
-by syntax alone, not read one by one:
-
-    Python   others
-    12.0%    15.0%   the function gets new names: the fix is replaced, not only taken out
-    11.4%    17.0%   a call goes whose name tells no check
-     6.7%    14.3%   what goes is written again with the same words, or a value in it differs
-     6.1%     6.8%   no condition, call or setting goes: markup, patterns, versions
-     4.7%     6.8%   a condition with what was done under it, or of a value
-     4.7%     3.7%   a setting or an entry of a list
-     7.5%     7.3%   an argument, a guard clause, or whole functions
-
-There, 2.5 and 3.6% of ordinary commits take out a condition, and 9.8 and 11.4% a call, in a function
-that gets no new name: those kinds cannot be told from a fix by syntax alone.
+Of the 280 messages 65% say that the commit fixes a security defect, of the 81 47%.
 """
 
 import argparse
@@ -125,14 +94,13 @@ OTHER = re.compile(
 )
 CODE = re.compile(r".*\.(?:py|js|jsx|mjs|cjs|ts|tsx|go|java|rb|php)")
 NEITHER = {"tests", "samples", "documents", "ci", "tooling", "vendored", "generated"}
-HISTORY = "fix-reverted"
 MOST_FILES, MOST_LINES = 8, 250  # of code, in a fix
 ADVISED = re.compile(r"/commit/([0-9a-f]{10,40})\b")  # what an advisory links to as its fix
 HUNK = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 Way = Literal["forward", "back", "later"]
-"""A commit as it is, taken back at once, or taken back from the newest commit of its branch."""
+"""A commit as it is, reverted at once, or reverted on the newest commit of its branch."""
 
 
 class Commit(NamedTuple):
@@ -351,10 +319,6 @@ def noticed(findings: Sequence[RawFinding]) -> list[RawFinding]:
     return [finding for finding in findings if finding.code != POSSIBLE_LOSS]
 
 
-def by_history(finding: RawFinding) -> bool:
-    return finding.code == HISTORY or "taken back: " in finding.detail
-
-
 def measure(name: str, of: Sequence[Commit], way: Way, *, show: bool) -> None:
     """Print how many of the commits have a finding: by syntax, by history, and by either."""
     codes: Counter[str] = Counter()
@@ -365,7 +329,7 @@ def measure(name: str, of: Sequence[Commit], way: Way, *, show: bool) -> None:
             continue
         count += 1
         alone, findings = found
-        told = any(map(by_history, findings))
+        told = any(finding not in alone for finding in findings)  # new, or with a sentence more
         hits.update(syntax=bool(alone), history=told, both=bool(findings))
         codes.update({finding.code for finding in findings})
         if show and (findings or way == "back"):
@@ -408,8 +372,8 @@ def main() -> None:
         print(f"{folder}: {len(own)} fixes, {len(other)} ordinary commits")
     says = Counter(classify_message(commit.message) or "neither" for commit in mends)
     print(f"{len(mends)} fixes; their messages: {dict(says)}")
-    measure("fixes taken back", mends, "back", show=args.show)
-    measure("fixes taken back later", mends, "later", show=args.show)
+    measure("fixes reverted", mends, "back", show=args.show)
+    measure("reverted later", mends, "later", show=args.show)
     measure("fixes", mends, "forward", show=args.show)
     measure("ordinary commits", ordinary, "forward", show=args.show)
 
