@@ -448,7 +448,7 @@ def test_findings_that_an_earlier_review_told_apart_stay_apart() -> None:
 def test_a_finding_that_was_lowered_as_one_too_many_says_so_while_it_is_lowered() -> None:
     (lowered,) = merged(agent(severity="info", lowered_from="high"))
     assert (lowered.severity, lowered.lowered_from) == ("info", "high")
-    (raised,) = merged(agent("a", severity="info", lowered_from="high"), agent("b"))
+    (raised,) = merged(carried(agent("a", severity="info", lowered_from="high")), agent("b"))
     assert (raised.severity, raised.lowered_from) == ("medium", None)
 
 

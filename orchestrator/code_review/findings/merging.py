@@ -220,9 +220,9 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
             file.agents.append(report)
             indexes = [waived if matching_waivers(policy, finding) else counted]
             found = indexes[0].find(report)
-            if found and report.carried and found.reports[0].carried:
-                found = None  # the earlier review distinguished them
-            merged = found or MergedFinding([], file)
+            if found is None or (report.carried and found.reports[0].carried):
+                found = MergedFinding([], file)  # the earlier review distinguished two carried ones
+            merged = found
         if not merged.reports:
             merged_findings.append(merged)
         merged.reports.append(report)
