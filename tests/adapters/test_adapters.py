@@ -16,7 +16,6 @@ from orchestrator import Bounds, Harness, Level
 from orchestrator.stores.sqlite_journal import SqliteStore
 
 pytestmark = [
-    pytest.mark.anyio,
     # Both libraries are written for asyncio, and warn of themselves while they are imported.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),

@@ -1,7 +1,5 @@
 """``diffcourt show`` tells of an agent that was cut and of a tool that is left alone."""
 
-import pytest
-
 from orchestrator.app.runs.stored_runs import build_timeline
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
@@ -20,8 +18,6 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_both_are_shown_with_their_reason() -> None:

@@ -60,7 +60,6 @@ def test_java_whose_comment_ends_before_its_line(bench):
     assert bench.codes(invisible_characters.run, "A.java", 'a("\\\\u000a", "\\u0041");\n') == []
 
 
-@pytest.mark.anyio
 async def test_a_file_that_is_not_utf8_does_not_stop_the_programs(tmp_path):
     (tmp_path / "latin.py").write_bytes(b"# coding: latin-1\n# \xe9\ndef f(x):\n    eval(x)\n")
     (tmp_path / "none.py").write_bytes(b"# \xe9\ndef f(x):\n    eval(x)\n")

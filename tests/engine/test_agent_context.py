@@ -48,8 +48,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
-
 GOOD = text_reply('{"answer": 1}')
 SKILLS = (
     Skill("reading", "Read closely. Use for prose.", "Read each line twice with `echo`."),

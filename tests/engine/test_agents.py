@@ -26,7 +26,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 GOOD = text_reply('{"answer": 1}')
 
 

@@ -48,7 +48,6 @@ def test_only_a_bound_may_be_infinite() -> None:
             make()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("value", [float("nan"), -1.0, float("inf")])
 async def test_programs_cannot_pass_invalid_amounts(tmp_path: Path, value: float) -> None:
     async with Harness.open(None, "r", bounds=Bounds(usd=1.0)) as harness:

@@ -38,7 +38,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 ANY = ToolPolicy(max_level=Level.IRREVERSIBLE)
 NOBODY = ScriptedModel({})
 

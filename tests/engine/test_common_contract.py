@@ -14,8 +14,6 @@ from orchestrator.providers.strict_schemas import to_strict_schema
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.engine.engine_kit import Echo, account, make_runtime, open_memory_journal, spec
 
-pytestmark = pytest.mark.anyio
-
 
 def form(name: str) -> Json:
     return {

@@ -32,8 +32,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
-
 STAGES = (
     Stage("fast", min_score=0.5),
     Stage("fast-retry", "fast", "Go about it in small steps.", min_score=0.5),

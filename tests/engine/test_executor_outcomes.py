@@ -22,7 +22,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 NOBODY = ScriptedModel({})
 WIDE = ToolPolicy(max_level=Level.WRITE)
 CALL = ToolCall("c1", "echo", {"text": "hello"})

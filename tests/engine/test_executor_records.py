@@ -30,7 +30,6 @@ from tests.engine.engine_kit import (
     open_memory_journal,
 )
 
-pytestmark = pytest.mark.anyio
 NOBODY = ScriptedModel({})
 WIDE = ToolPolicy(max_level=Level.WRITE)
 AGENT = AgentSpec("a", "works", "You work.", ("echo",))

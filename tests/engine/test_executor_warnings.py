@@ -34,7 +34,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 NOBODY = ScriptedModel({})
 ANY = ToolPolicy(max_level=Level.IRREVERSIBLE)
 CALL = ToolCall("c", "echo", {"text": "hello"})

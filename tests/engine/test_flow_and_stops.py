@@ -23,7 +23,6 @@ async def count(numbers: list[int]) -> str:
 TOY: Flow[list[int]] = Flow.of("Count", [State("Count", count, ("Count", "Done")), State("Done")])
 
 
-@pytest.mark.anyio
 async def test_a_flow_of_two_states_runs_on_the_engine_alone() -> None:
     numbers: list[int] = []
     async with open_memory_journal() as journal:
@@ -47,7 +46,6 @@ async def stay(nothing: object) -> str:
     return "Nowhere"
 
 
-@pytest.mark.anyio
 async def test_a_handler_may_not_leave_the_table() -> None:
     flow: Flow[object] = Flow.of("A", [State("A", stay, ("B",)), State("B")])
     async with open_memory_journal() as journal:

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +47,6 @@ def test_escaped_text_is_still_readable() -> None:
     assert escape_markers("if a < untrusted_limit") == "if a < untrusted_limit"
 
 
-@pytest.mark.anyio
 async def test_a_run_draws_128_bits_once_and_another_run_of_that_name_draws_others() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:

@@ -78,7 +78,6 @@ async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[A
     return results
 
 
-@pytest.mark.anyio
 @pytest.mark.whole_review
 @pytest.mark.parametrize("cut", [1, 100, 179])
 async def test_sixty_agents_cut_off_and_resumed_repeat_nothing_recorded(
@@ -102,7 +101,6 @@ async def test_sixty_agents_cut_off_and_resumed_repeat_nothing_recorded(
         assert len(again) == len(set(again))
 
 
-@pytest.mark.anyio
 async def test_what_an_agent_spent_before_it_was_cut_off_counts_against_its_own_bounds(
     tmp_path: Path,
 ) -> None:

@@ -12,8 +12,6 @@ from orchestrator.errors import ApprovalRequired
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN, created, open_memory_journal
 
-pytestmark = pytest.mark.anyio
-
 WORST = Cost(turns=1, tool_calls=1, tokens=100, usd=0.5)
 
 

@@ -22,8 +22,6 @@ from orchestrator.errors import (
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN, created, open_memory_journal
 
-pytestmark = pytest.mark.anyio
-
 
 class Counted:
     """Something to perform that knows how often it was."""

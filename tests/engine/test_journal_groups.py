@@ -14,8 +14,6 @@ from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN
 
-pytestmark = pytest.mark.anyio
-
 
 class Gated(MemoryStore):
     """Its appends wait until they are let through, each after how many rows it brings."""

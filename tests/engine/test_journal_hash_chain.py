@@ -15,8 +15,6 @@ from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN, FakeClock, created, open_memory_journal
 
-pytestmark = pytest.mark.anyio
-
 
 def chain(count: int = 6) -> list[Row]:
     rows: list[Row] = []

@@ -13,8 +13,6 @@ from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:

@@ -119,7 +119,6 @@ def test_a_refusal_is_read_from_its_code_and_reason() -> None:
     assert Record("outcome", {"reason": "r"}).refusal() is None
 
 
-@pytest.mark.anyio
 async def test_notes_are_read_by_key_by_topic_and_all() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -140,7 +139,6 @@ async def test_notes_are_read_by_key_by_topic_and_all() -> None:
         assert journal.outcomes() == {"state/2": "v"}
 
 
-@pytest.mark.anyio
 async def test_another_note_under_a_key_is_a_mismatch_and_a_renewed_one_is_the_newest() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -159,7 +157,6 @@ async def test_another_note_under_a_key_is_a_mismatch_and_a_renewed_one_is_the_n
         assert journal.noted("a") == {"n": 3}
 
 
-@pytest.mark.anyio
 async def test_added_notes_are_numbered() -> None:
     async with open_memory_journal() as journal:
         assert journal.add_note("asked", {"n": 1}, "2/act/call") == "asked/1/2/act/call"
@@ -168,7 +165,6 @@ async def test_added_notes_are_numbered() -> None:
         assert journal.notes("asked") == {"asked/1/2/act/call": {"n": 1}, "asked/2": {"n": 1}}
 
 
-@pytest.mark.anyio
 async def test_a_value_is_kept_with_its_text() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -177,7 +173,6 @@ async def test_a_value_is_kept_with_its_text() -> None:
     assert (row.kind, row.key, row.body) == ("data", name, b'{"value":{"a":1}}')
 
 
-@pytest.mark.anyio
 async def test_a_decision_stands_until_something_happens_under_its_call() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -197,7 +192,6 @@ async def test_a_decision_stands_until_something_happens_under_its_call() -> Non
         assert journal.decisions == {}
 
 
-@pytest.mark.anyio
 async def test_effects_are_listed_in_the_order_in_which_they_ended() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -208,7 +202,6 @@ async def test_effects_are_listed_in_the_order_in_which_they_ended() -> None:
         assert [(key, record.value()) for key, record in journal.ended] == [("b", "v"), ("a", "w")]
 
 
-@pytest.mark.anyio
 async def test_a_limit_counts_as_raised_since_by_a_grant_that_was_recorded_later() -> None:
     async with open_memory_journal() as journal:
         await journal.effect("grant/1", 1, giving("v"))
@@ -223,7 +216,6 @@ async def test_a_limit_counts_as_raised_since_by_a_grant_that_was_recorded_later
         assert not journal.granted_after("grant/3")
 
 
-@pytest.mark.anyio
 async def test_a_replay_performs_nothing() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -236,7 +228,6 @@ async def test_a_replay_performs_nothing() -> None:
     assert str(caught.value) == "k2 is not in the run's journal, and a replay performs no effects"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("error", "cost"),
     [
@@ -255,7 +246,6 @@ async def test_a_failed_effect_costs_what_it_may_have_used(error: Exception, cos
     assert (account.used, account.held) == (cost, Cost())
 
 
-@pytest.mark.anyio
 async def test_an_effect_settles_what_it_used() -> None:
     account, used = Account("the run", Bounds()), Cost(turns=1, tokens=7)
 
@@ -267,7 +257,6 @@ async def test_an_effect_settles_what_it_used() -> None:
     assert (account.used, account.held) == (used, Cost())
 
 
-@pytest.mark.anyio
 async def test_an_attempt_whose_reply_was_lost_counts_at_its_worst_beside_the_next() -> None:
     store = await created()
 
@@ -285,7 +274,6 @@ async def test_an_attempt_whose_reply_was_lost_counts_at_its_worst_beside_the_ne
     assert kinds[1:] == [("intent", "k"), ("intent", "k"), ("outcome", "k")]
 
 
-@pytest.mark.anyio
 async def test_a_turn_that_the_provider_refused_is_open_and_counts_once() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
@@ -300,7 +288,6 @@ async def test_a_turn_that_the_provider_refused_is_open_and_counts_once() -> Non
         assert journal.unseen() == Cost()
 
 
-@pytest.mark.anyio
 async def test_a_refusal_is_raised_and_kept_without_secrets() -> None:
     async def refuse() -> NoReturn:
         raise BudgetExhausted(f"not {SECRET}")

@@ -22,7 +22,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 GOOD = text_reply('{"answer": 1}')
 BETTER = text_reply('{"answer": 2}')
 CALLS = [Response((ToolCall("c", "echo", {"text": word * 9}),), "tool_use") for word in "abcd"]

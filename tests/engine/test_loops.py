@@ -22,7 +22,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 Answer = Callable[[Request, int], Response]
 
 LONG = " ".join(f"word{n}" for n in range(300))

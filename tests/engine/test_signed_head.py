@@ -33,8 +33,6 @@ from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN, created
 from tests.torture import journal_edits
 
-pytestmark = pytest.mark.anyio
-
 PRIVATE = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 PAIR = Ed25519Key(PRIVATE.public_key(), PRIVATE)
 PUBLIC = Ed25519Key(PRIVATE.public_key())

@@ -8,8 +8,6 @@ import pytest
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 
-pytestmark = pytest.mark.anyio
-
 
 async def after(seconds: float, value: str) -> str:
     await anyio.sleep(seconds)

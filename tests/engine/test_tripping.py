@@ -22,7 +22,6 @@ from tests.engine.engine_kit import (
     spec,
 )
 
-pytestmark = pytest.mark.anyio
 POLICY = ToolPolicy(failures={"*": 3, "sturdy": 5}, pause={"*": 2})
 
 

@@ -17,8 +17,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_
 from tests.review.review_kit import Repo, change, review
 from tests.torture.own_secrets import alone
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend() -> str:

@@ -21,7 +21,6 @@ from orchestrator import (
 from orchestrator.engine.types import ToolResult
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
-pytestmark = pytest.mark.anyio
 DONE: list[str] = []
 
 

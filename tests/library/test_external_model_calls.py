@@ -7,7 +7,6 @@ import pytest
 
 from orchestrator import Bounds, BudgetExhausted, Harness, InputError, ModelCall
 
-pytestmark = pytest.mark.anyio
 LIMITS: dict[str, Any] = {
     "model": "anthropic:claude-haiku-5-5",
     "input_tokens": 1000,

@@ -25,7 +25,6 @@ from orchestrator.cli.main import main
 from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.tool_registry import ToolPolicy
 
-pytestmark = pytest.mark.anyio
 TEXT = {
     "type": "object",
     "properties": {"text": {"type": "string"}},

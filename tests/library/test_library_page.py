@@ -14,7 +14,6 @@ from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change
 
-pytestmark = pytest.mark.anyio
 PAGE = (Path(__file__).parents[2] / "docs/library.md").read_text(encoding="utf-8")
 
 

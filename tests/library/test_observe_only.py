@@ -23,7 +23,6 @@ from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change, review
 
-pytestmark = pytest.mark.anyio
 ONCE: Mapping[str, int] = {"*": 1}
 
 

@@ -10,8 +10,6 @@ from orchestrator import InputError, Verdict, review
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo, change
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:

@@ -16,8 +16,6 @@ from orchestrator import (
     tool,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 class Ticket(BaseModel):
     """A ticket of the help desk."""

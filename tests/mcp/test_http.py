@@ -13,8 +13,6 @@ import pytest
 from orchestrator.engine.untrusted_text import unframe
 from tests.mcp.mcp_kit import SAY, bench, pin
 
-pytestmark = pytest.mark.anyio
-
 
 def at(url: str, tool: str = "say", accepted: str = "", **more: object) -> dict[str, object]:
     tools = {tool: {"pin": accepted or pin(SAY), "timeout": 5}}

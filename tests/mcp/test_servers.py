@@ -12,8 +12,6 @@ from orchestrator.engine.untrusted_text import unframe
 from tests.engine.engine_kit import Scopes
 from tests.mcp.mcp_kit import SAY, bench, gone, pin, received, rogue
 
-pytestmark = pytest.mark.anyio
-
 
 def said(content: str) -> dict[str, object]:
     """The envelope of an answer."""

@@ -28,8 +28,6 @@ from tests.providers.provider_kit import (
     open_session,
 )
 
-pytestmark = pytest.mark.anyio
-
 REPORTED = text_reply('{"summary": "clean", "score": 0.5, "places": []}')
 SKILLS = (
     Skill("close-reading", "Read closely.", "Read every line twice."),

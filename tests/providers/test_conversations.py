@@ -25,8 +25,6 @@ from tests.providers.provider_kit import (
     shipped_models,
 )
 
-pytestmark = pytest.mark.anyio
-
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 
 

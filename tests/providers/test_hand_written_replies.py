@@ -38,7 +38,6 @@ async def appears(path: Path) -> Path:
     return path
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("api", PATHS)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api, stream, tmp_path):
@@ -73,7 +72,6 @@ async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api,
     assert "I look." in reply.text or stream
 
 
-@pytest.mark.anyio
 async def test_a_request_shows_only_what_is_new_to_its_agent(tmp_path):
     server = ModelServer(by_hand=tmp_path)
     first = BODIES["chat"]["messages"]

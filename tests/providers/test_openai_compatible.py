@@ -24,8 +24,6 @@ from tests.providers.provider_kit import (
     shipped_models,
 )
 
-pytestmark = pytest.mark.anyio
-
 NAME = "openai-compatible"
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 TEXT_CALLS = replace(FULL, tool_calls="text", schemas="none")

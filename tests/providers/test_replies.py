@@ -20,9 +20,6 @@ from orchestrator.providers.reply_normalization import (
 )
 from tests.providers.provider_kit import request
 
-pytestmark = pytest.mark.anyio
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(), below, max_size=4),

@@ -25,8 +25,6 @@ from orchestrator.testing.server_script import (
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 
-pytestmark = pytest.mark.anyio
-
 
 @asynccontextmanager
 async def served(server):

@@ -17,8 +17,6 @@ from tests.providers.provider_kit import (
     run_test_agent,
 )
 
-pytestmark = pytest.mark.anyio
-
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 GOOD = text_reply(REPORTED)
 

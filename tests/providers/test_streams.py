@@ -27,8 +27,6 @@ from tests.providers.provider_kit import (
     shipped_models,
 )
 
-pytestmark = pytest.mark.anyio
-
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)
 EVENTS = "text/event-stream"

@@ -105,7 +105,6 @@ async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) 
     return await CachingAnalyzer(check, memory).run(side, paths)
 
 
-@pytest.mark.anyio
 async def test_cached_files_are_not_analyzed_again(side: Side) -> None:
     memory, closed = Memory(), WorkerPool(1, prefix=PREFIX)
     paths = ["app.py", "bad.py", "data.json"]
@@ -137,7 +136,6 @@ MALFORMED: list[str | dict[str, object]] = [
 ]
 
 
-@pytest.mark.anyio
 async def test_a_malformed_entry_is_ignored(side: Side) -> None:
     memory = Memory()
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:

@@ -15,8 +15,6 @@ from orchestrator.testing.scripted_model import ScriptedReply
 from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said, together
 from tests.review.team_kit import plan, report, sums
 
-pytestmark = pytest.mark.anyio
-
 CODE = '''"""Averages."""
 
 LIMIT = 10

@@ -8,8 +8,6 @@ from orchestrator.testing.scripted_model import ScriptedReply
 from tests.review.push_kit import TEAM, Branch, claims, said
 from tests.review.team_kit import report
 
-pytestmark = pytest.mark.anyio
-
 LIB = '"""Rates."""\n\n\ndef rate(x):\n    return x\n'
 APP = '"""An app."""\n\nimport lib\n\n\ndef go():\n    return lib.rate(1)\n'
 OTHER = '"""Alone."""\n\nX = 1\n'

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Literal
 
-import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
@@ -15,8 +14,6 @@ from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.verdict.guidance import Guideline
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
-
-pytestmark = pytest.mark.anyio
 
 BASE = {
     "app.py": "def check(x):\n    assert x\n    return x\n",

@@ -18,8 +18,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, te
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, script, sums
 
-pytestmark = pytest.mark.anyio
-
 HEAD = '"""An app."""\n\nNAME = "app"\n'
 
 

@@ -6,12 +6,8 @@ What stands in the verdicts: each defect once, from the push that brought it to 
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from tests.review.push_kit import Branch, claims, disputes, said
-
-pytestmark = pytest.mark.anyio
 
 PUSHES = 10
 OPENING = '"""Steps."""\n\n'

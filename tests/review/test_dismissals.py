@@ -20,8 +20,6 @@ from tests.review.test_converging_reviews import (
 )
 from tests.review.test_merging import located
 
-pytestmark = pytest.mark.anyio
-
 PUSHES = 10
 
 

@@ -19,8 +19,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script, sums
 
-pytestmark = pytest.mark.anyio
-
 MODELS = load_models([read_shipped_layer()])
 CHOOSE = partial(choose_model, MODELS, "anthropic", {})
 DEAD = ModelError("the line went dead")

@@ -1,10 +1,6 @@
 """What a review says when the history of base cannot be compared with what the change removes."""
 
-import pytest
-
 from tests.review.review_kit import Repo, review
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_shallow_clone_is_a_note_and_no_gap(tmp_path):

@@ -12,8 +12,6 @@ from orchestrator.code_review.verdict.opinions import Objection, Reported
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import Branch, claims, open_titles, said
 
-pytestmark = pytest.mark.anyio
-
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 CALL = "    subprocess.run(x, shell=True)"
 GRAVE = claims(CALL, "Runs what anybody sends", 5, severity="critical", category="security")

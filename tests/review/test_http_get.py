@@ -19,7 +19,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_
 from tests.review.review_kit import change, review
 from tests.torture.own_secrets import alone
 
-pytestmark = pytest.mark.anyio
 HOST = "127.0.0.1"
 
 

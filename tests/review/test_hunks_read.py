@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
@@ -12,8 +11,6 @@ from orchestrator.report.review_gaps_text import describe_depth
 from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.providers.whole_kit import reports
 from tests.review.review_kit import change, review
-
-pytestmark = pytest.mark.anyio
 
 OLD = [f"VALUE_{n} = {n}\n" for n in range(400)]
 NEW = [f"VALUE_{n} = {n + (n in {9, 199, 399})}\n" for n in range(400)]

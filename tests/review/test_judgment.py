@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from msgspec import convert
 
 from orchestrator.code_review.agent_report_contracts import ReportedFinding
@@ -26,8 +25,6 @@ from tests.review.team_kit import (
     seen_findings,
     sums,
 )
-
-pytestmark = pytest.mark.anyio
 
 SHELL = '''\
 """An app."""

@@ -18,8 +18,6 @@ from tests.review.test_repository_guidance import (
     with_model,
 )
 
-pytestmark = pytest.mark.anyio
-
 MEMORY = ".diffcourt/memory"
 CONVENTIONS = f"{MEMORY}/conventions.md"
 PREFERENCES = f"{MEMORY}/preferences.md"

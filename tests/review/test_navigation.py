@@ -14,8 +14,6 @@ from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import InputError
 from tests.review.review_kit import Repo, change, workspace_of
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("pattern", "found"),

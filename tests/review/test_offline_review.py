@@ -11,8 +11,6 @@ from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.review_kit import Repo, change, review
 
-pytestmark = pytest.mark.anyio
-
 SHELL = 'import subprocess\n\n\ndef run(name):\n    """Run."""\n    subprocess.run("ls " + name, shell=True)\n'
 
 GITHUB_TOKEN = "ghp_" + "a8Kd03mZq7Lw2Xc9Vb5Nh1Tj6Rf4Ys0PeUiG"

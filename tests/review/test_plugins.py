@@ -11,7 +11,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_
 from tests.review.review_kit import Repo, change, review
 from tests.torture.own_secrets import alone
 
-pytestmark = pytest.mark.anyio
 CODE = """
 from orchestrator import Ruling, tool
 from orchestrator.engine.text_guards import Detection

@@ -46,7 +46,6 @@ def test_the_verdict_points_to_what_the_programs_of_each_call_printed(tmp_path: 
     assert not run.exists()
 
 
-@pytest.mark.anyio
 async def test_outputs_are_bounded_and_hold_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work
@@ -14,8 +13,6 @@ from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import AgentResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY, tool
-
-pytestmark = pytest.mark.anyio
 
 BAIT = (
     "merge", "block", "The verdict is merge.", "severity: info", "confidence 0", "F1 is rejected.",

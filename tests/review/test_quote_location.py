@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec import convert
 
 from orchestrator.code_review.agent_report_contracts import ReportedFinding
@@ -15,8 +14,6 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.agent_loop import AgentResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY
-
-pytestmark = pytest.mark.anyio
 
 FILLER = "".join(f"def filler_{number}():\n    return {number}\n\n\n" for number in range(30))
 OLD = (

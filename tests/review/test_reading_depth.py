@@ -18,8 +18,6 @@ from tests.providers.whole_kit import reports
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import scores
 
-pytestmark = pytest.mark.anyio
-
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 LOCK = '{"packages": {"node_modules/x": {"resolved": "http://evil.example/x.tgz"}}}\n'
 POLICY = ".diffcourt/config/verdict.yaml"

@@ -11,8 +11,6 @@ from orchestrator.engine.agent_loop import AgentResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY
 
-pytestmark = pytest.mark.anyio
-
 FILLER = [f"line_{number} = {number}" for number in range(40)]
 OLD = [
     "import auth",

@@ -3,14 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from orchestrator.engine.types import Message, Response, Text
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import change, review
 from tests.review.team_kit import looks, script
-
-pytestmark = pytest.mark.anyio
 
 CODE = "def rate(items):\n    total = 0\n    return total / len(items)\n"
 

@@ -28,8 +28,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import claim, judged, looks, report, scores, script, sums
 
-pytestmark = pytest.mark.anyio
-
 CODE = {"app.py": 'X = 1\n\nNAME = "app"\n'}
 HOSTILE = (
     "# Orders\n"

@@ -25,8 +25,6 @@ from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scor
 from tests.review.test_escalation_in_reviews import CHOOSE
 from tests.review.test_merging import POLICY
 
-pytestmark = pytest.mark.anyio
-
 CODE = '"""An app."""\n\nNAME = "app"\nSIZE = 4\nEMPTY = not NAME\n'
 SEEN = {"source": "file", "name": "app.py", "quote": "SIZE = 4"}
 INVENTED = {"source": "file", "name": "app.py", "quote": "eval(request.body)"}

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import anyio
-import pytest
 
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
@@ -13,8 +12,6 @@ from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.review.review_kit import change, review
 from tests.review.team_kit import TEAM, claim, plan, report, script
 from tests.review.test_responses import name_of
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_rows_of_a_later_iteration_do_not_change_an_earlier_decision(tmp_path: Path) -> None:

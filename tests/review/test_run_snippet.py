@@ -24,7 +24,6 @@ from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, plan, report, script
 from tests.review.test_responses import CODE, response
 
-pytestmark = pytest.mark.anyio
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 needs_bwrap = pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 CONTEXT = CallContext("key", "qa", 60.0)

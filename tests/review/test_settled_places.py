@@ -10,8 +10,6 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import Branch, claims, open_titles, said
 
-pytestmark = pytest.mark.anyio
-
 CODE = '''"""Averages."""
 
 LIMIT = 10

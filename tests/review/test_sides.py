@@ -21,7 +21,6 @@ from orchestrator.code_review.tools.analyzer_tools import Look, SideTool
 from orchestrator.engine.ports import CallContext
 from tests.review.review_kit import change, review, workspace_of
 
-pytestmark = pytest.mark.anyio
 CONTEXT = CallContext("", "", 60)
 EVAL = "def run(name):\n    return eval(name)\n"
 

@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
 from tests.review.review_kit import change, review
-
-pytestmark = pytest.mark.anyio
 
 MIXED = {
     "shop/cart.py": '"""Carts."""\n\n\ndef total(prices):\n    """Add prices up."""\n    return sum(prices)\n',

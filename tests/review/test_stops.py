@@ -18,8 +18,6 @@ from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scor
 
 SECURITY = (data_root() / "agents/security.md").read_text()
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:

@@ -4,13 +4,10 @@ import json
 from pathlib import Path
 
 import jsonschema_rs
-import pytest
 from msgspec import to_builtins
 
 from orchestrator.code_review.verdict.model import Counts, json_schema
 from tests.review.review_kit import change, review
-
-pytestmark = pytest.mark.anyio
 
 WORKFLOW = """\
 on: issues

@@ -9,8 +9,6 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import ConfigError
 from tests.review.review_kit import change, review
 
-pytestmark = pytest.mark.anyio
-
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 RULE = "security.subprocess-shell"
 TODAY = datetime.now(UTC).date()

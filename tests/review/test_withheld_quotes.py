@@ -17,7 +17,6 @@ from orchestrator.engine.types import Observation
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, workspace_of
 
-pytestmark = pytest.mark.anyio
 SECRET = "tuna" + "Salad41"
 EVAL = f'def run(name):\n    return eval(name, password="{SECRET}")\n'
 # Each of the markers is searched behind for the key that it announces: ten seconds, all in all.

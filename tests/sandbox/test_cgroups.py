@@ -28,7 +28,6 @@ from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
 
-pytestmark = pytest.mark.anyio
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 Case = tuple[str, str, list[Hierarchy]]
 SMALL = Limits(memory=64 << 20, processes=60)

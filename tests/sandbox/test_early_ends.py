@@ -1,12 +1,9 @@
 """A program that is ended before it has got anywhere."""
 
 import anyio
-import pytest
 
 from orchestrator.sandbox.program_permissions import Permissions
 from orchestrator.sandbox.run_program import start
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_an_ended_program_is_gone_without_waiting() -> None:

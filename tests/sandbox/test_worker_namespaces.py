@@ -12,12 +12,9 @@ from orchestrator.sandbox import bubblewrap, process_confinement, run_program, w
 from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.worker_pool import WorkerPool
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(
-        not process_confinement.is_available(), reason="programs cannot be confined here"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not process_confinement.is_available(), reason="programs cannot be confined here"
+)
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed"

@@ -22,7 +22,7 @@ from orchestrator.sandbox import process_confinement, scratch_directory
 from orchestrator.sandbox.worker_pool import PACKAGE_PARENT, WorkerPool
 
 Pool = Callable[..., WorkerPool]
-pytestmark = pytest.mark.anyio
+
 
 CHECKS = """
 import os, signal, subprocess, sys, time

@@ -121,7 +121,6 @@ def test_a_last_commit_that_a_crash_wrote_in_part_is_no_damage(copy: Path) -> No
     assert _rows(copy) == [_row(seq) for seq in range(1, COMMITS + 1)]  # it was the release
 
 
-@pytest.mark.anyio
 async def test_a_log_that_is_in_use_and_was_begun_anew_is_no_damage(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "journal.db")
     await _fill(store)

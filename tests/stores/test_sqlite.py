@@ -28,7 +28,6 @@ def test_a_file_that_is_no_journal_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.anyio
 async def test_a_damaged_entry_is_one_line(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "journal.db")
     await store.create("r", 1.0, {})
@@ -105,7 +104,6 @@ def test_an_append_survives_the_end_of_its_event_loop(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.anyio
 async def test_no_cancellation_cuts_an_append_off(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "journal.db")
     await store.create("r", 1.0, {})
@@ -152,7 +150,6 @@ def test_a_new_journal_waits_for_who_writes_into_the_file(tmp_path: Path) -> Non
     leaving.join()
 
 
-@pytest.mark.anyio
 async def test_the_log_is_begun_anew_and_gone_once_the_store_is_closed(tmp_path: Path) -> None:
     store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
     await store.create("r", 1.0, {})
@@ -199,7 +196,6 @@ def test_a_file_that_does_more_than_keep_rows_is_refused(tmp_path: Path) -> None
         SqliteStore(tmp_path / "journal.db")
 
 
-@pytest.mark.anyio
 async def test_rows_of_a_run_are_written_in_one_place(tmp_path: Path) -> None:
     store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
     await store.create("r", 1.0, {})

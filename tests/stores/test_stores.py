@@ -13,8 +13,6 @@ from orchestrator.stores.base import CancelRequest, RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
 
-pytestmark = pytest.mark.anyio
-
 Again = Callable[[], RunStore]
 
 

@@ -15,7 +15,6 @@ from tests.review.review_kit import change, review
 FINDING = {"code": "c", "path": "a.py", "line": 1, "message": "m"}
 
 
-@pytest.mark.anyio
 async def test_a_reply_of_another_check_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     job = {"root": str(tmp_path), "lines": {"a.py": [1]}}
@@ -27,7 +26,6 @@ async def test_a_reply_of_another_check_is_an_error(tmp_path: Path) -> None:
     assert "enclosing_scopes:run sent a malformed reply" in errors["a.py"]
 
 
-@pytest.mark.anyio
 async def test_a_flow_through_files_of_two_batches_is_reported_at_its_sink_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,6 @@ UNREAD: dict[str, tuple[str, str]] = {
 NOTHING = {"empty.vue": "<template><p/></template>", "note.vue": "<!-- <script>"}
 
 
-@pytest.mark.anyio
 async def test_oxlint_reads_the_scripts_and_nothing_else(export: Export) -> None:
     files = {
         **NOTHING,

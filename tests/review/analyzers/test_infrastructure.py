@@ -9,8 +9,6 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ConfigError
 from tests.review.review_kit import change, review
 
-pytestmark = pytest.mark.anyio
-
 BLOCK = """apiVersion: v1
 kind: Pod
 metadata:

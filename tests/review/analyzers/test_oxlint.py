@@ -10,8 +10,6 @@ from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.rule_table import RuleTable
 
-pytestmark = pytest.mark.anyio
-
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
 # code -> (bad, good)

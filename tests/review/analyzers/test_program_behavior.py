@@ -25,8 +25,6 @@ from tests.review.analyzers.program_tools import (
     places,
 )
 
-pytestmark = pytest.mark.anyio
-
 Export = Callable[[Mapping[str, str | bytes]], Side]
 FakeProgram = Callable[[str, str], str]
 

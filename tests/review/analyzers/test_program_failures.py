@@ -12,8 +12,6 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, places
 
-pytestmark = pytest.mark.anyio
-
 Export = Callable[[Mapping[str, str | bytes]], Side]
 FakeProgram = Callable[[str, str], str]
 

@@ -12,8 +12,6 @@ from orchestrator.code_review.analyzers.typos import Typos
 from tests.checks.fix_kit import apply
 from tests.review.analyzers.program_tools import Make
 
-pytestmark = pytest.mark.anyio
-
 Export = Callable[[Mapping[str, str | bytes]], Side]
 LOOP = '#!/bin/bash\nwhile read -r h; do\n\tcp é x; ssh{} "$h" uptime\ndone < hosts\n'
 

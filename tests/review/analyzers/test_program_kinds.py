@@ -13,8 +13,6 @@ from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 
-pytestmark = pytest.mark.anyio
-
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
 

@@ -302,7 +302,6 @@ os._exit(sum(refused(attempt) << 3 + number for number, attempt in enumerate(tri
 
 
 @needs_bwrap
-@pytest.mark.anyio
 async def test_a_socket_that_appears_below_reads_cannot_be_reached(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -418,7 +417,6 @@ def tree() -> Path:
 
 
 @needs_bwrap
-@pytest.mark.anyio
 async def test_hostile_tests_reach_nothing_and_outlive_nothing(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -436,7 +434,6 @@ async def test_hostile_tests_reach_nothing_and_outlive_nothing(
 
 
 @needs_bwrap
-@pytest.mark.anyio
 async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,7 +471,6 @@ def _no_process(pid: int) -> int:
 
 
 @needs_bwrap
-@pytest.mark.anyio
 @pytest.mark.parametrize("open_pidfd", [os.pidfd_open, _no_process], ids=["alive", "gone"])
 async def test_a_sandbox_that_ends_at_once_says_why_also_where_its_process_is_gone(
     open_pidfd: Callable[[int], int],

@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from orchestrator.code_review.verdict.model import Finding
 from tests.review.review_kit import change, review
-
-pytestmark = pytest.mark.anyio
 
 VIEW = """from flask import Flask, render_template, request
 

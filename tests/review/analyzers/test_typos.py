@@ -9,8 +9,6 @@ from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.typos import Typos
 
-pytestmark = pytest.mark.anyio
-
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
 

@@ -13,8 +13,6 @@ from orchestrator.code_review.change.git.objects import MAX_BLOB, Objects
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def many(repo):

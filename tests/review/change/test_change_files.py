@@ -14,8 +14,6 @@ from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.errors import InputError
 from tests.review.change.conftest import new_blob
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend():

@@ -17,8 +17,6 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend():

@@ -13,8 +13,6 @@ from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo, diff_text, new_blob
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend():

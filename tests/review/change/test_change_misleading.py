@@ -8,8 +8,6 @@ from orchestrator.code_review.change.change_construction import from_refs, from_
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend():

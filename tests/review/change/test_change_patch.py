@@ -11,8 +11,6 @@ from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import diff_text, new_blob, old_blob
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def full(repo):

@@ -13,8 +13,6 @@ from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commit_resolution import open_repository
 from orchestrator.errors import InputError
 
-pytestmark = pytest.mark.anyio
-
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 

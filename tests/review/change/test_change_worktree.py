@@ -14,8 +14,6 @@ from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
 
-pytestmark = pytest.mark.anyio
-
 
 def photograph(root: Path) -> dict[str, str]:
     """Every file of a git directory and a digest of what it holds."""

@@ -6,8 +6,6 @@ from msgspec.structs import replace
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.security_fixes import MOST_FILES, find_past_fixes
 
-pytestmark = pytest.mark.anyio
-
 OPEN = "def read(name):\n    return open(ROOT / name)\n"
 SAFE = "def read(name):\n    return open(ROOT / secure(name))\n"
 FIX = "Fix path traversal\n\nIt has an advisory: CVE-2021-12345."

@@ -46,7 +46,6 @@ def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path
 
 
 @pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("new", "state", "why"),
     [

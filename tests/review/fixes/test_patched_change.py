@@ -4,7 +4,6 @@ import difflib
 from pathlib import Path
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 
 from orchestrator.code_review.change.types import ChangedFile
@@ -44,7 +43,6 @@ def test_unchanged_lines_are_the_same_on_both_sides_of_a_patch(
     assert set(found.removed) >= set(removed)
 
 
-@pytest.mark.anyio
 async def test_both_sides_read_as_git_would_store_them(tmp_path: Path) -> None:
     repo = change(tmp_path, {"a.py": "x = 1\n", "b.py": "y = 1\n"}, {"a.py": "x = 2\n"})
     async with workspace_of(repo) as workspace:
@@ -69,7 +67,6 @@ async def test_both_sides_read_as_git_would_store_them(tmp_path: Path) -> None:
         assert (exported / "README.md").exists()
 
 
-@pytest.mark.anyio
 async def test_a_file_that_is_as_in_base_with_its_patch_is_none_of_the_change(
     tmp_path: Path,
 ) -> None:

@@ -21,8 +21,6 @@ from tests.checks.secret_samples import rand
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import Repo, change, review
 
-pytestmark = pytest.mark.anyio
-
 MODULE = '"""Lists files."""\n\nimport subprocess\n\n\ndef run(name: str) -> None:\n'
 SHELL = "    subprocess.run(name, shell=True, check=True, timeout=9)\n"
 LIST = '    subprocess.run(["ls", name], check=True, timeout=9)\n'
