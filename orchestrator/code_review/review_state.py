@@ -28,9 +28,8 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.verdict.agents import Assignment, Share
-from orchestrator.code_review.verdict.escalation import PendingApproval
-from orchestrator.code_review.verdict.fix import Fix
+from orchestrator.code_review.verdict.agents import Assignment, PendingApproval, Share
+from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentResult, AgentRuntime

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
-from orchestrator.code_review.verdict.fix import FixState
+from orchestrator.code_review.verdict.finding_parts import FixState
 from tests.review.review_kit import Repo, change
 
 ODD = "b;id.py"

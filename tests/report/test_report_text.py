@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from orchestrator.code_review.verdict.agents import AgentReport
-from orchestrator.code_review.verdict.escalation import HumanQuestion, PendingApproval
+from orchestrator.code_review.verdict.agents import AgentReport, HumanQuestion, PendingApproval
+from orchestrator.code_review.verdict.finding_parts import Reported
 from orchestrator.code_review.verdict.model import (
     Cause,
     ChangeRef,
@@ -21,7 +21,6 @@ from orchestrator.code_review.verdict.model import (
     Stop,
     Verdict,
 )
-from orchestrator.code_review.verdict.opinions import Reported
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from orchestrator.code_review.verdict.agents import AgentReport, Iteration
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
-from orchestrator.code_review.verdict.fix import Fix, FixState
+from orchestrator.code_review.verdict.finding_parts import Fix, FixState
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     CriterionScore,

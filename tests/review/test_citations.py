@@ -11,7 +11,7 @@ from orchestrator.code_review.findings.agent_reports import read_claim
 from orchestrator.code_review.findings.citations import Sources, format_citation, locate_finding
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.repository_guidance import Guidance
-from orchestrator.code_review.verdict.guidance import Guideline
+from orchestrator.code_review.verdict.finding_parts import Guideline
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
 

@@ -14,8 +14,7 @@ from orchestrator.code_review.findings.merging import (
     join_duplicates,
     merge,
 )
-from orchestrator.code_review.verdict.guidance import Guideline
-from orchestrator.code_review.verdict.opinions import Objection
+from orchestrator.code_review.verdict.finding_parts import Guideline, Objection
 from tests.review.test_merging import POLICY, agent, tool
 
 ANALYZER = tool(severity="low")

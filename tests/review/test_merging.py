@@ -20,8 +20,8 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.waivers import apply_waivers
+from orchestrator.code_review.verdict.finding_parts import Objection, Reported
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
-from orchestrator.code_review.verdict.opinions import Objection, Reported
 
 POLICY = VerdictPolicy(
     block_at="critical",

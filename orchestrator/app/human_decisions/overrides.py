@@ -13,7 +13,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.code_review.verdict.waiver_use import Override
+from orchestrator.code_review.verdict.policy_effects import Override
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore

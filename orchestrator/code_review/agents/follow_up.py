@@ -10,8 +10,8 @@ from orchestrator.code_review.agents.finding_descriptions import (
 )
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.decision import Weight, weight
+from orchestrator.code_review.verdict.finding_parts import Objection
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.code_review.verdict.opinions import Objection
 
 SHOWN = 60
 """Findings, and rejected findings, of which an agent is reminded."""

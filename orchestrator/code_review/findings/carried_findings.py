@@ -40,8 +40,8 @@ from orchestrator.code_review.findings.previous_review import passed_review, pol
 from orchestrator.code_review.findings.quote_location import find_quote
 from orchestrator.code_review.findings.settled_places import SettledPlaces, settled_places
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.finding_parts import Objection, Reported
 from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
-from orchestrator.code_review.verdict.opinions import Objection, Reported
 from orchestrator.code_review.verdict.previous import PassedReview
 
 MAX_CLAIMS = 200

@@ -8,8 +8,8 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
 from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.finding_parts import Objection, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
-from orchestrator.code_review.verdict.opinions import Objection, Reported
 
 
 def build_finding(

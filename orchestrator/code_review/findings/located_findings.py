@@ -7,9 +7,8 @@ from msgspec import Struct, convert, field, to_builtins
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.checks.check_io import Edit, FlowStep
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.verdict.guidance import Guideline
+from orchestrator.code_review.verdict.finding_parts import Guideline, Objection
 from orchestrator.code_review.verdict.model import Cause
-from orchestrator.code_review.verdict.opinions import Objection
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json
 

@@ -6,7 +6,7 @@ from orchestrator.catalog.memory_files import Dismissal
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.findings.finding_context import Block, leads_to
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.verdict.memory_use import FindingContext
+from orchestrator.code_review.verdict.finding_parts import FindingContext
 from orchestrator.code_review.verdict.model import Finding
 
 

@@ -23,7 +23,7 @@ from orchestrator.code_review.findings.citations import Sources, format_citation
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Target
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
 from orchestrator.code_review.rule_table import RuleTable
-from orchestrator.code_review.verdict.opinions import Objection
+from orchestrator.code_review.verdict.finding_parts import Objection
 
 EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""

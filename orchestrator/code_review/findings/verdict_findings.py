@@ -49,9 +49,8 @@ from orchestrator.code_review.findings.settled_places import limit_responses, se
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
-from orchestrator.code_review.verdict.memory_use import MemoryUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
-from orchestrator.code_review.verdict.waiver_use import WaiverUse
+from orchestrator.code_review.verdict.policy_effects import MemoryUse, WaiverUse
 
 NO_REFERENCES = References()
 

@@ -18,7 +18,7 @@ from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal,
 from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.code_review.verdict.decision import matches
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.code_review.verdict.waiver_use import WaiverState, WaiverUse
+from orchestrator.code_review.verdict.policy_effects import WaiverState, WaiverUse
 from orchestrator.data_directories import DISMISSED, PREFERENCES, WAIVERS
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock

@@ -22,7 +22,7 @@ from orchestrator.code_review.fixes.patches import (
 from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
 from orchestrator.code_review.fixes.suppressions import require_no_suppression
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
-from orchestrator.code_review.verdict.fix import FixState
+from orchestrator.code_review.verdict.finding_parts import FixState
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec

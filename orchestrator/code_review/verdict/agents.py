@@ -1,4 +1,4 @@
-"""The parts of a verdict about agents: their files, their reports and their iterations."""
+"""The parts of a verdict about agents: their work, escalations, and questions to people."""
 
 from typing import Annotated, Literal
 
@@ -57,3 +57,35 @@ class Iteration(Strict, frozen=True):
     new_evidence: int
     gaps: int
     decision: str
+
+
+class Escalation(Strict, frozen=True):
+    """A move of an agent to its next escalation stage, and why."""
+
+    agent: str
+    iteration: Annotated[int, Meta(ge=1)]
+    from_stage: Annotated[str, Meta(description="the previous stage")]
+    to_stage: Annotated[str, Meta(description="the next stage; human: a person")]
+    why: str
+
+
+class HumanQuestion(Strict, frozen=True):
+    """A question to a person; the run waits until it is answered."""
+
+    name: Annotated[str, Meta(description="the name for diffcourt resume --to")]
+    agent: str
+    question: str
+    answer: str = ""
+    answered_by: str = ""
+    answered_at: Annotated[str, Meta(description="ISO 8601, UTC")] = ""
+
+
+class PendingApproval(Strict, frozen=True):
+    """A tool call that a person must approve or deny before the run continues."""
+
+    approval: Annotated[str, Meta(description="the id for diffcourt approve and deny")]
+    call: str
+    agent: str
+    tool: str
+    arguments: Annotated[str, Meta(description="JSON, without secrets")]
+    level: str

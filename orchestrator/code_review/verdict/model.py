@@ -11,15 +11,29 @@ from msgspec import Meta, field
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.json_schema_generation import schema_of
-from orchestrator.code_review.verdict.agents import AgentReport, Assignment, Iteration
+from orchestrator.code_review.verdict.agents import (
+    AgentReport,
+    Assignment,
+    Escalation,
+    HumanQuestion,
+    Iteration,
+    PendingApproval,
+)
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
-from orchestrator.code_review.verdict.escalation import Escalation, HumanQuestion, PendingApproval
-from orchestrator.code_review.verdict.fix import Fix
-from orchestrator.code_review.verdict.guidance import GuidanceFile, Guideline
-from orchestrator.code_review.verdict.memory_use import FindingContext, MemoryUse
-from orchestrator.code_review.verdict.opinions import Objection, Reported
+from orchestrator.code_review.verdict.finding_parts import (
+    FindingContext,
+    Fix,
+    Guideline,
+    Objection,
+    Reported,
+)
+from orchestrator.code_review.verdict.policy_effects import (
+    GuidanceFile,
+    MemoryUse,
+    Override,
+    WaiverUse,
+)
 from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
-from orchestrator.code_review.verdict.waiver_use import Override, WaiverUse
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 from orchestrator.errors import EXIT_OK

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Fixes, Settings
 from orchestrator.code_review.fixes.fixed_findings import only_removes
-from orchestrator.code_review.verdict.fix import Fix
+from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
