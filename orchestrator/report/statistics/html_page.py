@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics
-from orchestrator.report.figure_pages import Section, bullets, figure, render_document, table, text
+from orchestrator.report.figure_pages import Section, render_document, table
+from orchestrator.report.html_elements import bullets, figure, text
 from orchestrator.report.statistics.text_and_csv import (
     dollars,
     duration,

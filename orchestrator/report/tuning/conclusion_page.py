@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from orchestrator.report.figure_pages import Section, render_document, text
+from orchestrator.report.figure_pages import Section, render_document
+from orchestrator.report.html_elements import text
 from orchestrator.tuning.labels.disagreements import name_trust
 
 

@@ -2,16 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.report.figure_pages import (
-    Section,
-    bullets,
-    figure,
-    fold,
-    link,
-    quote,
-    table,
-    text,
-)
+from orchestrator.report.figure_pages import Section, table
+from orchestrator.report.html_elements import bullets, figure, fold, link, quote, text
 from orchestrator.report.text_layout import count_noun
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.comparison_text import describe_change, describe_power

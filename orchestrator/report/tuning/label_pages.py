@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.report.figure_pages import Section, bullets, figure, link, quote, table, text
+from orchestrator.report.figure_pages import Section, table
+from orchestrator.report.html_elements import bullets, figure, link, quote, text
 from orchestrator.report.text_layout import count_noun
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.conclusion_page import Conclusion, render_page

@@ -11,7 +11,7 @@ from orchestrator.app.runs.run_record import RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats import Sources
-from orchestrator.report.formats.html_page.findings import render_findings, text
+from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.overview import (
     render_checks,
     render_coverage,
@@ -20,6 +20,7 @@ from orchestrator.report.formats.html_page.overview import (
     title_of,
 )
 from orchestrator.report.formats.html_page.run_sections import render_run
+from orchestrator.report.html_elements import text
 
 
 def render_html(verdict: Verdict, sources: Sources, more: str = "") -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from orchestrator.app.runs.run_details import CallDetails, Passage
-from orchestrator.report.formats.html_page.findings import text
+from orchestrator.report.html_elements import text
 
 SHARED = 400
 """Characters from which a text is written once, and linked to where it stands again."""

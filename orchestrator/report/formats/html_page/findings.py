@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
@@ -14,7 +13,7 @@ from orchestrator.report.findings_text import (
     open_findings,
 )
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_patch
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.html_elements import text
 
 MOST = 5_000
 """Findings that a page shows."""
@@ -22,11 +21,6 @@ LISTED_FROM = 4
 """Findings from which on a list of them stands above."""
 MOST_OPEN = 20
 """Findings up to which that list is open at first."""
-
-
-def text(raw: str) -> str:
-    """External text as HTML, with unprintable characters escaped."""
-    return escape("\n".join(escape_unprintable(line.expandtabs(4)) for line in raw.split("\n")))
 
 
 def no_actions(finding: Finding) -> str:

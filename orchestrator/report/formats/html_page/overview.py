@@ -1,12 +1,10 @@
 """The parts of the page around the findings: outcome, coverage, agents, score, cost."""
 
-from collections.abc import Iterable, Sequence
-
 from orchestrator.code_review.verdict.model import CriterionScore, Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity
-from orchestrator.report.formats.html_page.findings import text
 from orchestrator.report.formats.open_findings import describe_skip, gaps, joined_gaps
+from orchestrator.report.html_elements import fold, render_section, render_table, text
 from orchestrator.report.text_layout import count_noun, format_duration
 from orchestrator.report.verdict_text import describe_since_previous
 
@@ -82,9 +80,9 @@ def render_coverage(verdict: Verdict) -> str:
         + _render_depth(verdict)
         + (f'<div class="note"><b>Not reviewed</b><ul>{not_reviewed}</ul></div>'
            if not_reviewed else "")
-        + _fold(f"{count_noun(len(verdict.checked), 'file')} by depth",
+        + fold(f"{count_noun(len(verdict.checked), 'file')} by depth",
                 render_table("Depth of files", ("File", "Depth", "Read by"), rows))
-        + _fold(f"{len(left_out):,} left out by policy", excluded)
+        + fold(f"{len(left_out):,} left out by policy", excluded)
         + "</section>"
     )  # fmt: skip
 
@@ -147,7 +145,7 @@ def render_review(verdict: Verdict) -> str:
         (str(one.number), "none" if one.score is None else f"{one.score:.2f}", text(one.decision))
         for one in verdict.iterations
     ]
-    body = render_table("Agents", head, agents) + _fold(
+    body = render_table("Agents", head, agents) + fold(
         "Rounds", render_table("Rounds", ("Round", "Score", "Decision"), rounds)
     )
     parts = [render_section("agents", "How it was reviewed", body)] if agents or rounds else []
@@ -190,32 +188,4 @@ def _score_bar(score: float | None) -> str:
     return (
         f'{score:.2f}<svg role="presentation"><rect class="rail" width="100%" height="100%"/>'
         f'<rect class="mark" width="{100 * score:.1f}%" height="100%"/></svg>'
-    )
-
-
-def render_section(name: str, heading: str, body: str) -> str:
-    """A part of the page; ``body`` is HTML."""
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{heading}</h2>{body}</section>'
-
-
-def _fold(summary: str, body: str) -> str:
-    return f"<details><summary>{summary}</summary>{body}</details>" if body else ""
-
-
-def render_table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are HTML already; nothing without rows."""
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-name="{name}">{cell}</td>' for name, cell in zip(head, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    if not body:
-        return ""
-    names = "".join(f'<th scope="col">{name}</th>' for name in head)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table class="list">'
-        f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -10,9 +10,8 @@ from orchestrator.app.runs.run_record import PersonDecision, RunRecord, Span
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats.html_page.call_sections import call_anchor, render_calls
-from orchestrator.report.formats.html_page.findings import text
-from orchestrator.report.formats.html_page.overview import render_section, render_table
 from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
+from orchestrator.report.html_elements import render_section, render_table, text
 from orchestrator.report.text_layout import format_duration
 
 MOST_CALLS = 2_000
