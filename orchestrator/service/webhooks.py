@@ -16,7 +16,7 @@ from msgspec import Struct, ValidationError, field
 
 from orchestrator.errors import InputError
 from orchestrator.posting.comment_commands import is_command
-from orchestrator.posting.comment_events import Number
+from orchestrator.posting.comment_events import CommentEvent
 from orchestrator.posting.forge import CHECK_NAME
 from orchestrator.service.changes import Push
 from orchestrator.service.settings import ForgeSettings
@@ -118,22 +118,9 @@ class _Named(Struct, frozen=True):
     full_name: str
 
 
-class _Comment(Struct, frozen=True):
-    id: Number
-    body: str | None = None
-
-
-class _Issue(Struct, frozen=True):
-    number: Number
-    pull_request: Any = None
-
-
-class _CommentEvent(Struct, frozen=True):
+class _CommentEvent(CommentEvent, frozen=True):
     """GitHub's ``issue_comment``."""
 
-    action: str
-    comment: _Comment
-    issue: _Issue
     repository: _Named
 
 
