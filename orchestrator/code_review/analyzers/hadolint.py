@@ -4,7 +4,6 @@ import re
 from pathlib import PurePosixPath
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -42,10 +41,6 @@ class Hadolint(ProgramAnalyzer):
         if pure.suffix.removeprefix(".").capitalize() in _NAMES:
             return True
         return pure.name.split(".", 1)[0] in _NAMES and pure.suffix.lower() not in _OTHER_SUFFIXES
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """All that it examined: it parses every file."""
-        return report.examined
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix of Dockerfiles."""

@@ -11,7 +11,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CANNOT_PARSE, CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_helm_template, path_kinds
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
-from orchestrator.code_review.analyzers.file_patterns import matches
+from orchestrator.code_review.analyzers.file_patterns import matches, may_be_script
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import SandboxError
@@ -262,3 +262,16 @@ class InfrastructureCheck(SideCheck):
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
         """What it could parse, without the templates of Helm charts."""
         return frozenset(path for path in super().files_read(report) if not is_helm_template(path))
+
+
+class PatternCheck(SideCheck):
+    """The check ``patterns``: it also reads scripts that only their first line names."""
+
+    def wants(self, path: str) -> bool:
+        """Whether its name is that of a language, or it may be a script."""
+        return super().wants(path) or may_be_script(path)
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What it examined in its language; a script that it examined is in one that it reads."""
+        scripts = (path for path in report.examined if may_be_script(path))
+        return super().files_read(report).union(scripts)

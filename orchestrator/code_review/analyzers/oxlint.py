@@ -11,7 +11,6 @@ from orchestrator.checks.patterns.template_code_extraction import (
     extract_scripts,
     is_component,
 )
-from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -34,10 +33,6 @@ class Oxlint(ProgramAnalyzer):
     def wants(self, path: str) -> bool:
         """Whether it is a script, or a component that contains scripts, by its name."""
         return PurePosixPath(path).suffix in _SUFFIXES or is_component(path)
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """All that it examined: it parses every file."""
-        return report.examined
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix of the language; ``.d.ts`` marks declarations."""

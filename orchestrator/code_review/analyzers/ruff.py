@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from orchestrator.checks.check_io import Edit, Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.script_languages import interpreter
-from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -97,10 +96,6 @@ class Ruff(ProgramAnalyzer):
     def wants(self, path: str) -> bool:
         """Whether it is a Python file, stub or notebook by its name, or may be a script."""
         return path.endswith(_SUFFIXES) or may_be_script(path)
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """All that it examined: it parses every file."""
-        return report.examined
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name, but packages and stubs keep theirs: ruff treats them differently."""

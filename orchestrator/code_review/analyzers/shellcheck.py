@@ -8,7 +8,6 @@ from typing import Any
 from orchestrator.checks.check_io import Edit, RawFinding
 from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
 from orchestrator.checks.script_languages import SHELLS, interpreter, is_husky_hook
-from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -41,10 +40,6 @@ class ShellCheck(ProgramAnalyzer):
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
         return matches(path, SHELL_SCRIPTS) or may_be_script(path) or _is_makefile(path)
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """All that it examined: it parses every file."""
-        return report.examined
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -64,10 +63,6 @@ class Zizmor(ProgramAnalyzer):
     def wants(self, path: str) -> bool:
         """Whether the file is a workflow, an action or Dependabot configuration, by its path."""
         return any(kind.fullmatch(path) for kind in (_WORKFLOW, _DEPENDABOT, _ACTION))
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """All that it examined: it parses every file."""
-        return report.examined
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name, or directory: zizmor tells the kinds apart by the file's name."""

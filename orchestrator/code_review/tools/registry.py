@@ -45,11 +45,11 @@ from orchestrator.code_review.analyzers.imported_reports import ImportedResults
 from orchestrator.code_review.analyzers.one_side_checks import (
     InfrastructureCheck,
     ParseCheck,
+    PatternCheck,
     SideCheck,
     TaintCheck,
 )
 from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.code_review.analyzers.pattern_check import PatternCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.protections import Protections
 from orchestrator.code_review.analyzers.ruff import Ruff
