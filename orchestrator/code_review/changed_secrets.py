@@ -27,7 +27,7 @@ async def make_filter(workspace: ReviewWorkspace, pool: WorkerPool) -> Callable[
         readable = [path for path in paths if path not in failed]
         replies, _ = await call_check_in_batches(
             pool,
-            "secret_lines:run",
+            "redacted_text:list_secrets",
             {"root": str(side.root)},
             readable,
             SECONDS,

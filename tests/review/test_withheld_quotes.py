@@ -39,7 +39,7 @@ async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
 ) -> None:
     monkeypatch.setattr(analyzer_findings, "SECONDS", 1.0)
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
-    quotes = "orchestrator.checks.redacted_quotes"
+    quotes = "orchestrator.checks.redacted_text"
     async with (
         workspace_of(repo) as workspace,
         WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool,

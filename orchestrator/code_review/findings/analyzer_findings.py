@@ -92,7 +92,7 @@ class _SideReader:
                     *(step.text for step in raw.steps),
                 ],
             }
-        return await self._call("redacted_quotes:run", {"cited": cited}, cited)
+        return await self._call("redacted_text:redact_quotes", {"cited": cited}, cited)
 
     async def _call(
         self, function: str, job: Mapping[str, Any], paths: Iterable[str]

@@ -69,7 +69,9 @@ class ProgramOutputs:
     async def _redacted(self, text: str) -> str:
         job = {"text": text}
         try:
-            text = await call_check(self._pool, "redacted_output:run", job, REDACTION_SECONDS, str)
+            text = await call_check(
+                self._pool, "redacted_text:redact_output", job, REDACTION_SECONDS, str
+            )
         except SandboxError:
             return WITHHELD
         return self._redact(text)

@@ -195,7 +195,9 @@ class ProveFixes:
     async def _require_no_secret(self, patch: str) -> None:
         """Check that the patch and its context lines contain no secret."""
         job: dict[str, Any] = {"text": patch}
-        shown = await call_check(self._pool, "redacted_output:run", job, REDACTION_SECONDS, str)
+        shown = await call_check(
+            self._pool, "redacted_text:redact_output", job, REDACTION_SECONDS, str
+        )
         if shown != patch or REDACTED in patch:
             raise PatchRefused("the patch or the lines around it contain a secret")
 

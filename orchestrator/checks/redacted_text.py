@@ -1,4 +1,4 @@
-"""Quotes cited lines and messages of findings with secrets redacted.
+"""Redacts secrets in what is quoted, printed or shown of a change, and lists them.
 
 Any quoted line may contain a password, regardless of what was found in it.
 """
@@ -29,7 +29,7 @@ def _shown(source: Source, cited: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     return shown
 
 
-def run(job: dict[str, Any]) -> dict[str, list[str]]:
+def redact_quotes(job: dict[str, Any]) -> dict[str, list[str]]:
     """Name of a finding → its redacted quote and texts; unreadable files are left out.
 
     Args:
@@ -41,3 +41,21 @@ def run(job: dict[str, Any]) -> dict[str, list[str]]:
         with suppress(Gap):
             shown |= _shown(Source(path, read(job["root"], path)), job["cited"][path])
     return shown
+
+
+def redact_output(job: dict[str, Any]) -> str:
+    """A program's output, the job's ``text``, without secrets."""
+    source = Source("output.txt", job["text"].encode("utf-8", "surrogateescape"))
+    return redact_secrets(job["text"], {secret for _, secret in find_secrets_by_line(source)})
+
+
+def list_secrets(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """Find each secret and its whole line in the files of a job; binary files are left out."""
+    found: dict[tuple[str, str], None] = {}
+    for path in job["paths"]:
+        with suppress(Gap):
+            source = Source(path, read(job["root"], path))
+            for number, secret in find_secrets_by_line(source):
+                if secret:
+                    found[secret, source.lines[number - 1].strip()] = None
+    return list(found)
