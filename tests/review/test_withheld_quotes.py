@@ -49,7 +49,7 @@ async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
     good, bad = sorted(_findings(seen), key=lambda found: found.path)
     assert good.quote == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
     assert (bad.path, bad.start_line, bad.quote) == ("slow.py", 2, "[withheld]")
-    assert "quotes: ran longer than 1 s" in bad.detail
+    assert "redacted_text: ran longer than 1 s" in bad.detail
     assert SECRET not in repr((seen.content, seen.data))
 
 
