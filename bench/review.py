@@ -87,6 +87,7 @@ from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.engine.ports import CallContext
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.analyzers import check_data_files
+from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
@@ -98,6 +99,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 async def main(repo):
     change = await from_refs(Path(repo), "HEAD~1", "HEAD")
     rules = load_rules([read_shipped_layer()])
+    settings = read_catalog([read_shipped_layer()]).settings
     for name, entry in ANALYZERS.items():
         took = []
         for warm in (False, True):
@@ -113,7 +115,7 @@ async def main(repo):
                     check_data_files.write(kind, [read_shipped_layer()], workspace.root / kind.directory.partition("/")[2])
                     for kind in (check_data_files.TAINT, check_data_files.PATTERNS, check_data_files.INFRASTRUCTURE)
                 ]
-                inputs = ToolInputs(workspace, pool, (), Focus(), (), *files)
+                inputs = ToolInputs(workspace, pool, settings, Focus(), (), *files)
                 tool = make_tool(name, entry, inputs, "qa")
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))

@@ -55,7 +55,8 @@ def list_readers(repo: Path | None) -> Readers:
         limiter = anyio.CapacityLimiter(1)
         workspace = ReviewWorkspace(change, rules, Contents(change), root, {}, 0, limiter)
         files = check_data_files.write(check_data_files.PATTERNS, layers, root / "patterns")
-        inputs = ToolInputs(workspace, new_pool(), (), Focus(), (), (), files)
+        built_in = replace(catalog.settings, analyzers={}, tests=None, typecheck=None)
+        inputs = ToolInputs(workspace, new_pool(), built_in, Focus(), (), (), files)
         built = build(inputs, replace(catalog.tool_policy, plugins=()))
         tools = [tool for tool in built if isinstance(tool, Analysis)]
     found: dict[str, dict[str, list[str]]] = {}

@@ -27,16 +27,13 @@ from orchestrator.app.notify.after_review import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.review_inputs.advisory_copies import AdvisoryDump, copy_advisories
-from orchestrator.app.review_inputs.coverage_report_copies import copy_reports
-from orchestrator.app.review_inputs.imported_report_copies import copy_imported_reports
+from orchestrator.app.review_inputs.given_files import copy_given_files
 from orchestrator.app.runs import state_directory, verdict_recording
 from orchestrator.app.runs.cancellation import Cancellation, refuse_cancelled, watch_cancellation
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.previous_review import compare_with_previous
@@ -301,6 +298,7 @@ async def _review_change(
         await record_grant(journal, load_policy(layers, options).settings.bounds, grant)
         options = with_grants(options, journal)
     top = state_directory.repo_root(options.repo or Path())
+    copy_files = partial(copy_given_files, options, pool=run.pool, root=top, scratch=run.scratch)
     reporter = BudgetReporter(observer)
     async with run.pool:
         policy = _edited(load_policy(layers, options), journal)
@@ -323,13 +321,7 @@ async def _review_change(
                     tools=tools,
                     approver=_approver(options, change, journal),
                     rollback=make_rollback(options.repo, run.state_dir, run.run_id),
-                    coverage=await copy_reports(
-                        options, policy.settings, journal, root=top, scratch=run.scratch
-                    ),
-                    imported=await copy_imported_reports(
-                        options.imports, journal, scratch=run.scratch
-                    ),
-                    advisories=await _copy_advisories(run, policy, change, journal),
+                    given=await copy_files(policy.settings, change, journal),
                     cache=cache,
                     run_directory=run.scratch,
                     observer=reporter,
@@ -362,15 +354,6 @@ async def _run_flow(state: ReviewState, observer: Observer, cancellation: Cancel
         await end_cancelled(state, cancellation.detail)
         return assemble_verdict(state)
     return verdict
-
-
-async def _copy_advisories(
-    run: Run, policy: Policy, change: Change, journal: Journal
-) -> CopiedAdvisories | None:
-    """The advisories of the dump that the user names, else of base's."""
-    top = state_directory.repo_root(run.options.repo or Path())
-    dump = AdvisoryDump(run.options.advisories, policy.settings.advisories, top)
-    return await copy_advisories(dump, change, journal, pool=run.pool, scratch=run.scratch)
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

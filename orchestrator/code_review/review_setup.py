@@ -12,10 +12,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzers import check_data_files
-from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
-from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
-from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
 from orchestrator.code_review.policy_loading import Policy
@@ -24,7 +21,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.code_review.tools.registry import build
-from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.tools.tool_inputs import NO_FILES, GivenFiles, ToolInputs
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
@@ -71,9 +68,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     tools: Sequence[Tool] = (),
     approver: Approver | None = None,
     rollback: Rollback | None = None,
-    coverage: Sequence[CoverageReport] = (),
-    imported: Sequence[ImportedReport] = (),
-    advisories: CopiedAdvisories | None = None,
+    given: GivenFiles = NO_FILES,
     cache: ResultCache | None = None,
     run_directory: Path | None = None,
     observer: Observer = ignore_event,
@@ -103,7 +98,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
     ) as workspace:
         focus = Focus()
-        inputs = _tool_inputs(policy, workspace, focus, pool, coverage, imported, advisories, cache)
+        inputs = _tool_inputs(policy, workspace, focus, pool, given, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
             Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
@@ -179,24 +174,21 @@ def _budget(settings: Settings, journal: Journal) -> Account:
     return Account("the run", settings.run_bounds, used=journal.spent(), elapsed=journal.elapsed)
 
 
-def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they are
+def _tool_inputs(
     policy: Policy,
     workspace: ReviewWorkspace,
     focus: Focus,
     pool: WorkerPool,
-    coverage: Sequence[CoverageReport],
-    imported: Sequence[ImportedReport],
-    advisories: CopiedAdvisories | None,
+    given: GivenFiles,
     cache: ResultCache | None,
 ) -> ToolInputs:
     """What the review's own tools are built from; writes the data files that checks read."""
-    settings = policy.settings
     paths = [file.path for file in workspace.change.files if not workspace.left_out(file)]
     checks = required(policy.catalog.verdict_policy.required_checks, paths)
     return ToolInputs(
         workspace=workspace,
         pool=pool,
-        specialists=settings.specialists,
+        settings=policy.settings,
         focus=focus,
         required_checks=[rule.name for rule in checks],
         taint_models=check_data_files.write(
@@ -208,16 +200,10 @@ def _tool_inputs(  # noqa: PLR0917 - called once, with names that say what they 
         infrastructure_files=check_data_files.write(
             check_data_files.INFRASTRUCTURE, policy.layers, workspace.root / "infrastructure"
         ),
-        coverage=coverage,
-        imported=imported,
-        advisories=advisories,
-        imports=settings.imports,
+        given=given,
         cache=cache,
-        tests=settings.tests,
         run_tests=policy.run_tests,
-        analyzers=settings.analyzers,
         run_analyzers=policy.run_analyzers,
-        typecheck=settings.typecheck,
         private_paths=policy.private_paths,
         checkout=policy.checkout,
     )

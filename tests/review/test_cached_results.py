@@ -202,7 +202,7 @@ def test_the_cache_key_contains_everything_that_the_result_depends_on(tmp_path: 
 def test_which_analyzers_are_cached() -> None:
     rules = load_rules([read_shipped_layer()])
 
-    inputs = ToolInputs(SimpleNamespace(rules=rules), None, (), None, (), (), (), cache=Memory())  # type: ignore[arg-type]
+    inputs = ToolInputs(SimpleNamespace(rules=rules), None, None, None, (), (), (), cache=Memory())  # type: ignore[arg-type]
     made = {
         name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from msgspec import Struct
 from msgspec.json import encode
 
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.settings import Settings
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.code_review.analyzers.comparison_checks import SECONDS, as_job
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
@@ -30,23 +31,19 @@ COPY = "advisories.json"
 WHERE = "give the folder of an OSV dump, or its all.zip"
 
 
-class AdvisoryDump(Struct, frozen=True):
-    """The path of a dump of advisories; one that a user names takes precedence over base's.
-
-    Attributes:
-        given: the absolute path that a user names.
-        declared: the path in base's configuration, relative to ``root``.
-    """
-
-    given: str | None
-    declared: str | None
-    root: Path
-
-
 async def copy_advisories(
-    dump: AdvisoryDump, change: Change, journal: Journal, *, pool: WorkerPool, scratch: Path
+    options: ReviewOptions,
+    settings: Settings,
+    change: Change,
+    journal: Journal,
+    *,
+    pool: WorkerPool,
+    root: Path,
+    scratch: Path,
 ) -> CopiedAdvisories | None:
     """Copy the advisories for the run, once: a resumed run reads the same ones.
+
+    A dump that the user names takes precedence over that of base's settings.
 
     Returns:
         None if there is no dump. A dump of the configuration that cannot be read is a gap.
@@ -55,10 +52,10 @@ async def copy_advisories(
         InputError: the dump that a user names cannot be read, or is no dump.
         StoreError: the copy cannot be written.
     """
-    given, declared = dump.given, dump.declared
+    given, declared = options.advisories, settings.advisories
     if given is None and declared is None:
         return None
-    place = Path(given) if given is not None else dump.root / (declared or "")
+    place = Path(given) if given is not None else root / (declared or "")
 
     async def perform() -> EffectResult:
         try:

@@ -17,9 +17,7 @@ from msgspec import Struct, convert, field
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.previous_reviews import noted_change_name, noted_hand_over
-from orchestrator.app.review_inputs.advisory_copies import AdvisoryDump, copy_advisories
-from orchestrator.app.review_inputs.coverage_report_copies import copy_reports
-from orchestrator.app.review_inputs.imported_report_copies import copy_imported_reports
+from orchestrator.app.review_inputs.given_files import copy_given_files
 from orchestrator.app.rubric_scoring.judge_reliability import (
     NO_JUDGE,
     PROBES,
@@ -144,8 +142,6 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
         raise StoreError("it was cancelled, so there is no complete review to score")
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
-    reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
-    imported = await copy_imported_reports(options.imports, journal, scratch=Path())
     model = OpenModel(OfflineModel())
     async with (
         new_pool() as pool,
@@ -155,14 +151,8 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
             journal,
             model=model,
             pool=pool,
-            coverage=reports,
-            imported=imported,
-            advisories=await copy_advisories(
-                AdvisoryDump(options.advisories, policy.settings.advisories, Path()),
-                change,
-                journal,
-                pool=pool,
-                scratch=Path(),
+            given=await copy_given_files(
+                options, policy.settings, change, journal, pool=pool, root=Path(), scratch=Path()
             ),
         ) as state,
     ):

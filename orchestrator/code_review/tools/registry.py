@@ -81,22 +81,27 @@ from orchestrator.engine.ports import Tool
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
 
+def _last(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
 def _check(
-    name: str,
     module: str,
     patterns: Sequence[str],
     needs: Needs,
     about: str,
     *,
     reads: Sequence[str],
+    name: str = "",
     tree: Literal["nothing", "names", "files"] = "nothing",
     kind: type[SideCheck] = SideCheck,
     reads_others_code: bool = False,
 ) -> OfSide:
+    """The entry of a check module, which has the module's name unless it is given another."""
     return OfSide(
         about,
         lambda inputs: kind(
-            name,
+            name or _last(module),
             module,
             patterns,
             needs,
@@ -164,18 +169,18 @@ def _infrastructure(inputs: ToolInputs) -> SideAnalyzer:
 
 
 def _compare(
-    name: str,
     module: str,
     patterns: Sequence[str],
     about: str,
     *,
     reads: Sequence[str],
+    name: str = "",
     whole_tree: bool = False,
 ) -> OfChange:
     return OfChange(
         about,
         lambda inputs: ComparisonCheck(
-            name,
+            name or _last(module),
             module,
             patterns,
             reads,
@@ -188,16 +193,15 @@ def _compare(
 
 SECURITY: Mapping[str, Entry] = {
     "secrets": _check(
-        "secrets",
         "secrets.secret_scan",
         ANY,
         "lines",
         "Hardcoded secrets, by kind and by file format.",
         reads=NOTHING,
         reads_others_code=True,
+        name="secrets",
     ),
     "invisible_characters": _check(
-        "invisible_characters",
         "invisible_characters",
         ANY,
         "lines",
@@ -216,22 +220,15 @@ SECURITY: Mapping[str, Entry] = {
     ),
     "regular_expressions": _check(
         "regular_expressions",
-        "regular_expressions",
         (*PYTHON_MODULES, *SCRIPTS),
         "file",
         "Regular expressions in Python and JavaScript that take exponential or cubic time.",
         reads=NOTHING,
     ),
     "sql": _check(
-        "sql",
-        "sql",
-        SQL,
-        "file",
-        "Hazards and bugs in SQL: migrations, routines and scripts.",
-        reads=SQL,
+        "sql", SQL, "file", "Hazards and bugs in SQL: migrations, routines and scripts.", reads=SQL
     ),
     "templates": _check(
-        "templates",
         "templates",
         TEMPLATES,
         "file",
@@ -255,14 +252,17 @@ SECURITY: Mapping[str, Entry] = {
     "imported_reports": OfChange(
         "Findings from reports of other analyzers that were passed to the review.",
         lambda inputs: ImportedResults(
-            inputs.imported, inputs.imports, pool=inputs.pool, workspace=inputs.workspace
+            inputs.given.imported,
+            inputs.settings.imports,
+            pool=inputs.pool,
+            workspace=inputs.workspace,
         ),
     ),
     CONFIGURED_ANALYZERS: OfSides(
         "Findings of the analyzers that the base branch configures.",
         lambda inputs: configured_analyzers(
-            inputs.analyzers,
-            inputs.imports,
+            inputs.settings.analyzers,
+            inputs.settings.imports,
             allowed=inputs.run_analyzers,
             private=inputs.private_paths,
             checkout=inputs.checkout,
@@ -274,11 +274,10 @@ SECURITY: Mapping[str, Entry] = {
     "dependencies": OfChange(
         "Dependencies that are added, loosened, unverified, vulnerable, or from another source.",
         lambda inputs: DependencyCheck(
-            inputs.advisories, pool=inputs.pool, workspace=inputs.workspace
+            inputs.given.advisories, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
     "route_guards": _compare(
-        "route_guards",
         "python.route_guards",
         PYTHON_MODULES,
         "Python routes without the guard or ownership check that neighboring routes have.",
@@ -294,21 +293,16 @@ SECURITY: Mapping[str, Entry] = {
 
 QA: Mapping[str, Entry] = {
     "parse_check": _check(
-        "parse_check",
         "syntax_and_duplicates",
         PARSED_DATA,
         "file",
         "Python, JSON, YAML and TOML that does not parse, and unreachable Python code.",
         reads=DATA,
         kind=ParseCheck,
+        name="parse_check",
     ),
     "conflict_markers": _check(
-        "conflict_markers",
-        "conflict_markers",
-        ANY,
-        "lines",
-        "Committed merge conflict markers.",
-        reads=NOTHING,
+        "conflict_markers", ANY, "lines", "Committed merge conflict markers.", reads=NOTHING
     ),
     "ruff_bugs": OfSide(
         "Likely bugs in Python, by ruff's rules.",
@@ -319,30 +313,29 @@ QA: Mapping[str, Entry] = {
     ),
     "pattern_bugs": _patterns("qa", "Likely bugs in languages other than Python."),
     "complexity": _compare(
-        "complexity",
         "python.complexity",
         PYTHON_MODULES,
         "Python functions that became hard to follow.",
         reads=PYTHON_MODULES,
     ),
     "tests_touched": _compare(
-        "tests_touched",
         "test_quality.weakened_tests",
         ANY,
         "Removed or weakened tests, and source changes without a test.",
         reads=NOTHING,
+        name="tests_touched",
     ),
     "uncovered_lines": OfChange(
         "Changed lines that no test executes, from a coverage report that was passed in.",
         lambda inputs: UncoveredLines(
-            TESTABLE_CODE, inputs.coverage, pool=inputs.pool, workspace=inputs.workspace
+            TESTABLE_CODE, inputs.given.coverage, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
     "run_tests": OfChange(
         "The change's tests, run in a sandbox with the command that base configures.",
         lambda inputs: RunTests(
             ANY,
-            inputs.tests,
+            inputs.settings.tests,
             allowed=inputs.run_tests,
             private=inputs.private_paths,
             pool=inputs.pool,
@@ -353,7 +346,7 @@ QA: Mapping[str, Entry] = {
     "typecheck": OfChange(
         "Type errors that the change introduces in any file, by the checkers that base names.",
         lambda inputs: TypeChecks(
-            inputs.typecheck,
+            inputs.settings.typecheck,
             allowed=inputs.run_analyzers,
             private=inputs.private_paths,
             checkout=inputs.checkout,
@@ -366,26 +359,24 @@ QA: Mapping[str, Entry] = {
 
 DOCS: Mapping[str, Entry] = {
     "docstrings": _compare(
-        "docstrings",
         "doc_quality.docstrings",
         PYTHON_MODULES,
         "Missing docstrings, and docstrings that name removed parameters.",
         reads=PYTHON_MODULES,
     ),
     "links": _check(
-        "links",
         "doc_quality.markdown_links",
         MARKDOWN,
         "tree",
         "Broken relative links and anchors in Markdown.",
         reads=MARKDOWN,
         tree="names",
+        name="links",
     ),
     "typos": OfSide(
         "Known misspellings in prose and comments.", lambda inputs: Typos(inputs.codes("typos"))
     ),
     "stale_references": _compare(
-        "stale_references",
         "doc_quality.stale_references",
         REFERENCING_FILES,
         "Documentation that mentions a removed public name.",
@@ -393,7 +384,6 @@ DOCS: Mapping[str, Entry] = {
         whole_tree=True,
     ),
     "changelog": _compare(
-        "changelog",
         "doc_quality.changelog",
         CHANGELOG_FILES,
         "Source changes without a changelog entry.",
@@ -404,7 +394,6 @@ DOCS: Mapping[str, Entry] = {
 
 ARCHITECTURE: Mapping[str, Entry] = {
     "duplicated_blocks": _compare(
-        "duplicated_blocks",
         "python.duplicated_blocks",
         PYTHON_MODULES,
         "Added Python code blocks that already exist elsewhere.",
@@ -412,7 +401,6 @@ ARCHITECTURE: Mapping[str, Entry] = {
         whole_tree=True,
     ),
     "api_breakage": _compare(
-        "api_breakage",
         "api.api_breakage",
         PYTHON,
         "Public Python API that the change breaks.",
@@ -420,12 +408,12 @@ ARCHITECTURE: Mapping[str, Entry] = {
         whole_tree=True,
     ),
     "import_graph": _compare(
-        "import_graph",
         "imports.import_graph_changes",
         PYTHON_MODULES,
         "New import cycles, coupling, and the modules that depend on the change.",
         reads=PYTHON_MODULES,
         whole_tree=True,
+        name="import_graph",
     ),
     "layering": OfChange(
         "Imports that violate the repository's import contracts (import-linter).",
@@ -489,7 +477,7 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     tools += Navigation(workspace).tools()
     tools += [
         ChangeSummary(workspace),
-        ProposePlan(workspace, inputs.specialists, inputs.focus, inputs.required_checks),
+        ProposePlan(workspace, inputs.settings.specialists, inputs.focus, inputs.required_checks),
     ]
     if inputs.run_tests:
         tools.append(RunSnippet(workspace))
