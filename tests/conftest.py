@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from orchestrator.app import check_worker_startup
 from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox.level_and_launchers import SANDBOX
 from tests.kept_workers import KeptWorkers
 from tests.report.browser import Browser
 from tests.stores.postgres_server import NoServer, Server, server
@@ -41,6 +42,7 @@ settings.load_profile("suite")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
 REVIEWS = Path(__file__).parent / "review"
 
 
@@ -123,6 +125,17 @@ def _no_rooms() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bubblewrap, "find_bwrap", lambda: None)
         yield
+
+
+@pytest.fixture
+def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Bubblewrap, without which the rest of the suite runs; skips where it is not installed."""
+    if FIND_BWRAP() is None:
+        pytest.skip("bubblewrap is not installed")
+    SANDBOX.close()
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND_BWRAP)
+    yield
+    SANDBOX.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

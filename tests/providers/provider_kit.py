@@ -197,3 +197,10 @@ async def run_test_agent(
     account = Account(agent, Bounds(usd=usd))
     runtime = AgentRuntime(used.model, executor, journal, ignore_event)
     return await run_agent(spec, "Look at a.py.", runtime, Key(agent), account)
+
+
+def unmarked(value):
+    """A request without the marks of what a provider caches."""
+    if isinstance(value, dict):
+        return {key: unmarked(below) for key, below in value.items() if key != "cache_control"}
+    return [unmarked(below) for below in value] if isinstance(value, list) else value

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
@@ -42,12 +42,6 @@ FILES = {
 }
 
 FEW = {path: text for path, text in FILES.items() if not re.search("tax|mail", path)}
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal("asyncio") as opened:
-        yield opened
 
 
 def large(path: Path, *, most: int = 12) -> Path:

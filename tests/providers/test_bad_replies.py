@@ -1,11 +1,10 @@
 """Whole reviews whose models reply badly, over the strict server: nothing is lost, each ends as usual."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json, Response, Text
@@ -26,12 +25,6 @@ LGTM = Response((Text("LGTM"),), "end")
 TITLES = {FINDING["title"], "Text evaluated as code"}
 INVENTED = {"source": "file", "name": "app.py", "quote": "os.system(text)"}
 SEEN = {"source": "file", "name": "app.py", "quote": "return eval(text)"}
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

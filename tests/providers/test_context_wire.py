@@ -26,6 +26,7 @@ from tests.providers.provider_kit import (
     Search,
     open_memory_run,
     open_session,
+    unmarked,
 )
 
 REPORTED = text_reply('{"summary": "clean", "score": 0.5, "places": []}')
@@ -84,7 +85,7 @@ async def test_the_prefix_keeps_every_byte_while_skills_come_and_go(name):
     async with open_session(name, SCRIPT) as used:
         result, _ = await review(used)
         used.server.finish()
-        bodies = [_unmarked(body) for body in used.bodies]
+        bodies = [unmarked(body) for body in used.bodies]
     assert result.status == "ok", result.detail
     read = [shown(body) for body in bodies]
     assert ["twice" in text for text in read] == [False, True, True, False, False, False, False]
@@ -111,12 +112,6 @@ def lasting(messages):
     if "# Skill" not in json.dumps(end) or end["role"] == "system":
         return messages
     return messages[:-1]
-
-
-def _unmarked(value):
-    if isinstance(value, dict):
-        return {key: _unmarked(below) for key, below in value.items() if key != "cache_control"}
-    return [_unmarked(below) for below in value] if isinstance(value, list) else value
 
 
 async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_again():

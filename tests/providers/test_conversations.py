@@ -23,6 +23,7 @@ from tests.providers.provider_kit import (
     request,
     run_test_agent,
     shipped_models,
+    unmarked,
 )
 
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
@@ -65,7 +66,7 @@ async def test_many_turns_keep_every_byte_of_the_prefix(name):
             cached.append(answer.usage.cached_tokens)
             asked = append_answer(asked, answer.blocks)
         used.server.finish()
-        bodies = [_unmarked(body) for body in used.bodies]
+        bodies = [unmarked(body) for body in used.bodies]
     for shorter, longer in itertools.pairwise(bodies):
         key = "input" if name == "openai" else "messages"
         assert longer[key][: len(shorter[key])] == shorter[key]
@@ -73,12 +74,6 @@ async def test_many_turns_keep_every_byte_of_the_prefix(name):
     if name != "openai-compatible":
         assert cached[0] == 0
         assert all(before < after for before, after in itertools.pairwise(cached))
-
-
-def _unmarked(value):
-    if isinstance(value, dict):
-        return {key: _unmarked(below) for key, below in value.items() if key != "cache_control"}
-    return [_unmarked(below) for below in value] if isinstance(value, list) else value
 
 
 async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them():

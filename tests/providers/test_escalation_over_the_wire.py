@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
@@ -26,12 +26,6 @@ REVIEW = ("review", "--provider", NAME, "--pattern", "single", "--base", "HEAD~1
 NOTHING = reports(summary="Nothing.", checked=["app.py"])
 WORK = (tool_call_reply(("ruff_bugs", {"paths": ["app.py"]})), NOTHING)
 REFUSED = Refuse(400, "not today")
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as opened:
-        yield opened
 
 
 @pytest.fixture

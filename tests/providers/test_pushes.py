@@ -1,11 +1,10 @@
 """Reviews of several pushes as the command runs them: from the store, from a file, and resumed."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from msgspec import to_builtins
 
 from orchestrator.app.run_review import resume_review, run_review
@@ -18,13 +17,6 @@ from orchestrator.report.terminal_escaping import as_json
 from orchestrator.testing.server_script import Refuse, ServerReply
 from tests.providers.whole_kit import NO_FIXER, POLICY, asked, reports, serving
 from tests.review.review_kit import Repo
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    """The thread in which the servers run."""
-    with start_blocking_portal() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """What all agents of a run are sent first: written by code, the same for all, cached for all."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.testing.model_server import RecordedRequest
@@ -18,12 +17,6 @@ TEAM = ("security", "qa", "docs", "architecture")
 LONG = HEAD["app.py"] + "".join(f"\n\ndef f{n}(x):\n    return x + {n}\n" for n in range(300))
 TESTED = 'import requests\n\nrequests.get("https://x.test", verify=False, timeout=5)\n'
 CHECKED = ".diffcourt/config/verdict.yaml"
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal("asyncio") as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

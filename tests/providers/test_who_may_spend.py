@@ -1,12 +1,11 @@
 """A base of somebody else's that wants to spend the reviewer's money, against a real server."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.policy_sources import load_policy
@@ -28,12 +27,6 @@ GREEDY = (
 DEAREST = "{fast: claude-fable-5-1, strong: claude-fable-5-1, strongest: claude-fable-5-1}"
 MODELS = f"providers: {{anthropic: {{models: {DEAREST}}}}}\n"
 FREE = "{input: 0, output: 0, cached: 0, cache_write: 0, source: us, date: 2026-01-01}"
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as started:
-        yield started
 
 
 def policy(files: dict[str, str], **given: Any) -> Policy:

@@ -3,11 +3,10 @@
 import json
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
@@ -38,13 +37,6 @@ from tests.providers.whole_kit import (
 from tests.review.review_kit import change, options
 
 CHECKS = ("ruff_bugs", {"paths": ["app.py"]})
-
-
-@pytest.fixture(scope="module")
-def portal() -> Iterator[BlockingPortal]:
-    """The thread in which the servers run."""
-    with start_blocking_portal() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -211,3 +211,16 @@ __all__ = [
     "unchanged",
     "workspace_of",
 ]
+
+
+class MemoryCache:
+    """A result cache in memory."""
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, bytes] = {}
+
+    def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        return {key: self.entries[key] for key in keys if key in self.entries}
+
+    def put(self, entries: Mapping[bytes, bytes]) -> None:
+        self.entries.update(entries)

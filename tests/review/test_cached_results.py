@@ -30,7 +30,7 @@ from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.review_kit import Repo, change, options
+from tests.review.review_kit import MemoryCache, Repo, change, options
 
 BASE = {
     "app.py": "import os\n\n\ndef run(name):\n    return eval(name)\n",
@@ -71,19 +71,6 @@ def test_the_verdict_is_the_same_with_and_without_a_cache(
     assert reviewed(repo).digest == reviewed(repo, no_cache=True).digest
 
 
-class Memory:
-    """A result cache in memory."""
-
-    def __init__(self) -> None:
-        self.entries: dict[bytes, bytes] = {}
-
-    def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        return {key: self.entries[key] for key in keys if key in self.entries}
-
-    def put(self, entries: Mapping[bytes, bytes]) -> None:
-        self.entries.update(entries)
-
-
 @pytest.fixture
 def side(tmp_path: Path) -> Side:
     for name, text in HEAD.items():
@@ -92,7 +79,9 @@ def side(tmp_path: Path) -> Side:
     return Side("head", tmp_path)
 
 
-async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) -> AnalyzerReport:
+async def asked(
+    pool: WorkerPool, memory: MemoryCache, side: Side, paths: list[str]
+) -> AnalyzerReport:
     check = SideCheck(
         "parse_check",
         "syntax_and_duplicates",
@@ -106,7 +95,7 @@ async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) 
 
 
 async def test_cached_files_are_not_analyzed_again(side: Side) -> None:
-    memory, closed = Memory(), WorkerPool(1, prefix=PREFIX)
+    memory, closed = MemoryCache(), WorkerPool(1, prefix=PREFIX)
     paths = ["app.py", "bad.py", "data.json"]
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, paths)
@@ -137,7 +126,7 @@ MALFORMED: list[str | dict[str, object]] = [
 
 
 async def test_a_malformed_entry_is_ignored(side: Side) -> None:
-    memory = Memory()
+    memory = MemoryCache()
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, ["data.json"])
         ((key, right),) = memory.entries.items()
@@ -202,7 +191,9 @@ def test_the_cache_key_contains_everything_that_the_result_depends_on(tmp_path: 
 def test_which_analyzers_are_cached() -> None:
     rules = load_rules([read_shipped_layer()])
 
-    inputs = ToolInputs(SimpleNamespace(rules=rules), None, None, None, (), (), (), cache=Memory())  # type: ignore[arg-type]
+    inputs = ToolInputs(
+        SimpleNamespace(rules=rules), None, None, None, (), (), (), cache=MemoryCache()
+    )  # type: ignore[arg-type]
     made = {
         name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()

@@ -3,7 +3,6 @@
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,28 +15,15 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError, SandboxError
-from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
-from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, plan, report, script
 from tests.review.test_responses import CODE, response
 
-FIND = bubblewrap.find_bwrap  # before the suite runs without
-needs_bwrap = pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 CONTEXT = CallContext("key", "qa", 60.0)
 SHOWN = "int(b'-5', 16) -> -5"
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]
-
-
-@pytest.fixture
-def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Bubblewrap, without which the rest of the suite runs."""
-    SANDBOX.close()
-    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
-    yield
-    SANDBOX.close()
 
 
 async def printed(workspace: ReviewWorkspace, code: str) -> str:
@@ -50,7 +36,6 @@ HEAD = {
 }
 
 
-@needs_bwrap
 async def test_it_prints_expressions_errors_and_what_heads_modules_do(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -118,7 +103,6 @@ except OSError:
 """
 
 
-@needs_bwrap
 async def test_a_hostile_snippet_reaches_changes_and_outlives_nothing(
     namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +156,6 @@ async def test_without_namespaces_the_answer_says_how_to_get_them(tmp_path: Path
     assert str(raised.value) == f"snippet not run: {NO_SANDBOX}"
 
 
-@needs_bwrap
 async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
     namespaces: None, tmp_path: Path
 ) -> None:

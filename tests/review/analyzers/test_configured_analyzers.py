@@ -26,12 +26,11 @@ from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
-from orchestrator.sandbox import bubblewrap, scratch_directory
+from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
 
-FIND = bubblewrap.find_bwrap  # before the suite runs without
 GRUMBLE = """\
 import json, os, sys
 from pathlib import Path
@@ -233,13 +232,10 @@ def test_more_files_than_a_command_line_holds_are_given_in_parts(
 
 
 @pytest.fixture(params=["landlock", "bubblewrap"])
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def level(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each level of the sandbox, where it is available."""
     if request.param == "bubblewrap":
-        if FIND() is None:
-            pytest.skip("bubblewrap is not installed")
-        SANDBOX.close()
-        monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
+        request.getfixturevalue("namespaces")
     yield request.param
     SANDBOX.close()
 

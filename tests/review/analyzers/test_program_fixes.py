@@ -1,6 +1,6 @@
 """The fixes that external programs propose, as edits of the file that they looked at."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -11,6 +11,7 @@ from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from tests.checks.fix_kit import apply
 from tests.review.analyzers.program_tools import Make
+from tests.review.review_kit import MemoryCache
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 LOOP = '#!/bin/bash\nwhile read -r h; do\n\tcp é x; ssh{} "$h" uptime\ndone < hosts\n'
@@ -100,21 +101,8 @@ async def test_the_column_of_a_misspelling_in_a_comment_is_that_of_the_file(expo
     assert [found.column for found in report.findings] == [9]
 
 
-class Kept:
-    """A cache in memory."""
-
-    def __init__(self) -> None:
-        self.entries: dict[bytes, bytes] = {}
-
-    def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        return {key: self.entries[key] for key in keys if key in self.entries}
-
-    def put(self, entries: Mapping[bytes, bytes]) -> None:
-        self.entries.update(entries)
-
-
 async def test_edits_are_cached_with_their_finding(export: Export) -> None:
-    side, kept = export({"a.py": "import array\n"}), Kept()
+    side, kept = export({"a.py": "import array\n"}), MemoryCache()
     first = await with_cache(Ruff({"F401"}), kept).run(side, ["a.py"])
     second = await with_cache(Ruff({"F401"}), kept).run(side, ["a.py"])
     assert len(kept.entries) == 1

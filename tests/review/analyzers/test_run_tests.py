@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,9 @@ from orchestrator.errors import InputError, SandboxError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.sandbox import bubblewrap, private_paths, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, TimeUp, run_isolated
-from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
-
-FIND = bubblewrap.find_bwrap  # before the suite runs without
-needs_bwrap = pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
-
-
-@pytest.fixture
-def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Bubblewrap, without which the rest of the suite runs."""
-    SANDBOX.close()
-    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
-    yield
-    SANDBOX.close()
-
 
 RULES = {"qa.tests-fail", "qa.flaky-test"}
 REPORT = """\
@@ -77,7 +63,6 @@ PASS = "from report import tell\ntell()\n"
 FAIL = "from report import tell\ntell('test_pay[1]')\n"
 
 
-@needs_bwrap
 def test_tests_that_pass_fail_or_failed_before(namespaces: None, tmp_path: Path) -> None:
     passed = reviewed(tmp_path / "pass", PASS, PASS + "# said\n")
     assert told(passed) == []
@@ -92,7 +77,6 @@ def test_tests_that_pass_fail_or_failed_before(namespaces: None, tmp_path: Path)
     assert all("also fail without this change" in why for _, why in gaps(one_more))
 
 
-@needs_bwrap
 def test_a_test_that_passes_when_run_again_is_flaky(
     namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +98,6 @@ def test_a_test_that_passes_when_run_again_is_flaky(
     assert gaps(verdict) == set()
 
 
-@needs_bwrap
 def test_the_exit_status_decides_and_not_the_report(namespaces: None, tmp_path: Path) -> None:
     lies = "import os\n" + PASS.replace("tell()", "try:\n    tell()\nfinally:\n    os._exit(3)")
     verdict = reviewed(tmp_path / "lies", PASS, lies)
@@ -144,7 +127,6 @@ def checked_with_tests(path: Path, head: Mapping[str, str | bytes | None]) -> Ve
     return run_review(options(repo.path, run_tests=True), ignore_event)
 
 
-@needs_bwrap
 def test_a_pass_that_the_changes_own_tests_forge_is_named_as_theirs(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -162,7 +144,6 @@ def test_a_pass_that_the_changes_own_tests_forge_is_named_as_theirs(
     assert deleted.required_checks[0].status == "passed_by_own_tests"
 
 
-@needs_bwrap
 def test_what_the_tests_print_is_kept_with_their_exit_status(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -180,7 +161,6 @@ def test_what_the_tests_print_is_kept_with_their_exit_status(
     assert b"token [redacted]" in data
 
 
-@needs_bwrap
 def test_changed_tests_are_confirmed_by_those_of_base(namespaces: None, tmp_path: Path) -> None:
     more = TEST.replace("test_f", "test_more")
     right = {"a.py": "def f():\n    return 1 + 0\n", "tests/test_b.py": more}
@@ -208,7 +188,6 @@ BY_OWN_TESTS = [
 ]
 
 
-@needs_bwrap
 @pytest.mark.parametrize(("head", "why"), BY_OWN_TESTS)
 def test_a_pass_counts_as_the_changes_own_where_it_reaches_the_runner(
     namespaces: None, tmp_path: Path, head: dict[str, str], why: str
@@ -258,7 +237,6 @@ def test_without_a_sandbox_nothing_runs(tmp_path: Path) -> None:
 SERVER = "import socket\nsocket.socket(socket.AF_UNIX).connect({!r})\n" + PASS
 
 
-@needs_bwrap
 def test_a_strangers_base_does_not_open_this_machine_to_its_tests(
     namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +279,6 @@ os._exit(sum(refused(attempt) << 3 + number for number, attempt in enumerate(tri
 """
 
 
-@needs_bwrap
 async def test_a_socket_that_appears_below_reads_cannot_be_reached(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -416,7 +393,6 @@ def tree() -> Path:
     return place
 
 
-@needs_bwrap
 async def test_hostile_tests_reach_nothing_and_outlive_nothing(
     namespaces: None, tmp_path: Path
 ) -> None:
@@ -433,7 +409,6 @@ async def test_hostile_tests_reach_nothing_and_outlive_nothing(
     assert not (tmp_path / "out").exists()
 
 
-@needs_bwrap
 async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,7 +445,6 @@ def _no_process(pid: int) -> int:
     raise ProcessLookupError(3, "No such process")
 
 
-@needs_bwrap
 @pytest.mark.parametrize("open_pidfd", [os.pidfd_open, _no_process], ids=["alive", "gone"])
 async def test_a_sandbox_that_ends_at_once_says_why_also_where_its_process_is_gone(
     open_pidfd: Callable[[int], int],

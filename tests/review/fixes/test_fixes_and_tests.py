@@ -2,37 +2,23 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.sandbox import bubblewrap
-from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.review.fixes.test_proven_fixes import MODULE, SHELL, claim, mend
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import change, options, review
 
 RULE = "security.subprocess-shell"
-FIND = bubblewrap.find_bwrap  # before the suite runs without
 CHECK = "import a\nimport b\n\nassert a.os.sep and b.f() == 1\n"
 A = "import os\n\nVALUE = 1\n"
 B = "import re\n\n\ndef f():\n    return 1\n"
 
 
-@pytest.fixture
-def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Bubblewrap, without which the rest of the suite runs."""
-    SANDBOX.close()
-    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
-    yield
-    SANDBOX.close()
-
-
-@pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path: Path) -> None:
     command = json.dumps({"command": [sys.executable, "check.py"], "seconds": 20})
     base = {".diffcourt/config/defaults.yaml": f"tests: {command}\n", "check.py": CHECK}
@@ -45,7 +31,6 @@ def test_tests_that_passed_must_pass_with_all_patches(namespaces: None, tmp_path
     assert "run_tests rejects it" in fixes["a.py"].reason
 
 
-@pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
 @pytest.mark.parametrize(
     ("new", "state", "why"),
     [
