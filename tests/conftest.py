@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 
 from orchestrator.app import check_worker_startup
@@ -125,6 +126,13 @@ def _no_rooms() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bubblewrap, "find_bwrap", lambda: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[BlockingPortal]:
+    """The thread in which servers run."""
+    with start_blocking_portal() as opened:
+        yield opened
 
 
 @pytest.fixture

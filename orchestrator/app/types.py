@@ -160,7 +160,7 @@ class TimelineEntry(Struct, frozen=True):
     seconds: float | None
 
 
-class Shown(Struct, frozen=True):
+class ShownRun(Struct, frozen=True):
     """One run in full; ``verdict`` is None while there is none."""
 
     info: RunInfo

@@ -49,22 +49,22 @@ BASIS = (
 """How the figures are computed, for the report."""
 
 
-class Bill(Struct, frozen=True):
+class EstimatedUse(Struct, frozen=True):
     """Tokens, input and output, and US dollars; models without a price add nothing to these."""
 
     tokens: int = 0
     usd: float = 0.0
 
-    def __add__(self, other: "Bill") -> "Bill":
-        return Bill(self.tokens + other.tokens, self.usd + other.usd)
+    def __add__(self, other: "EstimatedUse") -> "EstimatedUse":
+        return EstimatedUse(self.tokens + other.tokens, self.usd + other.usd)
 
-    def times(self, count: float) -> "Bill":
+    def times(self, count: float) -> "EstimatedUse":
         """So many of it."""
-        return Bill(int(self.tokens * count), self.usd * count)
+        return EstimatedUse(int(self.tokens * count), self.usd * count)
 
-    def within(self, other: "Bill") -> "Bill":
+    def within(self, other: "EstimatedUse") -> "EstimatedUse":
         """The lesser of both, each part for itself."""
-        return Bill(min(self.tokens, other.tokens), min(self.usd, other.usd))
+        return EstimatedUse(min(self.tokens, other.tokens), min(self.usd, other.usd))
 
 
 class Share(Struct, frozen=True):
@@ -78,8 +78,8 @@ class Share(Struct, frozen=True):
     agent: str
     model: str
     turns: int
-    expected: Bill
-    worst: Bill
+    expected: EstimatedUse
+    worst: EstimatedUse
     prices: Mapping[str, Price | None]
 
     def __add__(self, other: "Share") -> "Share":
@@ -106,18 +106,18 @@ class Estimate(Struct, frozen=True):
     provider: str
     shares: tuple[Share, ...]
     iterations: int
-    limit: Bill
+    limit: EstimatedUse
     notes: tuple[str, ...] = ()
 
     @property
-    def iteration(self) -> tuple[Bill, Bill]:
+    def iteration(self) -> tuple[EstimatedUse, EstimatedUse]:
         """One iteration, expected and worst."""
-        expected = sum((share.expected for share in self.shares), Bill())
-        worst = sum((share.worst for share in self.shares), Bill()).within(self.limit)
+        expected = sum((share.expected for share in self.shares), EstimatedUse())
+        worst = sum((share.worst for share in self.shares), EstimatedUse()).within(self.limit)
         return expected.within(worst), worst
 
     @property
-    def total(self) -> tuple[Bill, Bill]:
+    def total(self) -> tuple[EstimatedUse, EstimatedUse]:
         """The whole run, expected and worst."""
         expected, worst = self.iteration
         return expected, worst.times(self.iterations).within(self.limit)
@@ -126,7 +126,7 @@ class Estimate(Struct, frozen=True):
 def estimate(state: ReviewState) -> Estimate:
     """Estimate what a review that has not begun will cost. No model is called."""
     bounds, provider = state.settings.run_bounds, state.settings.provider
-    limit = Bill(int(bounds.tokens), bounds.usd)
+    limit = EstimatedUse(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.
     tasks = _one_iteration(state) if provider != OFFLINE else ()
     shares: dict[str, Share] = {}
@@ -159,7 +159,7 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         yield summary.build_summary_task(state)
 
 
-def _estimate_share(state: ReviewState, task: Task, limit: Bill, opened: set[str]) -> Share:
+def _estimate_share(state: ReviewState, task: Task, limit: EstimatedUse, opened: set[str]) -> Share:
     """One task's share.
 
     Args:
@@ -175,7 +175,7 @@ def _estimate_share(state: ReviewState, task: Task, limit: Bill, opened: set[str
     opened |= {models[0]} if shared else set()
     used = _expected_usage(state, request, spec, turns, prices[models[0]], cached)
     worst = _worst_case(spec.bounds, prices.values(), limit)
-    expected = Bill(used.tokens, used.usd).within(worst)
+    expected = EstimatedUse(used.tokens, used.usd).within(worst)
     return Share(spec.name, models[0], turns, expected, worst, prices)
 
 
@@ -210,7 +210,9 @@ def _shared_tokens(request: Request) -> int:
     return estimate_input_tokens(replace(request, messages=(opening,)))
 
 
-def _worst_case(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
+def _worst_case(
+    bounds: Bounds, prices: Iterable[Price | None], limit: EstimatedUse
+) -> EstimatedUse:
     tokens = int(min(bounds.tokens, limit.tokens))
     dearest = max(call_costs.max_total_cost(price, tokens) if price else 0.0 for price in prices)
-    return Bill(tokens, min(bounds.usd, limit.usd, dearest))
+    return EstimatedUse(tokens, min(bounds.usd, limit.usd, dearest))

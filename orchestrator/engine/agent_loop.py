@@ -163,9 +163,11 @@ async def run_agent(
     work = _Work(spec, context, runtime, key, account)
     result = await work.run()
     if result.status == "ok" or work.sent_back is None:
-        return _let_out(result, runtime)
+        return _apply_output_guards(result, runtime)
     # No other report followed, so the one that was sent back for its contents counts.
-    return _let_out(replace(result, status="ok", report=work.sent_back, detail=""), runtime)
+    return _apply_output_guards(
+        replace(result, status="ok", report=work.sent_back, detail=""), runtime
+    )
 
 
 class _Work:
@@ -282,7 +284,7 @@ class _Work:
         return report, []
 
 
-def _let_out(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
+def _apply_output_guards(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
     """The result, with its report as the output guards changed it."""
     if result.status != "ok":
         return result

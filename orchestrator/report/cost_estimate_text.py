@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from orchestrator.catalog.prices import PRICES_FILE, Price
-from orchestrator.code_review.cost_estimate import BASIS, Bill, Estimate
+from orchestrator.code_review.cost_estimate import BASIS, Estimate, EstimatedUse
 from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
 
@@ -63,7 +63,7 @@ def _render_total(page: Page, estimate: Estimate) -> list[str]:
     return lines
 
 
-def _format_bill(bill: Bill, estimate: Estimate) -> str:
+def _format_bill(bill: EstimatedUse, estimate: Estimate) -> str:
     has_price = any(price for share in estimate.shares for price in share.prices.values())
     return (f"USD {bill.usd:.4f}, " if has_price else "") + f"{bill.tokens:,} tokens"
 
@@ -82,7 +82,7 @@ def _render_table(estimate: Estimate) -> list[str]:
     return [head, units, *rows, *totals]
 
 
-def _format_row(name: str, turns: str, expected: Bill, worst: Bill) -> str:
+def _format_row(name: str, turns: str, expected: EstimatedUse, worst: EstimatedUse) -> str:
     figures = [
         FIGURE.format(bill.tokens, f"{bill.usd:.4f}" if bill.usd else "-")
         for bill in (expected, worst)

@@ -15,7 +15,7 @@ END_SECONDS = 1.5
 KEPT_BYTES = 4000
 
 
-class Ended(Struct, frozen=True):
+class ChildExit(Struct, frozen=True):
     """The end of a child.
 
     Attributes:
@@ -38,7 +38,7 @@ async def run_child(
     *,
     still_own: Callable[[], Awaitable[bool]],
     ask_seconds: float,
-) -> Ended:
+) -> ChildExit:
     """Run a module in a new process and wait for its end.
 
     Args:
@@ -70,7 +70,7 @@ async def run_child(
     _, stderr = ending.result()
     lines = stderr[-KEPT_BYTES:].decode("utf-8", "replace").strip().splitlines()
     assert child.returncode is not None
-    return Ended(child.returncode, lines[-1] if lines else "")
+    return ChildExit(child.returncode, lines[-1] if lines else "")
 
 
 async def _end(child: asyncio.subprocess.Process, ending: asyncio.Task[object]) -> None:

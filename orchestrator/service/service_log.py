@@ -8,7 +8,7 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.service.job_queue import JobFailed
 
 
-class _OneLine(logging.Formatter):
+class _OneLineFormatter(logging.Formatter):
     """Time, level and message on one line; a traceback where there is one."""
 
     def __init__(self) -> None:
@@ -33,6 +33,6 @@ class _OneLine(logging.Formatter):
 def log_to_stderr() -> None:
     """Log what the service does; of its libraries, warnings only."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_OneLine())
+    handler.setFormatter(_OneLineFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("diffcourt").setLevel(logging.INFO)

@@ -92,7 +92,6 @@ class PullRequest(Struct, frozen=True):
     base: _Base
     title: str = ""
     body: str | None = None
-    draft: bool = False
     additions: int | None = None
     deletions: int | None = None
 

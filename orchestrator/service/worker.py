@@ -28,7 +28,7 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, Inp
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.service import changes
 from orchestrator.service.changes import COMMAND_TASK, POST_TASK, REVIEW_TASK, StoredChange
-from orchestrator.service.child_process import Ended, JobLost, run_child
+from orchestrator.service.child_process import ChildExit, JobLost, run_child
 from orchestrator.service.child_requests import (
     FULL,
     MOVED,
@@ -68,7 +68,7 @@ MOST_TRIES = 10
 LONGEST_RETRY_SECONDS = 600.0
 
 
-class TryLater(JobFailed):
+class TemporaryFailure(JobFailed):
     """The job failed temporarily.
 
     Args:
@@ -80,7 +80,7 @@ class TryLater(JobFailed):
         self.seconds = seconds
 
 
-class Parked(JobFailed):
+class PermanentFailure(JobFailed):
     """The job failed permanently; its row stays as failed."""
 
 
@@ -88,7 +88,7 @@ class _Retry(BaseRetryStrategy):
     """Retries temporary failures later, and jobs interrupted by a shutdown immediately."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        if isinstance(exception, TryLater):
+        if isinstance(exception, TemporaryFailure):
             return RetryDecision(retry_in={"seconds": int(exception.seconds)})
         if isinstance(exception, (asyncio.CancelledError, *DATABASE_ERRORS)):
             return RetryDecision()
@@ -113,7 +113,7 @@ class Worker:
             raise JobAborted
         async with self._connection() as db:
             if await is_draining(db):
-                raise TryLater("the queue is draining", DRAINING_SECONDS)
+                raise TemporaryFailure("the queue is draining", DRAINING_SECONDS)
             row = await changes.choose_run(db, change, new_run_id())
             if row is not None:
                 await self._require_turn(db, context.job, row)
@@ -129,7 +129,7 @@ class Worker:
         """Make a review wait if its installation or repository reached its hourly limit.
 
         Raises:
-            TryLater: it did.
+            TemporaryFailure: it did.
         """
         limits = self._settings.limits
         most = (limits.installation_hourly, limits.repository_hourly)
@@ -142,9 +142,9 @@ class Worker:
             if limit is not None and begun >= limit:
                 why = f"{row.change} waits: {begun} reviews began this hour"
                 LOG.info("%s", why)
-                raise TryLater(why, TURN_SECONDS)
+                raise TemporaryFailure(why, TURN_SECONDS)
 
-    async def _review(self, context: JobContext, row: StoredChange) -> Ended:
+    async def _review(self, context: JobContext, row: StoredChange) -> ChildExit:
         """Fetch the change and review it in a child."""
         forge = self._forge(row)
         token = await asyncio.to_thread(self._tokens.get, forge, row, READING)
@@ -182,7 +182,7 @@ class Worker:
 
     async def _run_child(
         self, context: JobContext, module: str, request: Struct, row: StoredChange
-    ) -> Ended:
+    ) -> ChildExit:
         """Run a child for a job, as long as this worker owns the job."""
         return await run_child(
             f"orchestrator.service.{module}",
@@ -204,12 +204,12 @@ class Worker:
         async with self._connection() as db:
             await settle(db, row.run, usd)
 
-    async def _settle(self, row: StoredChange, ended: Ended) -> None:
+    async def _settle(self, row: StoredChange, ended: ChildExit) -> None:
         """Enqueue the posting of the verdict, retry the job, or record why there is no verdict.
 
         Raises:
-            TryLater: another attempt may succeed.
-            Parked: no attempt can.
+            TemporaryFailure: another attempt may succeed.
+            PermanentFailure: no attempt can.
         """
         if ended.code == 0:
             async with self._connection() as db:
@@ -224,7 +224,9 @@ class Worker:
                 again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
             if not again:
                 await self._give_up(db, row, why)
-        raise _later(row.change, why, row.failures + row.crashes) if again else Parked(why)
+        raise (
+            _later(row.change, why, row.failures + row.crashes) if again else PermanentFailure(why)
+        )
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
@@ -252,7 +254,7 @@ class Worker:
         if spans:
             await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
 
-    async def _post(self, context: JobContext, row: StoredChange) -> Ended:
+    async def _post(self, context: JobContext, row: StoredChange) -> ChildExit:
         """Post in a child, the only process with the token."""
         forge = self._forge(row)
         request = PostRequest(
@@ -289,7 +291,7 @@ class Worker:
 
     async def _command(
         self, context: JobContext, row: StoredChange, is_running: bool, comment: int, body: str
-    ) -> Ended:
+    ) -> ChildExit:
         """Answer a command in a child."""
         forge = self._forge(row)
         request = CommandRequest(
@@ -371,29 +373,29 @@ class Worker:
         }
 
 
-def _require_answer(job: Job, ended: Ended, answers: Container[int]) -> None:
+def _require_answer(job: Job, ended: ChildExit, answers: Container[int]) -> None:
     """Check that a child that called the forge succeeded.
 
     Raises:
-        TryLater: another attempt may succeed.
-        Parked: no attempt can, or there were too many.
+        TemporaryFailure: another attempt may succeed.
+        PermanentFailure: no attempt can, or there were too many.
     """
     if ended.code in answers:
         return
     why = ended.line or f"the call of the forge ended with {ended.code}"
     if ended.code == EXIT_USAGE or job.attempts >= MOST_TRIES:
-        raise Parked(why)
+        raise PermanentFailure(why)
     raise _later(str(job.task_kwargs["change"]), why, job.attempts)
 
 
-def _later(change: str, why: str, tries: int) -> TryLater:
+def _later(change: str, why: str, tries: int) -> TemporaryFailure:
     """The error that retries a job after this many tries; logged."""
     seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, LONGEST_RETRY_SECONDS)
     LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
-    return TryLater(why, seconds)
+    return TemporaryFailure(why, seconds)
 
 
-async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
+async def _ended(context: JobContext, child: Awaitable[ChildExit]) -> ChildExit:
     """The end of a child; an error before its start counts as one.
 
     Raises:
@@ -402,11 +404,11 @@ async def _ended(context: JobContext, child: Awaitable[Ended]) -> Ended:
     try:
         return await child
     except NoSecret as error:
-        return Ended(EXIT_INCOMPLETE, str(error))
+        return ChildExit(EXIT_INCOMPLETE, str(error))
     except DiffcourtError as error:
-        return Ended(error.exit_code, str(error))
+        return ChildExit(error.exit_code, str(error))
     except OSError as error:  # our own disk is full, or no process can be started
-        return Ended(EXIT_INCOMPLETE, f"the worker cannot go on: {error.strerror or error}")
+        return ChildExit(EXIT_INCOMPLETE, f"the worker cannot go on: {error.strerror or error}")
     except JobLost:
         raise JobAborted from None
     except asyncio.CancelledError:

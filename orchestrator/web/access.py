@@ -25,7 +25,7 @@ METRICS_TOKEN = "DIFFCOURT_METRICS_TOKEN"  # noqa: S105 - a variable's name
 MAX_NAME = 200
 
 
-class Barred(Exception):
+class AccessDenied(Exception):
     """A request is rejected.
 
     Args:
@@ -60,7 +60,7 @@ class Session(Struct):
     notes: list[str] = field(default_factory=list)
 
 
-class _Tries:
+class _AttemptLimit:
     """Limits the number of attempts to guess a secret."""
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class _Tries:
         """Check that an attempt is left.
 
         Raises:
-            Barred: there were too many wrong ones.
+            AccessDenied: there were too many wrong ones.
         """
         now = time.monotonic()
         self._left = min(TRIES, self._left + (now - self._at) / SECONDS_PER_TRY)
         self._at = now
         if self._left < 1:
-            raise Barred(429, f"too many wrong {what}; wait a minute")
+            raise AccessDenied(429, f"too many wrong {what}; wait a minute")
 
     def fail(self) -> None:
         """Count a failed attempt."""
@@ -150,7 +150,7 @@ class Access:
         self._key = secrets.token_bytes(32)
         self._links: dict[bytes, tuple[bool, float]] = {}
         self._sessions: dict[bytes, Session] = {}
-        self._link_tries, self._token_tries = _Tries(), _Tries()
+        self._link_tries, self._token_tries = _AttemptLimit(), _AttemptLimit()
         self._origins: tuple[str, ...] = ()
         self.port = 0
         self.cookie = "diffcourt"
@@ -180,20 +180,22 @@ class Access:
         """Check that a request is for this server, and from its own pages.
 
         Raises:
-            Barred: it names another host, as by DNS rebinding, or comes from another origin.
+            AccessDenied: it names another host, as by DNS rebinding, or comes from another origin.
         """
         hosts = {origin.partition("://")[2] for origin in self._origins}
         if request.headers.get("host", "") not in hosts:
-            raise Barred(421, f"this server answers at {self.origin} only")
+            raise AccessDenied(421, f"this server answers at {self.origin} only")
         if request.method not in {"GET", "HEAD", "POST"}:
-            raise Barred(405, f"{request.method} is not used here")
+            raise AccessDenied(405, f"{request.method} is not used here")
         came_from = request.headers.get("sec-fetch-site", "none")
         navigates = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
         looks = request.method != "POST" and navigates
         if came_from not in {"none", "same-origin"} and not looks:
-            raise Barred(403, "a page from another origin requested this; open it here")
+            raise AccessDenied(403, "a page from another origin requested this; open it here")
         if request.method == "POST" and not self._is_own(request):
-            raise Barred(403, "this was sent from a page of another origin; send it from here")
+            raise AccessDenied(
+                403, "this was sent from a page of another origin; send it from here"
+            )
 
     def _is_own(self, request: Request) -> bool:
         origin = request.headers.get("origin", "")
@@ -203,17 +205,17 @@ class Access:
         """The value of the session's cookie for the token of a link, which is valid once.
 
         Raises:
-            Barred: the link is not valid any more, there were too many wrong ones, or the browser
-                only prefetches the page.
+            AccessDenied: the link is not valid any more, there were too many wrong ones, or the
+                browser only prefetches the page.
         """
         if "prefetch" in request.headers.get("sec-purpose", ""):
-            raise Barred(425, "a person must open the link")
+            raise AccessDenied(425, "a person must open the link")
         self._link_tries.check("links")
         now = time.monotonic()
         link = self._links.pop(_digest(request.query_params.get("token", "")), None)
         if self.proxy or link is None or link[1] < now:
             self._link_tries.fail()
-            raise Barred(403, "this link was used or is too old; make a new one")
+            raise AccessDenied(403, "this link was used or is too old; make a new one")
         value = secrets.token_urlsafe(32)
         name = _digest(value)
         person = Person(self._user, link[0] and not self._read_only)
@@ -225,13 +227,13 @@ class Access:
         """The session of a request.
 
         Raises:
-            Barred: nobody is signed in.
+            AccessDenied: nobody is signed in.
         """
         if self.proxy:
             return self._from_proxy(request, self.proxy)
         found = self._sessions.get(_digest(request.cookies.get(self.cookie, "")))
         if found is None or found.ends < time.monotonic():
-            raise Barred(401, "you are not signed in; open the link that the command printed")
+            raise AccessDenied(401, "you are not signed in; open the link that the command printed")
         return found
 
     def is_scraper(self, request: Request) -> bool:
@@ -242,7 +244,7 @@ class Access:
         """The session of a program that reads metrics; it may name any host, as no browser can ask.
 
         Raises:
-            Barred: the token is missing, or there were too many wrong ones.
+            AccessDenied: the token is missing, or there were too many wrong ones.
         """
         self._token_tries.check("tokens")
         kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -250,7 +252,7 @@ class Access:
         if not self._metrics_token or kind.lower() != "bearer" or not right:
             if given:
                 self._token_tries.fail()
-            raise Barred(
+            raise AccessDenied(
                 401,
                 "metrics need the header Authorization: Bearer TOKEN, with the token of "
                 f"--metrics-token-file or {METRICS_TOKEN}",
@@ -261,9 +263,9 @@ class Access:
         given = request.headers.get(PROXY_SECRET_HEADER, "")
         name = request.headers.get(proxy.user_header, "").strip()
         if not hmac.compare_digest(_digest(given), _digest(proxy.secret)):
-            raise Barred(401, f"the request did not pass the proxy; open {proxy.origin}")
+            raise AccessDenied(401, f"the request did not pass the proxy; open {proxy.origin}")
         if not name or len(name) > MAX_NAME or not name.isprintable():
-            raise Barred(401, f"the proxy named no user in {proxy.user_header}")
+            raise AccessDenied(401, f"the proxy named no user in {proxy.user_header}")
         may_act = name in proxy.operators and not self._read_only
         at = _digest(name)
         if at not in self._sessions:

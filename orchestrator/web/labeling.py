@@ -51,7 +51,7 @@ class LabelingTask(Struct, frozen=True):
     criteria: Sequence[Criterion] = ()
 
 
-class _Seat(Struct):
+class _RaterSession(Struct):
     """A rater's session.
 
     Attributes:
@@ -71,7 +71,7 @@ class LabelingPage:
 
     def __init__(self, task: LabelingTask) -> None:
         self._task = task
-        self._seats: dict[str, _Seat] = {}
+        self._sessions: dict[str, _RaterSession] = {}
         self._lock = Lock()
         self._groups = {item.id: item.group for item in task.items}
 
@@ -91,34 +91,34 @@ class LabelingPage:
     def _read(self) -> list[Label]:
         return read_labels([self._task.path]) if self._task.path.exists() else []
 
-    def _seat(self, visit: Visit) -> _Seat:
+    def _session_of(self, visit: Visit) -> _RaterSession:
         rater = visit.person.name
-        if rater not in self._seats:
-            self._seats[rater] = _Seat(self._task.list_questions(self._read(), rater))
-        return self._seats[rater]
+        if rater not in self._sessions:
+            self._sessions[rater] = _RaterSession(self._task.list_questions(self._read(), rater))
+        return self._sessions[rater]
 
     def _show(self, visit: Visit) -> Response:
         rater, labels = visit.person.name, self._read()
         with self._lock:
-            seat = self._seat(visit)
+            session = self._session_of(visit)
             # The same person may label at the terminal too.
             done = {x.item for x in labels if x.rater == rater}
-            while seat.at < len(seat.todo) and seat.todo[seat.at].item.id in done:
-                if seat.todo[seat.at].earlier is not None:
+            while session.at < len(session.todo) and session.todo[session.at].item.id in done:
+                if session.todo[session.at].earlier is not None:
                     break
-                seat.at += 1
+                session.at += 1
             common: dict[str, Any] = {
-                "at": seat.at,
-                "total": len(seat.todo),
-                "given": len(seat.given),
+                "at": session.at,
+                "total": len(session.todo),
+                "given": len(session.given),
                 "labels_file": str(self._task.path),
                 "labeled": len(done & self._groups.keys()),
                 "agreement": self._describe_agreement(labels, rater),
             }
-            if seat.at == len(seat.todo):
-                skipped = sum(q.item.id not in done for q in seat.todo)
+            if session.at == len(session.todo):
+                skipped = sum(q.item.id not in done for q in session.todo)
                 return visit.render("labeled.html", title="All labeled", skipped=skipped, **common)
-            question, note = seat.todo[seat.at], seat.note
+            question, note = session.todo[session.at], session.note
         earlier = question.earlier
         return visit.render(
             "label.html",
@@ -143,10 +143,10 @@ class LabelingPage:
             if (given := visit.form.get(f"criteria.{c.id}", "")) in self._task.answers
         }
         with self._lock:
-            seat = self._seat(visit)
-            if not self._is_asked(seat, visit):
+            session = self._session_of(visit)
+            if not self._is_asked(session, visit):
                 return visit.redirect("/")
-            question = seat.todo[seat.at]
+            question = session.todo[session.at]
             note = " ".join(visit.form.get("note", "").split())
             add_label(
                 self._task.path,
@@ -155,33 +155,35 @@ class LabelingPage:
                     note, now(), question.drawn,
                 ),
             )  # fmt: skip
-            seat.given.append(seat.at)
-            seat.at, seat.note = seat.at + 1, ""
+            session.given.append(session.at)
+            session.at, session.note = session.at + 1, ""
         return visit.redirect("/")
 
     def _skip(self, visit: Visit) -> Response:
         with self._lock:
-            seat = self._seat(visit)
-            if self._is_asked(seat, visit):
-                seat.at, seat.note = seat.at + 1, ""
+            session = self._session_of(visit)
+            if self._is_asked(session, visit):
+                session.at, session.note = session.at + 1, ""
         return visit.redirect("/")
 
-    def _is_asked(self, seat: _Seat, visit: Visit) -> bool:
+    def _is_asked(self, session: _RaterSession, visit: Visit) -> bool:
         """Whether a form is of the current item, not an earlier one that was sent twice."""
-        return seat.at < len(seat.todo) and seat.todo[seat.at].item.id == visit.form.get("item")
+        return session.at < len(session.todo) and session.todo[
+            session.at
+        ].item.id == visit.form.get("item")
 
     def _undo(self, visit: Visit) -> Response:
         rater = visit.person.name
         with self._lock:
-            seat = self._seat(visit)
-            if not seat.given:
+            session = self._session_of(visit)
+            if not session.given:
                 return visit.redirect("/", "There is no label from this session to undo.")
-            if visit.form.get("given") != str(len(seat.given)):  # sent twice
+            if visit.form.get("given") != str(len(session.given)):  # sent twice
                 return visit.redirect("/")
-            seat.at = seat.given.pop()
-            item = seat.todo[seat.at].item.id
+            session.at = session.given.pop()
+            item = session.todo[session.at].item.id
             own = [x for x in self._read() if (x.item, x.rater) == (item, rater)]
-            seat.note = own[0].note if own else ""
+            session.note = own[0].note if own else ""
             remove_label(self._task.path, item, rater)
         return visit.redirect("/", "The last label was undone.")
 
@@ -189,9 +191,9 @@ class LabelingPage:
         """Ask for the skipped items."""
         done = {x.item for x in self._read() if x.rater == visit.person.name}
         with self._lock:
-            seat = self._seat(visit)
-            skipped = [q for q in seat.todo if q.item.id not in done]
-            self._seats[visit.person.name] = _Seat(skipped)
+            session = self._session_of(visit)
+            skipped = [q for q in session.todo if q.item.id not in done]
+            self._sessions[visit.person.name] = _RaterSession(skipped)
         return visit.redirect("/")
 
     def _describe_item(self, item: Item) -> dict[str, Any]:

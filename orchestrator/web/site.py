@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.errors import DiffcourtError, RunNotFound, StoreError
-from orchestrator.web.access import HOURS, Access, Barred, Person, Session
+from orchestrator.web.access import HOURS, Access, AccessDenied, Person, Session
 from orchestrator.web.assets import load_static, new_templates
 
 MAX_FORM = 1_000_000
@@ -148,7 +148,7 @@ class Site:
         plain = map(self._route, for_programs)
         self.app = Starlette(
             routes=[*plain, Mount(access.prefix, routes=routes), Route("/open", self._open)],
-            middleware=[Middleware(_Gate, site=self)],
+            middleware=[Middleware(_AccessMiddleware, site=self)],
             exception_handlers={HTTPException: self._on_http_error},
         )
 
@@ -191,7 +191,7 @@ class Site:
                 if request.method == "POST":
                     _require_act(request, visit)
                 return await run_in_threadpool(answer, visit)
-            except Barred as barred:
+            except AccessDenied as barred:
                 return self.render_error(barred.status, barred.why, visit)
             except DiffcourtError as error:
                 return self.render_error(_status_of(error), str(error), visit)
@@ -225,7 +225,7 @@ class Site:
     async def _open(self, request: Request) -> Response:
         try:
             value = self.access.exchange(request)
-        except Barred as barred:
+        except AccessDenied as barred:
             return self.render_error(barred.status, barred.why)
         start = self.url("/")
         if request.headers.get("sec-fetch-site", "none") == "none":
@@ -247,7 +247,7 @@ class Site:
         return self.render_error(error.status_code, why, visit)
 
 
-class _Gate:
+class _AccessMiddleware:
     """Rejects requests without a session or from other origins, and sets response headers."""
 
     def __init__(self, app: ASGIApp, site: Site) -> None:
@@ -275,7 +275,7 @@ class _Gate:
             open_to_all = ("/open", f"{access.prefix}/static/")
             if not request.url.path.startswith(open_to_all):
                 scope.setdefault("state", {})["session"] = access.find_session(request)
-        except Barred as barred:
+        except AccessDenied as barred:
             answer = self._site.render_error(barred.status, barred.why)
         await answer(scope, receive, send_with_headers)
 
@@ -297,11 +297,11 @@ def _require_act(request: Request, visit: Visit) -> None:
     """Check that a form is of our page, and its person may act."""
     given = request.headers.get("x-csrf-token") or visit.form.get("csrf") or ""
     if not compare_digest(given.encode(), visit.session.csrf.encode()):
-        raise Barred(
+        raise AccessDenied(
             403, "the form belongs to an older session; reload the page and submit it again"
         )
     if not visit.person.may_act:
-        raise Barred(403, f"{visit.person.name} may only view this")
+        raise AccessDenied(403, f"{visit.person.name} may only view this")
 
 
 def _status_of(error: DiffcourtError) -> int:

@@ -21,11 +21,11 @@ from orchestrator.app.notify.alerts import notify_of_alerts
 from orchestrator.app.statistics.alerts import Alert, AlertState
 from orchestrator.cli.main import main
 from tests.providers import test_escalation_over_the_wire as wire
-from tests.providers.test_escalation_over_the_wire import REFUSED, REVIEW, WORK, Says, portal, says
+from tests.providers.test_escalation_over_the_wire import REFUSED, REVIEW, WORK, Says, says
 from tests.providers.whole_kit import BASE, HEAD, POLICY
 from tests.review.review_kit import Repo, change
 
-__all__ = ["portal", "says"]  # fixtures
+__all__ = ["says"]  # a fixture
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 SECRET = "a-key-that-nobody-else-has-4711"

@@ -19,14 +19,13 @@ from tests.providers.test_escalation_over_the_wire import (
     WORK,
     Says,
     command,
-    portal,
     repo,
     says,
 )
 from tests.providers.whole_kit import BASE, HEAD, POLICY
 from tests.review.review_kit import change
 
-__all__ = ["portal", "repo", "says"]  # fixtures
+__all__ = ["repo", "says"]  # fixtures
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/traces.md").read_text()
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

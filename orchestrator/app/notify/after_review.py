@@ -55,10 +55,10 @@ async def notify_of(
             for name, channel in channels.items():
                 for message in messages:
                     if message.event in channel.events:
-                        group.start_soon(_tell, name, channel, message, journal, observer)
+                        group.start_soon(_notify_over, name, channel, message, journal, observer)
 
 
-async def _tell(
+async def _notify_over(
     name: str, channel: Channel, message: Message, journal: Journal, observer: Observer
 ) -> None:
     request = {"channel": name, "event": message.event, "id": message.id}

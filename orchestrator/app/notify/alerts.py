@@ -51,7 +51,7 @@ async def _notify(repo: Path | None, alerts: Sequence[Alert]) -> list[str]:
     for name, channel in wanted.items():
         before = set(told.get(name, ())) & (firing.keys() | unknown)
         new = [firing[alert] for alert in sorted(firing.keys() - before)]
-        why = await _tell(channel, new) if new else ""
+        why = await _send_alerts(channel, new) if new else ""
         told[name] = sorted(before | {alert.name for alert in new})
         _write(folder, told)
         if why:
@@ -59,7 +59,7 @@ async def _notify(repo: Path | None, alerts: Sequence[Alert]) -> list[str]:
     return failed
 
 
-async def _tell(channel: Channel, alerts: Sequence[Alert]) -> str:
+async def _send_alerts(channel: Channel, alerts: Sequence[Alert]) -> str:
     """Send one message of several alerts; returns why it was not sent, empty if it was."""
     names = ", ".join(alert.name for alert in alerts)
     text = "\n".join(alert.message for alert in alerts)

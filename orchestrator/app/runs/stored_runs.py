@@ -21,7 +21,7 @@ from orchestrator.app.runs.verdict_recording import VERDICT, waiting_verdict
 from orchestrator.app.types import (
     PROGRAM,
     RunInfo,
-    Shown,
+    ShownRun,
     TimelineEntry,
     is_program_run,
     review_options,
@@ -117,7 +117,7 @@ def load_verdict(repo: Path | None, source: str) -> Verdict:
     return verdict
 
 
-def show_run(repo: Path | None, run_id: str) -> Shown:
+def show_run(repo: Path | None, run_id: str) -> ShownRun:
     """Load one run: its verdict, if it has one, and its timeline.
 
     Raises:
@@ -128,14 +128,14 @@ def show_run(repo: Path | None, run_id: str) -> Shown:
         return anyio.run(_show, store, run_id)
 
 
-async def _show(store: RunStore, run_id: str) -> Shown:
+async def _show(store: RunStore, run_id: str) -> ShownRun:
     run = state_directory.find_run(run_id, await store.runs())
     try:
         found, final = await _find_verdict(store, run)
         timeline = build_timeline(await store.rows(run.run_id))
     except DAMAGE as error:
         raise InputError(f"{run.run_id}: {describe_damage(run.run_id, error)}") from None
-    return Shown(_describe_run(run, found, final), found, timeline)
+    return ShownRun(_describe_run(run, found, final), found, timeline)
 
 
 def _has_pending_call(rows: Sequence[Row]) -> bool:

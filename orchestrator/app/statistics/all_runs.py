@@ -136,7 +136,7 @@ def figures_of(runs: Sequence[RunFacts]) -> Figures:
     finished = [run for run in reviews if run.state == "finished"]
     tools = [call for run in runs for call in run.tool_calls]
     models = [call for run in runs for call in run.model_calls]
-    findings = _count_findings(_fates(runs).values())
+    findings = _count_findings(_newest_findings(runs).values())
     tokens_in, cached, tokens_out = _tokens(models)
     return Figures(
         runs=len(runs),
@@ -342,7 +342,7 @@ def _models(runs: Sequence[RunFacts]) -> tuple[ModelFigures, ...]:
     return tuple(found)
 
 
-def _fates(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
+def _newest_findings(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
     """Each finding by its identity, as in its newest review; ``runs`` are oldest first."""
     known: dict[str, FindingFact] = {}
     for run in runs:
@@ -353,11 +353,13 @@ def _fates(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
 
 def count_findings_by(runs: Iterable[RunFacts], *names: str) -> Counter[tuple[str, ...]]:
     """The number of different findings by fields of ``FindingFact``; ``runs`` are oldest first."""
-    return Counter(tuple(getattr(one, name) for name in names) for one in _fates(runs).values())
+    return Counter(
+        tuple(getattr(one, name) for name in names) for one in _newest_findings(runs).values()
+    )
 
 
 def _rules(runs: Sequence[RunFacts]) -> tuple[RuleFigures, ...]:
-    groups = _grouped(_fates(runs).values(), lambda one: one.rule)
+    groups = _grouped(_newest_findings(runs).values(), lambda one: one.rule)
     return tuple(
         RuleFigures(
             name=name,

@@ -116,7 +116,7 @@ def _pyright_text(text: str) -> Iterator[PrintedError]:
         found = _PYRIGHT.match(line[:MOST_CHARACTERS])
         if found and found[4] == "error":
             # The rule is at the end, and the message may continue on lines with more indentation.
-            more = takewhile(_goes_on, lines[at + 1 : at + MOST_LINES])
+            more = takewhile(_is_continuation, lines[at + 1 : at + MOST_LINES])
             message = " ".join([found[5] or "", *(one.strip()[:MOST_CHARACTERS] for one in more)])
             code = _PYRIGHT_CODE.search(message)
             said = message[: code.start()] if code else message
@@ -124,7 +124,7 @@ def _pyright_text(text: str) -> Iterator[PrintedError]:
             yield PrintedError(*place, code[1] if code else "", said)
 
 
-def _goes_on(line: str) -> bool:
+def _is_continuation(line: str) -> bool:
     """Whether a line continues the message before it; pyright also indents with no-break spaces."""
     return bool(line.strip()) and not line[:4].strip()
 

@@ -15,7 +15,7 @@ from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import as_json
 
 if TYPE_CHECKING:
-    from orchestrator.app.types import Shown
+    from orchestrator.app.types import ShownRun
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _json(shown: Shown) -> str:
+def _json(shown: ShownRun) -> str:
     verdict = None if shown.verdict is None else to_builtins(shown.verdict)
     return as_json(
         {
@@ -45,7 +45,7 @@ def _json(shown: Shown) -> str:
     )
 
 
-def _text(shown: Shown, repo: Path | None) -> str:
+def _text(shown: ShownRun, repo: Path | None) -> str:
     from orchestrator.report.run_list import render_runs
     from orchestrator.report.timeline import render_timeline
     from orchestrator.report.verdict_text import render_verdict

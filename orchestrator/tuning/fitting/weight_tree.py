@@ -41,11 +41,6 @@ class WeightTree(Struct, frozen=True):
     names: tuple[str | None, ...]
     groups: tuple[TreeGroup, ...]
 
-    @property
-    def is_flat(self) -> bool:
-        """Whether every free node is a child of the root."""
-        return len(self.groups) == 1
-
 
 def flat_tree(w: Floats) -> WeightTree:
     """The tree of (p,) weights without groups."""
