@@ -13,6 +13,7 @@ from orchestrator.checks.check_io import Source
 from orchestrator.checks.secrets.redaction import redact_secrets
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 from orchestrator.code_review.change.git.commands import PLAIN_DIFF, Git
+from orchestrator.code_review.change.hunk_lines import HunkLine, number_hunk_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import DiffcourtError
 
@@ -26,8 +27,11 @@ CONTEXT = 3
 MOST_DIFF_LINES = 4_000
 """Lines of one file's diff; what is longer was not written to be read."""
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+Kind = Literal["same", "added", "removed"]
+_KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}
 
 
 class ExcerptLine(Struct, frozen=True):
@@ -38,7 +42,7 @@ class ExcerptLine(Struct, frozen=True):
         text: with secrets redacted.
     """
 
-    kind: Literal["same", "added", "removed"]
+    kind: Kind
     old: int
     new: int
     text: str
@@ -124,21 +128,9 @@ async def _read(
 
 def _parse(diff: str) -> Iterator[ExcerptLine]:
     """The lines of the hunks of one file."""
-    old = new = 0
-    for line in diff.split("\n"):
-        if hunk := _HUNK.match(line):
-            old, new = int(hunk[1]), int(hunk[2])
-        elif not (old or new) or not line or line[0] == "\\":
-            continue
-        elif line[0] == "+":
-            yield ExcerptLine("added", 0, new, line[1:].rstrip("\r"))
-            new += 1
-        elif line[0] == "-":
-            yield ExcerptLine("removed", old, 0, line[1:].rstrip("\r"))
-            old += 1
-        else:
-            yield ExcerptLine("same", old, new, line[1:].rstrip("\r"))
-            old, new = old + 1, new + 1
+    for line in number_hunk_lines(diff.split("\n")):
+        if isinstance(line, HunkLine) and line.sign in _KINDS:
+            yield ExcerptLine(_KINDS[line.sign], line.old, line.new, line.text.rstrip("\r"))
 
 
 def _without_secrets(path: str, lines: Sequence[ExcerptLine]) -> list[ExcerptLine]:

@@ -3,18 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping
 
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+from orchestrator.code_review.change.hunk_lines import HunkLine, number_hunk_lines
+
 _FILE = "+++ b/"
 
 
 def lines_of_patch(patch: str) -> frozenset[int]:
     """The lines of head, added or context, in the hunks of one file, 1-based."""
-    return frozenset(number for number, _ in _lines(patch))
+    return frozenset(line.new for line in _lines(patch))
 
 
 def added_lines_of_patch(patch: str) -> frozenset[int]:
     """The lines that the hunks of one file add, 1-based."""
-    return frozenset(number for number, added in _lines(patch) if added)
+    return frozenset(line.new for line in _lines(patch) if line.sign == "+")
 
 
 def lines_of_diff(diff: str) -> Mapping[str, frozenset[int]]:
@@ -32,17 +33,8 @@ def lines_of_diff(diff: str) -> Mapping[str, frozenset[int]]:
     return found
 
 
-def _lines(patch: str) -> Iterator[tuple[int, bool]]:
-    """Each line of head that is shown, and whether it is added."""
-    number = removed = kept = 0
-    for line in patch.split("\n"):
-        if not (removed or kept):
-            if hunk := _HUNK.match(line):
-                removed, number, kept = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
-        elif line[:1] == "-":
-            removed -= 1
-        elif line[:1] != "\\":
-            yield number, line[:1] == "+"
-            number += 1
-            kept -= 1
-            removed -= line[:1] != "+"
+def _lines(patch: str) -> Iterator[HunkLine]:
+    """The lines of head that are shown."""
+    for line in number_hunk_lines(patch.split("\n")):
+        if isinstance(line, HunkLine) and line.new:
+            yield line

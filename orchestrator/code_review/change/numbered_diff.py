@@ -6,10 +6,11 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from orchestrator.code_review.change.hunk_lines import HunkLine, number_hunk_lines
+
 LINE_AT_MOST = 2000
 """Characters of one line that are shown."""
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)")
 
 
@@ -35,19 +36,9 @@ def number_lines(text: str) -> list[FileDiff]:
 def _number_file(lines: Sequence[str]) -> FileDiff:
     blobs: tuple[str, ...] = ()
     shown = list[str]()
-    old = new = old_end = new_end = 0
-    for line in lines:
-        hunk = _HUNK.match(line)
-        if hunk:
-            old, new = int(hunk[1]), int(hunk[3])
-            old_end, new_end = old + int(hunk[2] or 1), new + int(hunk[4] or 1)
-            shown.append(line)
-        elif old < old_end or new < new_end:
-            kind = line[:1] or " "  # git may leave the space of an empty line out
-            left, right = old if kind in " -" else "", new if kind in " +" else ""
-            shown.append(f"{left:>5} {right:>5} {_shorten(line)}")
-            old += kind in " -"
-            new += kind in " +"
+    for line in number_hunk_lines(lines):
+        if isinstance(line, HunkLine):
+            shown.append(f"{line.old or '':>5} {line.new or '':>5} {_shorten(line.written)}")
         elif index := _INDEX.match(line):
             blobs = index.groups()
         elif line:
