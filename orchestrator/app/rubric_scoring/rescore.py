@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 from msgspec import Struct, convert, field
 
 from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.event_loop import blocking
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.previous_reviews import noted_change_name, noted_hand_over
 from orchestrator.app.review_inputs.given_files import copy_given_files
@@ -83,7 +83,8 @@ class NotRescored(Struct, frozen=True):
     why: str
 
 
-def rescore(
+@blocking
+async def rescore(
     repo: Path | None, names: Sequence[str], rubric: Rubric, options: JudgeOptions = NO_JUDGE
 ) -> list[Rescored | NotRescored]:
     """Score recorded runs with a rubric.
@@ -96,15 +97,9 @@ def rescore(
         RunNotFound: no run has such a name.
         InputError: there is no such provider, or its key is missing.
     """
-    return anyio.run(_rescore_runs, repo, names, rubric, options)
-
-
-async def _rescore_runs(
-    repo: Path | None, names: Sequence[str], rubric: Rubric, options: JudgeOptions
-) -> list[Rescored | NotRescored]:
     directory = state_directory.state_dir(repo)
     out: list[Rescored | NotRescored] = []
-    with state_directory.open_store(directory, repo) as store:
+    with state_directory.open_store(repo) as store:
         runs = await store.runs()
         chosen = [state_directory.find_run(name, runs) for name in names] if names else runs[::-1]
         for run in {r.run_id: r for r in chosen}.values():

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import anyio
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.app.event_loop import blocking
 from orchestrator.app.rubric_scoring.criterion_writer import (
     build_writer_brief,
     checking_runtime,
@@ -102,7 +102,8 @@ class Rewrite(Struct, frozen=True):
     looks: int
 
 
-def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
+@blocking
+async def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
     rubric: Rubric,
     items: Sequence[Item],
     labels: Sequence[Label],
@@ -124,18 +125,6 @@ def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who watches
         InputError: there is no such judged criterion, too few labels, no text, or the expected cost
             exceeds a default limit.
     """
-    return anyio.run(_rewrite, rubric, items, labels, options, judging, agree, observe)
-
-
-async def _rewrite(  # noqa: PLR0917 - as rewrite_criterion
-    rubric: Rubric,
-    items: Sequence[Item],
-    labels: Sequence[Label],
-    options: RewriteOptions,
-    judging: JudgingOptions,
-    agree: Callable[[RewritePlan], bool],
-    observe: Callable[[str, Progress], None],
-) -> Rewrite | None:
     criterion = _find_criterion(rubric, options.criterion)
     rated = {label.item for label in labels}
     texts = [item for item in add_measures(rubric, unique_items(items)) if item.id in rated]

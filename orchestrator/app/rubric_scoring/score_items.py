@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.app.event_loop import blocking
 from orchestrator.app.rubric_scoring.item_judging import (
     Estimate,
     ItemJudge,
@@ -58,7 +58,8 @@ class ScoredItems(Struct, frozen=True):
     tokens: int
 
 
-def score_items(
+@blocking
+async def score_items(
     rubric: Rubric,
     items: Sequence[Item],
     options: JudgingOptions,
@@ -78,17 +79,6 @@ def score_items(
         InputError: an item has no text; the provider cannot be used; the expected cost exceeds a
             default limit.
     """
-    return anyio.run(_score, rubric, items, options, repeat, agree, observe)
-
-
-async def _score(
-    rubric: Rubric,
-    items: Sequence[Item],
-    options: JudgingOptions,
-    repeat: int,
-    agree: Callable[[Quote], bool],
-    observe: Callable[[Progress], None],
-) -> ScoredItems | None:
     criteria = judged_criteria(rubric)
     unique = unique_items(items)
     require_texts(unique)
