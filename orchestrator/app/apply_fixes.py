@@ -175,7 +175,7 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
             return Applied(tuple(sorted(after)), call)
 
     try:
-        with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (store, run):
+        with state_directory.open_run(repo, fixes.verdict.run_id) as (store, run):
             return anyio.run(work, store, run)
     except RunNotFound:
         return anyio.run(_apply_unrecorded, repo, folder, fixes)
@@ -233,7 +233,7 @@ def prove_again(repo: Path | None, fixes: ChosenFixes) -> dict[str, Fix]:
         InputError: the run's change cannot be read any more.
     """
     folder = state_directory.state_dir(repo)
-    with state_directory.open_run(folder, repo, fixes.verdict.run_id) as (_, run):
+    with state_directory.open_run(repo, fixes.verdict.run_id) as (_, run):
         if is_program_run(run):
             raise InputError(f"{run.run_id} is not a review, so it has no patches")
         kept = review_options(run)

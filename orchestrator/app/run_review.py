@@ -108,7 +108,7 @@ def open_new_run(
     options = decide_consent(options, os.environ)
     state_dir = state_directory.state_dir(options.repo)
     run_id = run_id or state_directory.new_run_id()
-    with state_directory.open_store(state_dir, options.repo) as store:
+    with state_directory.open_store(options.repo) as store:
         scratch = state_directory.make_scratch_dir(state_dir, run_id)
         if options.diff is not None:
             state_directory.save_patch(state_dir, run_id, options.diff)
@@ -147,7 +147,7 @@ def resume_review(
         InputError: the run has no such question, or the grant raises no limit that stopped it.
     """
     state_dir = state_directory.state_dir(repo)
-    with state_directory.open_run(state_dir, repo, run_id) as (store, found):
+    with state_directory.open_run(repo, run_id) as (store, found):
         kept = review_options(found)
         diff = state_directory.load_patch(state_dir, found.run_id) if kept["has_diff"] else None
         scratch = state_directory.make_scratch_dir(state_dir, found.run_id)

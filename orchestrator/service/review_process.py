@@ -56,8 +56,7 @@ def review(request: ReviewRequest) -> None:
 
 
 def _is_begun(repo: Path, run_id: str) -> bool:
-    folder = state_directory.state_dir(repo)
-    with state_directory.open_store(folder, repo) as store:
+    with state_directory.open_store(repo) as store:
         return any(run.run_id == run_id for run in anyio.run(store.runs))
 
 

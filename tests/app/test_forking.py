@@ -35,7 +35,7 @@ def exported(reviewed: tuple[Path, Verdict], tmp_path: Path) -> Path:
 
 
 def rows_of(repo: Path, run_id: str) -> list[Row]:
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         return anyio.run(store.rows, run_id)
 
 

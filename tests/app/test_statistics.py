@@ -140,7 +140,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunMeta, l
     """A repository with one finished run, and the run's rows; nobody changes it."""
     repo = change(tmp_path_factory.mktemp("finished") / "repo", {}, {"app.py": SHELL})
     run_review(options(repo.path, provider="offline"), ignore_event)
-    with state_directory.open_store(state_directory.state_dir(repo.path), repo.path) as store:
+    with state_directory.open_store(repo.path) as store:
         (run,) = anyio.run(store.runs)
         return repo.path, run, anyio.run(store.rows, run.run_id)
 

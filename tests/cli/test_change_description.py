@@ -11,7 +11,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.app.runs.state_directory import open_run, state_dir
+from orchestrator.app.runs.state_directory import open_run
 from orchestrator.app.runs.stored_runs import show_run
 from orchestrator.cli.main import main
 from orchestrator.code_review.change.change_description import (
@@ -179,7 +179,7 @@ def test_agents_are_shown_it_and_a_resumed_run_has_the_same_digest(
     )
     # The event is gone; the run has what it read.
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "gone"))
-    with open_run(state_dir(repo), repo, verdict.run_id) as (_, found):
+    with open_run(repo, verdict.run_id) as (_, found):
         assert found.meta["options"]["title"] is None
     assert resume_review(repo, verdict.run_id, ignore_event).digest == verdict.digest
 
@@ -190,6 +190,6 @@ def test_a_program_gives_title_and_description(tmp_path: Path) -> None:
         review_by_library, repo.path, base="HEAD~1", title="Speed", description="One\x00 line"
     )
     verdict = anyio.run(call)
-    with open_run(state_dir(repo.path), repo.path, verdict.run_id) as (_, found):
+    with open_run(repo.path, verdict.run_id) as (_, found):
         kept = found.meta["options"]
     assert (kept["title"], kept["description"]) == ("Speed", "One\ufffd line")

@@ -121,7 +121,7 @@ def test_an_imported_run_spends_only_where_somebody_allows_it(
 ) -> None:
     theirs, ours = (change(tmp_path / name, {}, HEAD).path for name in ("theirs", "ours"))
     asked = options(theirs, provider="anthropic", run_tests=True, allow_spending=True)
-    with state_directory.open_store(state_directory.state_dir(theirs), theirs) as store:
+    with state_directory.open_store(theirs) as store:
         anyio.run(store.create, "run-1", 0.0, {"options": asked.as_meta()})
     export_run(theirs, "run-1", tmp_path / "out")
     import_run(ours, tmp_path / "out")

@@ -63,7 +63,7 @@ def test_a_checkout_cannot_move_the_state_elsewhere(
     assert home.is_relative_to(tmp_path / "users")
     state_directory.save_patch(home, "run1", b"patch")
     assert state_directory.load_patch(home, "run1") == b"patch"
-    with state_directory.open_store(home, repo):
+    with state_directory.open_store(repo):
         assert (home / "journal.db").exists()
     assert os.listdir(outside) == ["secret.py"]
 

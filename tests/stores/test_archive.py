@@ -25,7 +25,7 @@ SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n
 
 
 def rows_of(repo: Path, name: str = "latest") -> tuple[RunMeta, list[Row]]:
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         run = state_directory.find_run(name, anyio.run(store.runs))
         return run, anyio.run(store.rows, run.run_id)
 
@@ -93,7 +93,7 @@ def test_an_interrupted_run_goes_on_after_its_state_was_lost(tmp_path: Path) -> 
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL}).path
     whole = run_review(options(repo, provider="offline"), ignore_event)
     run, rows = rows_of(repo)
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         anyio.run(store.forget, run.run_id)
         anyio.run(store.restore, run, rows[: len(rows) // 2])
     run_archive.export_run(repo, "latest", tmp_path / "cut")
@@ -181,7 +181,7 @@ def test_a_damaged_export_is_not_imported(
 def test_a_journal_that_was_altered_is_not_exported(reviewed: Path, tmp_path: Path) -> None:
     run, rows = rows_of(reviewed)
     broken = [*rows[:5], *rows[6:]]
-    with state_directory.open_store(state_directory.state_dir(reviewed), reviewed) as store:
+    with state_directory.open_store(reviewed) as store:
         anyio.run(store.restore, RunMeta("0-broken", 0.0, run.meta), broken)
         with pytest.raises(StoreError, match="row 7 where row 6 belongs"):
             run_archive.export_run(reviewed, "0-broken", tmp_path / "run")
@@ -208,7 +208,7 @@ def test_an_export_overwrites_nothing_and_leaves_no_half(reviewed: Path, tmp_pat
 def five(elsewhere: Path, reviewed: Path) -> Path:
     """Five runs, a day apart, the oldest being written."""
     meta = rows_of(reviewed)[0].meta
-    with state_directory.open_store(state_directory.state_dir(elsewhere), elsewhere) as store:
+    with state_directory.open_store(elsewhere) as store:
         for number in range(5):
             started = time.time() - (number + 0.5) * stored_runs.DAY
             anyio.run(store.create, f"run{number}", started, meta)

@@ -114,8 +114,8 @@ def _sit(
     opened = state_directory.open_store
 
     @contextmanager
-    def open_store(folder: Path, repo: Path | None) -> Iterator[Any]:
-        with opened(folder, repo) as store:
+    def open_store(repo: Path | None) -> Iterator[Any]:
+        with opened(repo) as store:
             yield wrap(store)
 
     state_directory.open_store = open_store

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.rubric_scoring.judge_reliability import JudgeOptions
 from orchestrator.app.rubric_scoring.rescore import NotRescored, Rescored, rescore
-from orchestrator.app.runs.state_directory import open_store, state_dir
+from orchestrator.app.runs.state_directory import open_store
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.journal import open_journal
@@ -146,7 +146,7 @@ def test_an_answer_that_failed_is_asked_for_again(
 def test_a_run_without_a_verdict_is_named(
     recorded: Path, shipped: Rubric, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_store(state_dir(recorded), recorded) as store:
+    with open_store(recorded) as store:
         anyio.run(store.create, "begun", 0.0, {"options": {}})
     assert len(rescore(recorded, [], shipped)) == 1
     assert scored(recorded, shipped, tmp_path, "--runs", "begun") == 3
@@ -170,7 +170,7 @@ def test_a_run_that_does_not_come_to_its_own_score_is_named(
         await store.forget(run.run_id)
         await store.restore(run, await copy.rows(run.run_id))
 
-    with open_store(state_dir(recorded), recorded) as store:
+    with open_store(recorded) as store:
         anyio.run(forge, store)
     (found,) = rescore(recorded, [], shipped)
     assert isinstance(found, NotRescored)
@@ -184,7 +184,7 @@ def test_an_altered_journal_is_named(recorded: Path, shipped: Rubric) -> None:
         await store.forget(run.run_id)
         await store.restore(run, [replace(rows[0], at=1.0), *rows[1:]])
 
-    with open_store(state_dir(recorded), recorded) as store:
+    with open_store(recorded) as store:
         anyio.run(alter, store)
     (found,) = rescore(recorded, [], shipped)
     assert isinstance(found, NotRescored)

@@ -63,7 +63,7 @@ def verify_run(
     """
     known = load_verification_keys(os.environ, keys)
     document = _document(verdict) if verdict else None
-    with state_directory.open_run(state_directory.state_dir(repo), repo, name) as (store, run):
+    with state_directory.open_run(repo, name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     if document is not None:
         anchor = _anchor(document, run.run_id)
@@ -145,7 +145,7 @@ def load_trail(repo: Path | None, name: str) -> AuditTrail:
         RunNotFound: no run has that name.
         StoreError: the journal cannot be read, or was altered.
     """
-    with state_directory.open_run(state_directory.state_dir(repo), repo, name) as (store, run):
+    with state_directory.open_run(repo, name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     check_chain(rows)
     return AuditTrail(run.run_id, tuple(build_entries(rows)))

@@ -137,7 +137,7 @@ def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
         async with _open_soon(store, run.run_id) as journal:
             return [] if has_ended(journal) else _pending(run.run_id, pending_approvals(journal))
 
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
@@ -202,7 +202,7 @@ def decide_call(
             await journal.flush()
             return Decided(found, decision)
 
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)
 
 

@@ -54,5 +54,5 @@ def record_feedback(repo: Path | None, run_id: str, finding_id: str, said: Said)
             await journal.flush()
             return new
 
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)

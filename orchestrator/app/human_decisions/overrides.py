@@ -52,5 +52,5 @@ def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: s
             await journal.flush()
             return verdict
 
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)

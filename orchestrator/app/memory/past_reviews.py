@@ -57,7 +57,7 @@ def load_reviews(repo: Path | None, names: Sequence[str]) -> Reviews:
     files = [name for name in names if name != state_directory.LATEST and Path(name).is_file()]
     found = Reviews([_read_file(Path(name)) for name in files])
     runs = [name for name in names if name not in files]
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         if runs or not names:
             anyio.run(_load, store, runs, found)
     found.verdicts.sort(key=lambda one: one.day, reverse=True)

@@ -178,5 +178,5 @@ def cancel_run(
             outcome = await _wait_for_end(store, run.run_id)
         return Cancelled(run.run_id, stands, stands.who == who, outcome)
 
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -80,7 +80,7 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
     else:
         if fork.plan is not None and (fork.plan.parent / run_archive.JOURNAL).is_file():
             run_archive.read_export(fork.plan.parent, fork.plan)  # for edits besides the plan
-        with state_directory.open_run(folder, repo, fork.source) as (store, run):
+        with state_directory.open_run(repo, fork.source) as (store, run):
             rows, patch = anyio.run(store.rows, run.run_id), None
         verify_chain(rows)
         scratch = folder / "runs" / run.run_id
@@ -102,7 +102,7 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
     }  # fmt: skip
     copied = list(_chain(about, kept, replaced))
     meta = RunMeta(new_id, SystemClock().now(), run.meta)
-    with state_directory.open_store(folder, repo) as store:
+    with state_directory.open_store(repo) as store:
         if patch is not None:
             state_directory.save_patch(folder, new_id, patch)
         target = state_directory.make_scratch_dir(folder, new_id)

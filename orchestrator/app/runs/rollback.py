@@ -84,5 +84,5 @@ def roll_back(
         async with state_directory.open_writing(store, run.run_id) as journal:
             return await restore_calls(files, journal, call, who=current_user(), force=force)
 
-    with state_directory.open_run(folder, repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)

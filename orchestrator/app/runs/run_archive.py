@@ -63,7 +63,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
         StoreError: the journal cannot be read, or was altered.
     """
     folder, target = state_directory.state_dir(repo), target.absolute()
-    with state_directory.open_store(folder, repo) as store:
+    with state_directory.open_store(repo) as store:
         run, rows = anyio.run(_read, store, run_id)
     verify_chain(rows)
     beside = target.with_name(f".{secrets.token_hex(8)}.tmp")
@@ -203,7 +203,7 @@ def import_run(repo: Path | None, source: Path) -> str:
     folder = state_directory.state_dir(repo)
     journal, run, rows, patch = _read_export(source)
     withdraw_consents(run, repo)
-    with state_directory.open_store(folder, repo) as store:
+    with state_directory.open_store(repo) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)
     scratch = state_directory.make_scratch_dir(folder, run.run_id)
     _copy_outputs(journal.parent, scratch, rows)

@@ -101,7 +101,7 @@ def load_details(repo: Path, name: str) -> RunDetails:
     Raises:
         RunNotFound: no run has that name.
     """
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         return anyio.run(_load, store, repo, name)
 
 

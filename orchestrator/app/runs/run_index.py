@@ -141,7 +141,7 @@ class RunIndex:
             RunNotFound: no repository has it.
         """
         for repo in self.repos:
-            with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+            with state_directory.open_store(repo) as store:
                 for run in anyio.run(store.runs):
                     if run.run_id == run_id:
                         return anyio.run(summarize, store, repo, run)
@@ -149,16 +149,14 @@ class RunIndex:
 
     def mark(self) -> str:
         """A text that changes whenever a journal has changed."""
-        folders = [(state_directory.state_dir(repo), repo) for repo in self.repos]
-        marks = [state_directory.mark_store(folder, repo) for folder, repo in folders]
-        return digest(marks)[:16]
+        return digest([state_directory.mark_store(repo) for repo in self.repos])[:16]
 
     def forget(self, run_id: str) -> None:
         """Discard the cached summary of a run, after it was changed."""
         self._kept = {at: kept for at, kept in self._kept.items() if at[1] != run_id}
 
     def _list(self, repo: Path) -> list[RunSummary]:
-        with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+        with state_directory.open_store(repo) as store:
             return anyio.run(self._summarize_all, store, repo)
 
     async def _summarize_all(self, store: RunStore, repo: Path) -> list[RunSummary]:

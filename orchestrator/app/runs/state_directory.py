@@ -114,8 +114,8 @@ def _find_root(start: Path) -> Path | None:
 
 
 @contextmanager
-def open_store(folder: Path, repo: Path | None) -> Iterator[RunStore]:
-    """Open the store that ``DIFFCOURT_STORE`` names, or else the journal of a state directory.
+def open_store(repo: Path | None) -> Iterator[RunStore]:
+    """Open the store that ``DIFFCOURT_STORE`` names, or else the journal in the state directory.
 
     Args:
         repo: a directory of the repository, whose runs the store shows; None: the current one.
@@ -124,7 +124,7 @@ def open_store(folder: Path, repo: Path | None) -> Iterator[RunStore]:
         InputError: its address is not supported, or its library is not installed.
         StoreError: the store cannot be opened.
     """
-    address = os.environ.get(STORE, "").strip()
+    folder, address = state_dir(repo), os.environ.get(STORE, "").strip()
     store = _postgres(address, repo) if address else SqliteStore(folder / JOURNAL)
     try:
         yield store
@@ -132,13 +132,13 @@ def open_store(folder: Path, repo: Path | None) -> Iterator[RunStore]:
         store.close()
 
 
-def mark_store(folder: Path, repo: Path | None) -> str:
+def mark_store(repo: Path | None) -> str:
     """A text that changes whenever a run of the repository has changed; no rows are read.
 
     Raises:
         InputError, StoreError: as ``open_store``.
     """
-    address, marks = os.environ.get(STORE, "").strip(), []
+    folder, address, marks = state_dir(repo), os.environ.get(STORE, "").strip(), []
     if address:
         store = _postgres(address, repo)
         try:
@@ -153,13 +153,13 @@ def mark_store(folder: Path, repo: Path | None) -> str:
 
 
 @contextmanager
-def open_run(folder: Path, repo: Path | None, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
+def open_run(repo: Path | None, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
     """Find a run by its name, and yield the open store and the run.
 
     Raises:
         RunNotFound, InputError, StoreError: as ``find_run`` and ``open_store``.
     """
-    with open_store(folder, repo) as store:
+    with open_store(repo) as store:
         yield store, find_run(name, anyio.run(store.runs))
 
 

@@ -44,7 +44,7 @@ def list_runs(repo: Path | None) -> list[RunInfo]:
 
 def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
     """At most ``most`` runs of a repository, newest first, and the number of older ones."""
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         return anyio.run(_list_newest, store, most)
 
 
@@ -82,7 +82,7 @@ def prune_runs(
         days: minimum age of a removed run.
     """
     directory = state_directory.state_dir(repo)
-    with state_directory.open_store(directory, repo) as store:
+    with state_directory.open_store(repo) as store:
         return anyio.run(_prune, store, directory, keep, days, dry)
 
 
@@ -124,7 +124,7 @@ def show_run(repo: Path | None, run_id: str) -> ShownRun:
         RunNotFound: no run has this name.
         InputError: it cannot be read.
     """
-    with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+    with state_directory.open_store(repo) as store:
         return anyio.run(_show, store, run_id)
 
 

@@ -76,7 +76,7 @@ def collect(
     until = time.time() if now is None else now
     runs, broken = dict[str, RunFacts](), dict[str, BrokenJournal]()
     for repo in repos:
-        with state_directory.open_store(state_directory.state_dir(repo), repo) as store:
+        with state_directory.open_store(repo) as store:
             found = anyio.run(collect_from, store, since, until, all_repositories)
         runs |= {run.run_id: run for run in found.runs}
         broken |= {one.run_id: one for one in found.broken}

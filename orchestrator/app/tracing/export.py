@@ -53,7 +53,7 @@ def trace_run(
         return builder, [*spans, *builder.close()]
 
     target = traces_url(to, os.environ) if isinstance(to, str) else ""
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         builder, spans = anyio.run(read, store, run)
     if not isinstance(to, str):
         to(render_json(builder.trace, spans))
@@ -120,8 +120,7 @@ class LiveTrace:
 
     def _work(self) -> None:
         try:
-            folder = state_directory.state_dir(self._repo)
-            with state_directory.open_store(folder, self._repo) as store:
+            with state_directory.open_store(self._repo) as store:
                 anyio.run(self._export, store)
         except DiffcourtError as error:
             self._failure = str(error)

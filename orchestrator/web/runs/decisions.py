@@ -192,5 +192,5 @@ def _record_answer(repo: Path, run_id: str, answer: Answer) -> None:
             await answer_question(journal, answer, current_user())
             await journal.flush()
 
-    with state_directory.open_run(state_directory.state_dir(repo), repo, run_id) as (store, run):
+    with state_directory.open_run(repo, run_id) as (store, run):
         anyio.run(work, store, run)
