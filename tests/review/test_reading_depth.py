@@ -138,6 +138,16 @@ async def test_one_byte_does_not_hide_source_from_the_review(tmp_path: Path) -> 
     assert {skip.path for skip in verdict.skipped if not skip.gap} == {*noted, "gone.jsp"}
 
 
+async def test_source_that_is_hidden_is_a_gap_even_if_it_is_all_that_nobody_read(
+    tmp_path: Path,
+) -> None:
+    base = {POLICY: "unread: note\n"}
+    verdict = await review(change(tmp_path, base, {"x.jsp": b"<% run(); %>\0"}))
+    why = "binary, although its name says that it is JSP; nothing of the change was read as code"
+    assert gaps(verdict) == {"x.jsp": why}
+    assert verdict.status == "incomplete"
+
+
 @pytest.mark.parametrize(
     "head",
     [

@@ -90,34 +90,27 @@ def add_unread(
     as_code = {entry.path for entry in checked if entry.depth == "code"}
     explained = {entry.path for entry in skipped}
     files = [file for file in workspace.change.files if file.path not in workspace.excluded]
-    unread = [file for file in files if file.path not in as_code]
-    reasons = {
-        file.path: f"not read as {program}: {TEXT_ONLY}"
-        for file in unread
-        if file.path not in explained and (program := _program(file, languages))
-    }
+    owed = {file.path for file in files if not as_code and _needs_reading(file, languages)}
     hidden = {file.path: _hidden_source(file, languages) for file in files}
-    found = [
-        replace(entry, gap=True, why=f"{entry.why}, although its name says that it is {source}")
-        if not entry.gap and (source := hidden.get(entry.path))
-        else entry
-        for entry in skipped
-    ]
-    if not as_code:
-        owed = {file.path for file in unread if _needs_reading(file, languages)}
-        with_gap = {entry.path for entry in skipped if entry.gap}
-        found = [
-            replace(entry, gap=gap, why=f"{entry.why}; {NOTHING_READ}")
-            if entry.path in owed - with_gap
-            else entry
-            for entry in found
-        ]
-        for path in owed - explained:
-            reasons.setdefault(path, f"{TEXT_ONLY}, and {NOTHING_READ}")
-    styles = {file.path for file in unread if _kind(file, languages) == "style"}
-    found += [
-        Skipped(path=path, why=why, gap=gap and path not in styles) for path, why in reasons.items()
-    ]
+    found: list[Skipped] = []
+    for entry in skipped:
+        is_gap, why = entry.gap, entry.why
+        if not entry.gap and (source := hidden.get(entry.path)):
+            is_gap, why = True, f"{why}, although its name says that it is {source}"
+        if not entry.gap and entry.path in owed:
+            is_gap, why = is_gap or gap, f"{why}; {NOTHING_READ}"
+        found.append(replace(entry, gap=is_gap, why=why))
+    for file in files:
+        if file.path in explained or file.path in as_code:
+            continue
+        if program := _program(file, languages):
+            why = f"not read as {program}: {TEXT_ONLY}"
+        elif file.path in owed:
+            why = f"{TEXT_ONLY}, and {NOTHING_READ}"
+        else:
+            continue
+        is_style = _kind(file, languages) == "style"
+        found.append(Skipped(path=file.path, why=why, gap=gap and not is_style))
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
 
 
