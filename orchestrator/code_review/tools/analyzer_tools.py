@@ -134,7 +134,7 @@ def _without_minor(
     )
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class AnalyzerOutcome(Struct, frozen=True, kw_only=True):
     """What analyzers say of the files that a call asks for.
 
     Attributes:
@@ -228,25 +228,27 @@ def _fitting_json(content: dict[str, Json], max_characters: int) -> str:
     return text
 
 
-def _join(tool: str, looks: Sequence[Look]) -> Look:
+def _join(tool: str, outcomes: Sequence[AnalyzerOutcome]) -> AnalyzerOutcome:
     """What several analyzers say, under the name of their tool; no error of one is all theirs."""
-    if len(looks) == 1:
-        return looks[0]
+    if len(outcomes) == 1:
+        return outcomes[0]
     gaps: dict[str, str] = {}
-    for look in looks:
-        for path, why in look.gaps.items():
+    for outcome in outcomes:
+        for path, why in outcome.gaps.items():
             gaps[path] = f"{gaps[path]}; {why}" if path in gaps else why
-    return Look(
+    return AnalyzerOutcome(
         report=AnalyzerReport(
-            tool, "", examined=frozenset[str]().union(*(look.report.examined for look in looks))
+            tool,
+            "",
+            examined=frozenset[str]().union(*(outcome.report.examined for outcome in outcomes)),
         ),
         found=IntroducedFindings(
-            tuple(finding for look in looks for finding in look.found.findings),
-            tuple(finding for look in looks for finding in look.found.rejected),
+            tuple(finding for outcome in outcomes for finding in outcome.found.findings),
+            tuple(finding for outcome in outcomes for finding in outcome.found.rejected),
         ),
         gaps=gaps,
-        given=list(dict.fromkeys(file for look in looks for file in look.given)),
-        read=frozenset[str]().union(*(look.read for look in looks)),
+        given=list(dict.fromkeys(file for outcome in outcomes for file in outcome.given)),
+        read=frozenset[str]().union(*(outcome.read for outcome in outcomes)),
     )
 
 
@@ -303,19 +305,19 @@ class Analysis(ABC, Generic[A]):
         )
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Analyze the asked-for files; see ``Look``."""
+        """Analyze the asked-for files; see ``AnalyzerOutcome``."""
         paths = arguments.get("paths")
         key = None if paths is None else tuple(sorted(paths))
         async with self._lock:
             if key not in self._known:
-                seen = await self._look(paths)
+                seen = await self._analyze(paths)
                 if not seen.ok:
                     return seen
                 self._known[key] = seen
             return self._known[key]
 
     @abstractmethod
-    async def _look(self, paths: Sequence[str] | None) -> Observation:
+    async def _analyze(self, paths: Sequence[str] | None) -> Observation:
         """The analyzer's word on these files; None: on all."""
 
 
@@ -326,20 +328,21 @@ class SideTool(Analysis[SideAnalyzer]):
     may hold what an analyzer finds in head.
     """
 
-    async def _look(self, paths: Sequence[str] | None) -> Observation:
-        looks: dict[int, Look] = {}
+    async def _analyze(self, paths: Sequence[str] | None) -> Observation:
+        outcomes: dict[int, AnalyzerOutcome] = {}
 
         async def compare(number: int, analyzer: SideAnalyzer) -> None:
-            looks[number] = await self._compare(analyzer, paths)
+            outcomes[number] = await self._compare(analyzer, paths)
 
         async with task_group() as group:
             for number, analyzer in enumerate(self._analyzers):
                 group.start_soon(compare, number, analyzer)
-        return _join(self.spec.name, [looks[number] for number in sorted(looks)]).as_observation(
-            self.spec.max_output
-        )
+        joined = _join(self.spec.name, [outcomes[number] for number in sorted(outcomes)])
+        return joined.as_observation(self.spec.max_output)
 
-    async def _compare(self, analyzer: SideAnalyzer, paths: Sequence[str] | None) -> Look:
+    async def _compare(
+        self, analyzer: SideAnalyzer, paths: Sequence[str] | None
+    ) -> AnalyzerOutcome:
         """What one analyzer finds in head that it does not find in base."""
         workspace = self._workspace
         scope = select(workspace, paths, analyzer)
@@ -371,15 +374,8 @@ class SideTool(Analysis[SideAnalyzer]):
         whole = AnalyzerReport(
             head.tool, head.version, examined=examined, error=error, facts=head.facts
         )
-        # The files that it would have read as code, had it been able to.
-        as_code = analyzer.files_read(replace(head, findings=(), examined=frozenset(head.gaps)))
-        head = replace(head, gaps=self._name_templates(head, head_side, as_code))
-        known = _known_gaps(head, as_code & unread)
-        known |= {
-            p: head.gaps[p] for p in as_code if lies_among_templates(p) and TEMPLATE in head.gaps[p]
-        }
-        gaps = {p: why for p, why in head.gaps.items() if p not in known}
-        return Look(
+        gaps, known = self._split_gaps(analyzer, head, head_side, unread)
+        return AnalyzerOutcome(
             report=whole,
             found=found,
             gaps={**scope.gaps, **unwritten, **gaps},
@@ -390,16 +386,32 @@ class SideTool(Analysis[SideAnalyzer]):
             known_gaps={**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known},
         )
 
-    def _name_templates(
-        self, head: AnalyzerReport, side: Side, as_code: frozenset[str]
-    ) -> dict[str, str]:
-        """The gaps, with a word where the file looks like a template."""
-        found = dict(head.gaps)
-        for path in as_code:
+    def _split_gaps(
+        self, analyzer: SideAnalyzer, head: AnalyzerReport, side: Side, unread: frozenset[str]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Path → why it could not be examined, of gaps that the change makes and of known ones.
+
+        Known are files of code that could not be read in base either, and templates where these
+        lie. What is searched in a file's text, such as secrets, is never known.
+
+        Args:
+            unread: the files of which base's version could not be read.
+        """
+        gaps, known = dict[str, str](), dict[str, str]()
+        code = analyzer.files_read(replace(head, findings=(), examined=frozenset(head.gaps)))
+        for path, why in head.gaps.items():
+            if path not in code:
+                gaps[path] = why
+                continue
             marks = describe_template("\n".join(self._workspace.read(side, path)))
-            if marks and TEMPLATE not in found[path]:
-                found[path] += f"; {TEMPLATE}, with {marks}"
-        return found
+            named = f"{why}; {TEMPLATE}, with {marks}" if marks and TEMPLATE not in why else why
+            if lies_among_templates(path) and TEMPLATE in named:
+                known[path] = named
+            elif path in unread:
+                known[path] = f"{named}; base's version could not be read either"
+            else:
+                gaps[path] = named
+        return gaps, known
 
     async def _report(
         self, analyzer: SideAnalyzer, side: Side, paths: Sequence[str]
@@ -415,22 +427,10 @@ def lies_among_templates(path: str) -> bool:
     return TEMPLATE_DIRECTORY.search(path) is not None or "{{" in path.rpartition("/")[0]
 
 
-def _known_gaps(head: AnalyzerReport, unread: frozenset[str]) -> dict[str, str]:
-    """Path → why it is not read as code, for files that could not be read in base either.
-
-    What is searched in a file's text, such as secrets, is none of them.
-    """
-    return {
-        path: f"{why}; base's version could not be read either"
-        for path, why in head.gaps.items()
-        if path in unread
-    }
-
-
 class ChangeTool(Analysis[ChangeAnalyzer]):
     """A tool over an analyzer that looks at both sides itself."""
 
-    async def _look(self, paths: Sequence[str] | None) -> Observation:
+    async def _analyze(self, paths: Sequence[str] | None) -> Observation:
         (analyzer,), workspace = self._analyzers, self._workspace
         scope = select(workspace, paths, analyzer)
         old = [file.old_path or file.path for file in scope.files if file.in_base]
@@ -453,7 +453,7 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
             if path.endswith((".py", ".pyi")) and why.startswith(BASE_DOES_NOT_PARSE)
         }
         gaps = {path: why for path, why in report.gaps.items() if path not in known}
-        return Look(
+        return AnalyzerOutcome(
             report=report,
             found=found,
             gaps={**scope.gaps, **unwritten, **gaps},

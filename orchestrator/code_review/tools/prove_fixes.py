@@ -136,9 +136,9 @@ class ProveFixes:
         patch = write_patch(before, after)
         await self._require_no_secret(patch)
         patched = {path: patched[path] for path in after}
-        return await self._look(patch, targets, patched, tests, context)
+        return await self._run_analyzers(patch, targets, patched, tests, context)
 
-    async def _look(
+    async def _run_analyzers(
         self,
         patch: str,
         targets: Sequence[FixTarget],

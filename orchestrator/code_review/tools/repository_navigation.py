@@ -44,14 +44,14 @@ def _schema(required: tuple[str, ...], **properties: Json) -> dict[str, Json]:
     }
 
 
-class Look:
+class NavigationTool:
     """A reading tool made from a function of its arguments that returns text."""
 
     def __init__(self, spec: ToolSpec, act: Callable[[Mapping[str, Json]], Awaitable[str]]) -> None:
         self.spec, self._act = spec, act
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Look.
+        """Return the text.
 
         Raises:
             InputError: what cannot be looked at, in words.
@@ -135,9 +135,9 @@ class Navigation:
     def __init__(self, workspace: ReviewWorkspace) -> None:
         self._workspace = workspace
 
-    def tools(self) -> list[Look]:
+    def tools(self) -> list[NavigationTool]:
         """All of them."""
-        return [Look(spec, getattr(self, spec.name)) for spec in SPECS]
+        return [NavigationTool(spec, getattr(self, spec.name)) for spec in SPECS]
 
     async def read_file(self, arguments: Mapping[str, Json]) -> str:
         """Numbered lines of one file."""
