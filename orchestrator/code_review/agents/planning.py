@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
-from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask, as_form
+from orchestrator.code_review.agent_report_contracts import Plan, PlannedTask, as_form
 from orchestrator.code_review.agents import escalation_stages, follow_up, reviewer_assignment
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
@@ -87,13 +87,14 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     required check that code has not run go to the agents with its tools. A question to an agent
     that does not exist goes to another one. If the lead failed, all specialists get all files.
     """
-    known = set(reviewable_paths(state))
+    everything = reviewable_paths(state)
+    known = set(everything)
     proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
     redirected = [
-        PlannedTask(
+        replace(
+            task,
             agent=_substitute(state, task),
-            paths=[path for path in task.paths if path in known] or reviewable_paths(state),
-            why=task.why,
+            paths=[path for path in task.paths if path in known] or everything,
         )
         for task in _misassigned(state, proposed)
         if task.why
@@ -106,30 +107,36 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
         for task in proposed.tasks
         if task.agent in state.examiners
     ]
-    skips: list[PlannedSkip] = []
-    if state.focus.retry is None:
-        planned = {path for task in kept for path in task.paths}
-        skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
-        planned |= {skip.path for skip in skips}
-        forgotten = [path for path in reviewable_paths(state) if path not in planned]
-        if forgotten:
-            kept += [
-                PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
-                for agent in state.settings.specialists
-            ]
-        if not state.runtime.opening:  # otherwise code has run them on every file
-            kept += _tasks_for_required_checks(state, kept)
-    else:
-        given = {task.agent for task in kept}
-        # Code assigns the same files again; a lead that plans may leave a retry out.
-        requests = {n: follow_up.paths_of_requests(state, n) for n in state.focus.requests}
-        due = state.focus.retry if state.shares else requests
+    if state.focus.retry is not None:
+        tasks = [*kept, *_retries_left_out(state, kept), *redirected]
+        return replace(proposed, tasks=tasks, skips=[])
+    planned = {path for task in kept for path in task.paths}
+    skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
+    planned |= {skip.path for skip in skips}
+    if forgotten := [path for path in everything if path not in planned]:
         kept += [
-            PlannedTask(agent=agent, paths=list(paths))
-            for agent, paths in due.items()
-            if agent not in given
+            PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
+            for agent in state.settings.specialists
         ]
+    if not state.runtime.opening:  # otherwise code has run them on every file
+        kept += _tasks_for_required_checks(state, kept)
     return replace(proposed, tasks=kept + redirected, skips=skips)
+
+
+def _retries_left_out(state: ReviewState, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
+    """The tasks of a further iteration that the lead's plan lacks.
+
+    Where code assigns the files, it assigns those of the retry again; a lead that plans itself may
+    leave them out, but no request about a finding.
+    """
+    given = {task.agent for task in planned}
+    requests = {name: follow_up.paths_of_requests(state, name) for name in state.focus.requests}
+    due = (state.focus.retry or {}) if state.shares else requests
+    return [
+        PlannedTask(agent=agent, paths=list(paths))
+        for agent, paths in due.items()
+        if agent not in given
+    ]
 
 
 def _misassigned(state: ReviewState, plan: Plan) -> list[PlannedTask]:
