@@ -8,7 +8,7 @@ answer, the flow stops in StopHuman; once the answer is recorded, a resumed run 
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 
 from msgspec.structs import replace
@@ -28,7 +28,6 @@ from orchestrator.code_review.findings import examined_files, reading_depth, wai
 from orchestrator.code_review.findings.carried_findings import place_claims, settled_by, targets_of
 from orchestrator.code_review.findings.dismissals import place_dismissals, reported_paths
 from orchestrator.code_review.findings.evidence_from_journal import (
-    Failure,
     Work,
     failures,
     health,
@@ -64,8 +63,6 @@ ENDS = {
     "stagnation": "StopStagnation",
     "human": "StopHuman",
 }
-
-
 NO_IDS: Mapping[str, str] = {}
 
 Handler = Callable[[ReviewState], Awaitable[str]]
@@ -198,8 +195,7 @@ async def evaluate(state: ReviewState) -> str:
     scored = judge(state.rubric, marks)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
-    failed = failures(state.calls(), state.team())
-    state.history.append(_iteration(state, scored, failed))
+    state.history.append(_iteration(state, scored))
     stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
@@ -259,9 +255,7 @@ async def end_cancelled(state: ReviewState, detail: str) -> None:
     ]
     await _synthesize(state)
     if len(state.history) < len(state.rounds):
-        state.scorecard = judge(state.rubric, _measure(state))
-        failed = failures(state.calls(), state.team())
-        state.history.append(_iteration(state, state.scorecard, failed))
+        _score_unjudged(state)
     state.round.decision = f"cancelled: {detail}"
 
 
@@ -277,9 +271,7 @@ async def _stop_for_person(state: ReviewState) -> str:
     ]
     await run_uncalled_analyzers(state)
     await synthesize(state)
-    scored = judge(state.rubric, _measure(state))
-    state.scorecard = scored
-    state.history.append(_iteration(state, scored, failures(state.calls(), state.team())))
+    _score_unjudged(state)
     calls = [f"{call.agent} requests {call.tool} {call.arguments}" for call in state.approvals]
     state.stop = Stop("human", " ".join([*(question.question for question in questions), *calls]))
     state.round.decision = f"human: {state.stop.detail}"
@@ -299,10 +291,16 @@ def _measure(state: ReviewState) -> dict[str, Mark]:
     )
 
 
-def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure]) -> Iteration:
+def _score_unjudged(state: ReviewState) -> None:
+    """Score a review that ends before the judge is asked."""
+    state.scorecard = judge(state.rubric, _measure(state))
+    state.history.append(_iteration(state, state.scorecard))
+
+
+def _iteration(state: ReviewState, scored: Scorecard) -> Iteration:
     """The facts of this round for the stop rules."""
     synthesis = state.synthesis
-    signatures = tuple(map(str, failed))
+    signatures = tuple(map(str, failures(state.calls(), state.team())))
     results = sorted(state.round.results, key=lambda result: result.agent)
     reports = [result.report for result in results if isinstance(result.report, dict)]
     summaries = [str(report.get("summary", "")) for report in reports]
