@@ -1,10 +1,13 @@
 """What the house promises of its code: each file and function can be read in one sitting."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 import orchestrator
 from orchestrator.catalog.settings import Limits, RunBounds, Settings, StagnationPolicy
@@ -212,3 +215,11 @@ def modules() -> list[tuple[str, ast.Module]]:
 
 def test_only_these_modules_open_files_by_other_means_than_the_path_policy() -> None:
     assert MAY_OPEN_PATHS.keys() == {name for name, tree in modules() if any(opens(tree))}
+
+
+@pytest.mark.parametrize("package", ["checks/taint", "code_review/findings", "engine"])
+def test_a_large_package_says_where_to_find_each_module(package: str) -> None:
+    modules = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
+    guide = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text()))
+    assert guide is not None
+    assert set(re.findall(r"``(\w+)``", guide)) >= modules

@@ -1,1 +1,14 @@
-"""Findings: from what analyzers and agents report to the findings of a verdict."""
+"""Findings: from what analyzers and agents report to the findings of a verdict.
+
+``verdict_findings`` goes the whole way, with findings in the form of ``located_findings``:
+
+- Analyzers' reports: ``analyzer_findings``, ``new_findings``, ``evidence_from_journal``.
+- Agents' reports: ``agent_reports``, ``citations``, ``quote_location``, ``guidelines``; sent
+  back for correction: ``correction_requests``.
+- One defect, one finding: ``merging``, ``weakness_kinds``, ``replaced_lines``.
+- Opinions of others: ``responses_to_findings``; the result: ``finding_assembly``.
+- From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
+- What people decided: ``waivers``, ``dismissals``, ``placed_dismissals``, ``finding_context``,
+  ``memory_uses``.
+- What was read, and how deep: ``examined_files``, ``reading_depth``, ``measured_criteria``.
+"""
