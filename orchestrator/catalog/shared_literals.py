@@ -12,6 +12,12 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 """Most severe first."""
 
+
+def is_as_severe(severity: Severity, limit: Severity) -> bool:
+    """Whether a severity reaches another."""
+    return SEVERITIES.index(severity) <= SEVERITIES.index(limit)
+
+
 SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
 """What no earlier review settles, and a person decides where models differ."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity, is_as_severe
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 
 
@@ -79,7 +79,7 @@ class VerdictPolicy(Strict, frozen=True):
     waivers: tuple[Waiver, ...]
 
     def __post_init__(self) -> None:
-        if SEVERITIES.index(self.block_at) > SEVERITIES.index(self.needs_changes_at):
+        if not is_as_severe(self.block_at, self.needs_changes_at):
             raise ValueError(
                 f"block_at ({self.block_at}) may not be less severe than "
                 f"needs_changes_at ({self.needs_changes_at}); severities: {', '.join(SEVERITIES)}"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -191,9 +192,9 @@ def test_the_cache_key_contains_everything_that_the_result_depends_on(tmp_path: 
 def test_which_analyzers_are_cached() -> None:
     rules = load_rules([read_shipped_layer()])
 
-    inputs = ToolInputs(
-        SimpleNamespace(rules=rules), None, None, None, (), (), (), cache=MemoryCache()
-    )  # type: ignore[arg-type]
+    nothing: Any = None
+    workspace: Any = SimpleNamespace(rules=rules)
+    inputs = ToolInputs(workspace, nothing, nothing, nothing, (), (), (), cache=MemoryCache())
     made = {
         name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()

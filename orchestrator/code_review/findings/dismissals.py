@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.memory_files import Dismissal, DismissedFinding
-from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.carried_findings import as_located
@@ -219,7 +219,7 @@ def _same_claim(at: LocatedFinding, claim: LocatedFinding) -> bool:
         return True
     if "docs" in {at.category, claim.category} and at.category != claim.category:
         return False
-    worse = claim.severity in SEVERE and _is_worse(claim.severity, at.severity)
+    worse = claim.severity in SEVERE and not is_as_severe(at.severity, claim.severity)
     own_rules = {at.rule, claim.rule} - {default_rule(one.category) for one in (at, claim)}
     return quotes_same(at, claim) and not worse and len(own_rules) < 2
 
@@ -228,7 +228,3 @@ def _worst(finding: Finding) -> Severity:
     """The severity of the most severe report of a finding."""
     said = [finding.severity, *(report.severity for report in finding.reports)]
     return min(said, key=SEVERITIES.index)
-
-
-def _is_worse(severity: Severity, known: Severity) -> bool:
-    return SEVERITIES.index(severity) < SEVERITIES.index(known)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity, is_as_severe
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding
@@ -86,11 +86,8 @@ def _confirmations(
 
     An agent that is less than half sure, or rates it less severe, does not confirm the severity.
     """
-    order = SEVERITIES.index(severity)
     as_severe = [
-        report
-        for report in merged.all_reports
-        if SEVERITIES.index(report.finding.severity) <= order
+        report for report in merged.all_reports if is_as_severe(report.finding.severity, severity)
     ]
     proved = any(report.from_analyzer and report in decides.reports for report in as_severe)
     author = min(as_severe, key=lambda report: (not report.from_analyzer, bool(report.refers_to)))

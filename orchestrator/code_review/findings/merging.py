@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding
 from orchestrator.code_review.findings.new_findings import remove_white_space
@@ -150,8 +150,8 @@ def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingRep
     agreeing = list(agreeing)
     callers = frozenset[str]().union(*(entry.called_by for entry in agreeing))
     shown = any(entry.shown_to_all for entry in agreeing)
-    order = SEVERITIES.index(report.finding.severity)
-    as_severe = [entry for entry in agreeing if SEVERITIES.index(entry.finding.severity) <= order]
+    severity = report.finding.severity
+    as_severe = [entry for entry in agreeing if is_as_severe(entry.finding.severity, severity)]
     return {
         entry.reporter
         for entry in as_severe

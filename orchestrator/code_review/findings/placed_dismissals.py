@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from orchestrator.catalog.memory_files import Dismissal
-from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.code_review.findings.finding_context import Block, leads_to
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.verdict.finding_parts import FindingContext
@@ -56,9 +56,7 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
         return _describe_change(last, last.now)
     known = min((one.severity for one in abouts), key=SEVERITIES.index)
     proved = finding.standing == "proved"
-    if SEVERITIES.index(finding.severity) < SEVERITIES.index(known) and (
-        proved or finding.severity == "critical"
-    ):
+    if not is_as_severe(known, finding.severity) and (proved or finding.severity == "critical"):
         who = "an analyzer proves" if proved else "agents report"
         return f"{who} it as {finding.severity}, and it was dismissed as {known}"
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, is_as_severe
 from orchestrator.code_review.change.lines_changed_since import ChangedSince
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.located_findings import LocatedFinding
@@ -110,16 +110,14 @@ def set_settled_aside(
                 report
                 for report in entry.reports
                 if not (report.carried or id(report) in responded)
-                and (report.settled or not _is_worse(report.finding, entry.finding))
+                and (
+                    report.settled or is_as_severe(entry.finding.severity, report.finding.severity)
+                )
             ]
             entry.reports = [report for report in entry.reports if report not in repeats]
             entry.repeated_by |= {report.reporter for report in repeats}
             aside.repeated.update({report.finding.fingerprint: entry for report in repeats})
     return kept, aside
-
-
-def _is_worse(finding: LocatedFinding, known: LocatedFinding) -> bool:
-    return SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity)
 
 
 def limit_responses(

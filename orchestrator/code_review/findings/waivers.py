@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.memory_files import Dismissal, Preference
-from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal, why_reopened
@@ -168,7 +168,7 @@ def _lower(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
             continue
         if has_expired(waiver, day) or not matches_finding(waiver, finding):
             continue
-        if SEVERITIES.index(finding.severity) >= SEVERITIES.index(waiver.severity):
+        if is_as_severe(waiver.severity, finding.severity):
             continue
         if waiver.by or finding.severity != "critical":
             by = f" ({waiver.by})" if waiver.by else ""

@@ -11,7 +11,13 @@ from typing import Literal
 from msgspec import Struct
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
-from orchestrator.catalog.shared_literals import OUTCOMES, SEVERITIES, Outcome, Severity
+from orchestrator.catalog.shared_literals import (
+    OUTCOMES,
+    SEVERITIES,
+    Outcome,
+    Severity,
+    is_as_severe,
+)
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
@@ -144,7 +150,7 @@ def decide(
     if reasons:
         return "needs_changes", tuple(reasons)
     reason = f"no open finding at or above {policy.needs_changes_at}"
-    if any(_reaches(finding.severity, policy.needs_changes_at) for finding in open_findings):
+    if any(is_as_severe(finding.severity, policy.needs_changes_at) for finding in open_findings):
         reason += f" with a confidence of at least {policy.needs_changes_confidence:.2f}"
     return "merge", (reason,)
 
@@ -161,16 +167,12 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
 
 def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weight:
     """The effect of an open finding by the policy."""
-    if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
+    if is_as_severe(severity, policy.block_at) and confidence >= policy.block_confidence:
         return Weight.BLOCKS
-    severe = _reaches(severity, policy.needs_changes_at)
+    severe = is_as_severe(severity, policy.needs_changes_at)
     if severe and confidence >= policy.needs_changes_confidence:
         return Weight.NEEDS_CHANGES
     return Weight.SHOWN
-
-
-def _reaches(severity: Severity, limit: Severity) -> bool:
-    return SEVERITIES.index(severity) <= SEVERITIES.index(limit)
 
 
 def _count(findings: Sequence[Finding]) -> str:
@@ -229,4 +231,4 @@ def parse_bars(text: str) -> Mapping[str, Severity]:
 def _reaches_bar(finding: Finding, bars: Mapping[str, Severity]) -> bool:
     bar = bars.get(finding.category, bars.get(""))
     counts = finding.state == "open" and finding.standing != "refuted"
-    return counts and bar is not None and _reaches(finding.severity, bar)
+    return counts and bar is not None and is_as_severe(finding.severity, bar)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from orchestrator import __version__
-from orchestrator.catalog.shared_literals import SEVERITIES, Severity
+from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.fixes.patch_lines import (
     Span,
@@ -122,7 +122,7 @@ def _describe_rules(findings: Iterable[Finding], known: Mapping[str, Rule]) -> l
     found: dict[str, Finding] = {}
     for finding in findings:
         most_severe = found.setdefault(finding.rule, finding)
-        if SEVERITIES.index(finding.severity) < SEVERITIES.index(most_severe.severity):
+        if not is_as_severe(most_severe.severity, finding.severity):
             found[finding.rule] = finding
     return [_describe_rule(found[name], known.get(name)) for name in sorted(found)]
 
