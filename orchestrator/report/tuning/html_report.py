@@ -24,9 +24,9 @@ from orchestrator.tuning.labels.label_assessment import InterRaterAgreement
 from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
 from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.statistics.confidence_intervals import (
-    Interval,
     PairedComparison,
     format_change,
+    format_interval,
     format_statistic,
 )
 from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
@@ -143,11 +143,6 @@ def render_people(people: InterRaterAgreement) -> str:
         f"<p>People among themselves, on {facts} that several labeled. A judge cannot be expected "
         f"to agree better.</p>{table('Agreement among people', ('Statistic', 'People'), rows)}"
     )
-
-
-def format_interval(value: Interval | None) -> str:
-    """A statistic with its interval, ``n/a`` for None."""
-    return "n/a" if value is None else value.format()
 
 
 def _render_comparison(result: TuningResult, comparison: PairedComparison) -> str:

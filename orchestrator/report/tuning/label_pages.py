@@ -9,7 +9,6 @@ from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
 from orchestrator.report.tuning.html_report import (
     MOST_LISTED,
-    format_interval,
     format_score,
     list_articles,
     render_confusion,
@@ -17,6 +16,7 @@ from orchestrator.report.tuning.html_report import (
     render_people,
     words,
 )
+from orchestrator.report.tuning.label_reports import format_label
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
@@ -27,7 +27,7 @@ from orchestrator.tuning.labels.disagreements import (
     DisagreementReport,
 )
 from orchestrator.tuning.labels.drift import Drift
-from orchestrator.tuning.statistics.confidence_intervals import format_statistic
+from orchestrator.tuning.statistics.confidence_intervals import format_interval, format_statistic
 
 
 def render_evaluation_page(
@@ -104,9 +104,9 @@ def _render_disagreement(one: Disagreement) -> str:
     why = f"total {format_statistic(one.total)}, {one.confidence:.0%} sure"
     if one.blocked_by:
         why = f"blocked by {', '.join(one.blocked_by)}"
-    said = f"{one.rater} says {_format_value(one.label)}"
+    said = f"{one.rater} says {format_label(one.label)}"
     if one.history:
-        said += f" (before: {', '.join(map(_format_value, one.history))})"
+        said += f" (before: {', '.join(map(format_label, one.history))})"
     note = f"<p><b>Reason:</b> {text(one.note)}</p>" if one.note else ""
     scores = [
         (
@@ -127,12 +127,8 @@ def _render_disagreement(one: Disagreement) -> str:
 
 
 def _compare(view: CriterionView) -> str:
-    said = text(_format_value(view.label or ""))
+    said = text(format_label(view.label or ""))
     return f'<b class="off">{said}</b> (differs)' if view.agrees is False else said
-
-
-def _format_value(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _render_labels(criteria: Iterable[CriterionAgreement]) -> str:

@@ -14,15 +14,11 @@ from orchestrator.tuning.labels.disagreements import (
 from orchestrator.tuning.labels.drift import Drift
 from orchestrator.tuning.labels.feedback_rate import FeedbackReport
 from orchestrator.tuning.rubric_lint import LintReport
-from orchestrator.tuning.statistics.confidence_intervals import Interval, format_statistic
+from orchestrator.tuning.statistics.confidence_intervals import format_interval, format_statistic
 
 SHORT_LIST = 3
 """Entries of a list that are shown without ``--all``."""
 OUTCOMES = {True: "green", False: "red", None: "yellow"}
-
-
-def _format(value: Interval | None) -> str:
-    return "n/a" if value is None else value.format()
 
 
 def render_disagreements(
@@ -34,7 +30,7 @@ def render_disagreements(
         everything: all of them, with text, scores and reasons.
     """
     page = Page(width, color)
-    lines = page.wrap(f"{found.plain_sentence()} (kappa {_format(found.kappa)}).")
+    lines = page.wrap(f"{found.plain_sentence()} (kappa {format_interval(found.kappa)}).")
     lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
     if found.revised:
         note = (
@@ -61,9 +57,9 @@ def render_disagreements(
 
 
 def _render_criterion(found: CriterionAgreement) -> str:
-    kind, strict = (_format(x) for x in (found.false_accepts, found.false_rejects))
+    kind, strict = (format_interval(x) for x in (found.false_accepts, found.false_rejects))
     name = pad(escape_unprintable(found.id), 14)
-    return f"  {name}{found.labels:>6}  {kind:<16} {strict:<16} {_format(found.kappa)}"
+    return f"  {name}{found.labels:>6}  {kind:<16} {strict:<16} {format_interval(found.kappa)}"
 
 
 def _render_disagreement(page: Page, one: Disagreement, everything: bool) -> list[str]:
@@ -73,12 +69,12 @@ def _render_disagreement(page: Page, one: Disagreement, everything: bool) -> lis
         why += format_statistic(one.total)
     text = (
         f"{escape_line(one.item)}: rubric {decision} ({why}), "
-        f"{escape_line(one.rater)} says {_format_value(one.label)}"
+        f"{escape_line(one.rater)} says {format_label(one.label)}"
     )
     if one.note:
         text += f": {escape_line(one.note)}"
     if one.history:
-        text += f" (before: {', '.join(_format_value(v) for v in one.history)})"
+        text += f" (before: {', '.join(format_label(v) for v in one.history)})"
     lines = page.wrap(text, first="  ", rest="    ", limit=12 if everything else 2)
     for line in (one.text if everything else one.text[:200]).splitlines():
         lines += page.wrap(escape_unprintable(line), first="    | ", limit=60 if everything else 1)
@@ -95,11 +91,12 @@ def _describe_view(view: CriterionView) -> str:
     parts = f"{escape_unprintable(view.id)} {score}"
     if view.label is not None:
         verb = {True: "agrees", False: "DISAGREES", None: "no score"}[view.agrees]
-        parts += f" (person: {_format_value(view.label)}, {verb})"
+        parts += f" (person: {format_label(view.label)}, {verb})"
     return f"{parts}: {escape_line(view.reason)}" if view.reason else parts
 
 
-def _format_value(value: float | str) -> str:
+def format_label(value: float | str) -> str:
+    """A label on a scale, or in words."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -117,7 +114,7 @@ def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> s
         ("judge's sensitivity", found.sensitivity),
         ("judge's specificity", found.specificity),
     )
-    lines += [f"  {name:<28}{_format(value)}" for name, value in rows]
+    lines += [f"  {name:<28}{format_interval(value)}" for name, value in rows]
     counts = f"{found.labeled:,} of {count_noun(found.items, 'item')} labeled"
     worth = f"with the judge they are worth {found.worth:,.0f} random labels"
     return "\n".join([*lines, *page.wrap(f"{counts}; {worth}", first="  ")]) + "\n"
@@ -139,12 +136,13 @@ def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
         ),
         ("judge and people, newer items", found.new_sensitivity, found.new_specificity),
     ):
-        lines.append(f"  {pad(name, 38)}  {_format(one):<18}{_format(other)}")
+        lines.append(f"  {pad(name, 38)}  {format_interval(one):<18}{format_interval(other)}")
     name = f"people, {count_noun(found.relabeled, 'anchor')} labeled again"
-    lines.append(f"  {pad(name, 38)}  accept rate {_format(found.leniency)}")
+    lines.append(f"  {pad(name, 38)}  accept rate {format_interval(found.leniency)}")
     lines.append(page.heading("Month    labels  sensitivity       specificity"))
     lines += [
-        f"  {p.month}{p.labels:>7}  {_format(p.sensitivity):<18}{_format(p.specificity)}"
+        f"  {p.month}{p.labels:>7}  {format_interval(p.sensitivity):<18}"
+        f"{format_interval(p.specificity)}"
         for p in found.periods
     ]
     if found.untimed:
@@ -193,7 +191,7 @@ def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False)
             ("by experts, labeled findings", found.rate.labeled_only),
             ("corrected (PPI++)", found.rate.corrected),
         )
-        lines += [f"  {name:<32}{_format(value)}" for name, value in rows]
+        lines += [f"  {name:<32}{format_interval(value)}" for name, value in rows]
         if found.rate.not_drawn:
             note = f"{count_noun(found.rate.not_drawn, 'label')} not recorded as drawn at random"
             lines += page.wrap(f"{note} (--assume-random)", first="  ")
@@ -201,7 +199,7 @@ def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False)
         lines.append(page.heading("Signal        means       findings  labeled  experts agree"))
     lines += [
         f"  {s.signal:<12}{'useful' if s.useful else 'not useful':<12}{s.findings:>8}"
-        f"{s.labeled:>9}  {_format(s.agreement)}"
+        f"{s.labeled:>9}  {format_interval(s.agreement)}"
         for s in found.signals
     ]
     if found.unknown:

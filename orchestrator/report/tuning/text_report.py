@@ -21,6 +21,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     PairedComparison,
     format_change,
+    format_interval,
     format_statistic,
 )
 from orchestrator.tuning.tuning_result import TuningResult
@@ -74,7 +75,9 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
         ("weighted kappa", found.weighted_kappa, people.weighted_kappa),
         ("AUC", found.auc, None),
     ):
-        lines.append(f"  {name:<28}{_format(rubric_value):<21}{_format(people_value)}")
+        lines.append(
+            f"  {name:<28}{format_interval(rubric_value):<21}{format_interval(people_value)}"
+        )
     for name, value in found.trivial_policies.items():
         lines.append(f"  {name + ': kappa':<28} {format_statistic(value)}")
     lines += _render_inter_rater(page, people)
@@ -87,10 +90,6 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     lines += ["", f"Expected calibration error {error} ({source})"]
     lines += ["", *_render_criteria(page, found.criteria), *_render_judge_noise(page, found)]
     return "\n".join(lines) + "\n"
-
-
-def _format(value: Interval | None) -> str:
-    return "n/a" if value is None else value.format()
 
 
 def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
@@ -119,8 +118,8 @@ def _render_inter_rater(page: Page, people: InterRaterAgreement) -> list[str]:
         return []
     text = (
         f"inter-rater agreement on {count_noun(people.shared_items, 'item')}: "
-        f"kappa {_format(people.kappa)}, alpha {_format(people.alpha)}, "
-        f"AC1 {_format(people.ac1)}, ordinal alpha {_format(people.ordinal_alpha)}"
+        f"kappa {format_interval(people.kappa)}, alpha {format_interval(people.alpha)}, "
+        f"AC1 {format_interval(people.ac1)}, ordinal alpha {format_interval(people.ordinal_alpha)}"
     )
     return page.wrap(text, first="  ")
 
@@ -191,8 +190,8 @@ def _render_checks(page: Page, result: TuningResult) -> list[str]:
         lines += page.wrap(f"{name}: {what}, {outcome}", first="  ", rest="      ")
     for rater in result.raters:
         text = (
-            f"labels of {escape_unprintable(rater.name)!r}: AUC {_format(rater.auc)}, kappa with "
-            f"the other raters {_format(rater.kappa)}"
+            f"labels of {escape_unprintable(rater.name)!r}: AUC {format_interval(rater.auc)}, "
+            f"kappa with the other raters {format_interval(rater.kappa)}"
         )
         lines += page.wrap(text, first="  ", rest="      ")
     return lines
@@ -205,7 +204,7 @@ def _render_criteria(page: Page, criteria: Sequence[CriterionAnalysis]) -> list[
         drop = "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}"
         fitted = "" if c.share_after is None else c.share_after.format()
         name, share = pad(escape_unprintable(c.name), 18), format_statistic(c.share_before)
-        lines.append(f"  {name} {_format(c.auc):<17} {share:<6} {fitted:<17} {drop}")
+        lines.append(f"  {name} {format_interval(c.auc):<17} {share:<6} {fitted:<17} {drop}")
         for note in c.notes:
             lines += page.wrap(escape_unprintable(note), first="      ")
     return lines

@@ -44,6 +44,11 @@ class Interval(Struct, frozen=True):
         return f"{value} [{low}, {high}]"
 
 
+def format_interval(value: Interval | None) -> str:
+    """A statistic with its interval, ``n/a`` for None."""
+    return "n/a" if value is None else value.format()
+
+
 def format_statistic(value: float | None, digits: int = 2) -> str:
     """A statistic without its leading zero: ``.41``, ``-.05``, ``1.00``; ``n/a`` for None."""
     if value is None or math.isnan(value):
