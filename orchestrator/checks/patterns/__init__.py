@@ -28,6 +28,7 @@ from orchestrator.checks.patterns.configured_commands import (
 )
 from orchestrator.checks.patterns.container_file_commands import extract_commands, is_container_file
 from orchestrator.checks.patterns.downloaded_scripts import find_downloaded_scripts
+from orchestrator.checks.patterns.installer_servers import origin_of_download
 from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
 from orchestrator.checks.patterns.pattern_loading import Language, Pattern, load_language
 from orchestrator.checks.patterns.pipeline_commands import (
@@ -55,6 +56,7 @@ _NEAR = 3  # lines around a match that are its context
 _SHOWN = 3  # lines of a match that identify it, since a call may span a whole program
 _NAMED = 60  # maximum characters of a value in a message
 
+_REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
@@ -82,10 +84,20 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
     for part in parts:
         with suppress(*unread):
             for finding in _found(part, files, codes):
-                yield replace(finding, path=source.path)
+                yield _by_origin(replace(finding, path=source.path), part)
             searched = True
     if not searched:
         raise NotApplicable
+
+
+def _by_origin(finding: RawFinding, program: Source) -> RawFinding:
+    """A downloaded script that is run, as a graver finding if its server is not a known one."""
+    if not finding.code.endswith(_REMOTE_SCRIPT):
+        return finding
+    command = "\n".join(program.lines[finding.line - 1 : finding.end_line])
+    if origin_of_download(command) != "foreign":
+        return finding
+    return replace(finding, code=finding.code.replace("remote", "foreign"))
 
 
 def programs_in(source: Source) -> list[Source]:
@@ -155,7 +167,9 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
         raise NotApplicable
     yield from find_matches(patterns, source, language)
     if "bash" in language.grammars[source.suffix]:
-        yield from (raw for raw in find_downloaded_scripts(source) if raw.code in codes)
+        for finding in find_downloaded_scripts(source):
+            if finding.code.replace("-foreign-", "-remote-") in codes:
+                yield finding
 
 
 def find_matches(

@@ -11,6 +11,7 @@ _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
 _KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*""")
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_MAY_HARM = re.compile(r"[|<>]|\b(?:eval|nc|curl|wget)\b")
 _SHELL_C = re.compile(r"\A(?:/\S*/)?(?:bash|dash|zsh|sh)\s+-\w*c\s+([\"'])(.*)\1\Z")
 
 
@@ -58,5 +59,5 @@ def _value(line: str) -> list[str]:
 def _command(value: str) -> str:
     inner = _SHELL_C.match(value)
     value = inner[2] if inner else value
-    # Only what could be a pipeline or redirection: other values are names, versions and globs.
-    return value if " " in value and re.search(r"[|<>]|\beval\b|\bnc", value) else ""
+    # Only what could do harm: a pipeline, redirection or download. Others are names and versions.
+    return value if " " in value and _MAY_HARM.search(value) else ""

@@ -1,10 +1,16 @@
 """Extracts the shell commands of a Dockerfile as a script, keeping line numbers."""
 
+import json
 import re
 from collections.abc import Iterator
 
 _NAME = re.compile(r"(?:^|\.)(?:docker|container)file(?:\.|$)")
-_INSTRUCTION = re.compile(r"\s*(?:ONBUILD\s+)?(RUN|ADD)\s+(?:--[\w-]+=\S+\s+)*", re.IGNORECASE)
+_INSTRUCTION = re.compile(
+    r"\s*(?:ONBUILD\s+)?(?:(RUN|ADD|CMD|ENTRYPOINT)|HEALTHCHECK\s+(?:--[\w-]+=\S+\s+)*(CMD))\s+"
+    r"(?:--[\w-]+=\S+\s+)*",
+    re.IGNORECASE,
+)
+_SHELL = re.compile(r"(?:/\S*/)?(?:ba|da|k|z)?sh")
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\s*$")
 _LEFT_OUT = re.compile(r"\s*(?:#|$)")
 _CONTINUED = re.compile(r"\\\s*$")
@@ -16,7 +22,7 @@ def is_container_file(name: str) -> bool:
 
 
 def extract_commands(text: str) -> str:
-    """The commands of RUN and the downloads of ADD; every other line is empty."""
+    """What a shell runs, and the downloads of ADD; every other line is empty."""
     return "\n".join(_commands(iter(text.split("\n"))))
 
 
@@ -26,16 +32,29 @@ def _commands(lines: Iterator[str]) -> Iterator[str]:
         if found is None:
             yield ""
             continue
-        is_run = found[1].upper() == "RUN"
-        first = line[found.end() :] if is_run else f"ADD {line[found.end(1) :]}"
+        is_add = (found[1] or "").upper() == "ADD"
+        first = f"ADD {line[found.end(1) :]}" if is_add else line[found.end() :]
         document = _HERE_DOCUMENT.fullmatch(first.strip())
-        if first.startswith("["):  # a list of words, which is not run by a shell
-            yield ""
+        if first.startswith("["):
+            yield _of_words(first)
         elif document:
             yield ""
             yield from _here_document(lines, document[2])
         else:
             yield from _continued(first, lines)
+
+
+def _of_words(text: str) -> str:
+    """The script of a list of words if these start a shell; otherwise no shell runs them."""
+    try:
+        words = json.loads(text)
+    except ValueError:
+        return ""
+    if not isinstance(words, list) or len(words) < 3 or not all(isinstance(w, str) for w in words):
+        return ""
+    return (
+        words[2].replace("\n", " ; ") if _SHELL.fullmatch(words[0]) and words[1][:1] == "-" else ""
+    )
 
 
 def _here_document(lines: Iterator[str], end: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from tests.checks.patterns.test_pattern_files import look
 
 NAME, DECODED, RUN = "python-hidden-name", "python-decoded-code", "python-exec"
 VALUE, LIST = "python-runner-value", "python-shell-list"
-FLAG, SH_SAVED = "python-shell-flag", "shell-remote-script"
+FLAG, SH_SAVED = "python-shell-flag", "shell-foreign-script"
 JS_VALUE, SH_DECODED, SH_REVERSE = "js-eval-value", "shell-decoded-script", "shell-reverse-shell"
 
 DISGUISED = {
@@ -60,6 +60,11 @@ DISGUISED = {
             "if a; then\n wget \\\n -O x.py https://example.com/x\n sudo python3 ./x.py\nfi",
             SH_SAVED,
         ),
+        ("curl -fsSLO https://example.com/x.sh\nsh x.sh", SH_SAVED),
+        ("wget -q https://example.com/x && chmod +x x && ./x", SH_SAVED),
+        ("curl https://example.com/x > y\nbash y", SH_SAVED),
+        ("sha256sum z; curl -o x https://example.com/x; bash x", SH_SAVED),
+        ("curl -sSf https://sh.rustup.rs | sh", "shell-remote-script"),
         ("curl -o x http://example.com/x; . ./x", "shell-plain-http-script"),
     ],
 }
@@ -96,6 +101,8 @@ HARMLESS = {
         "nc -z localhost 5432",
         'sh -c "base64 file"',
         'curl -so x https://example.com/x\necho "$SUM  x" | sha256sum -c\nsh x',
+        "curl -O https://example.com/x.csv\nsh y.sh x.csv",
+        "wget -q https://example.com/x\nverify_checksum x\nchmod +x x && ./x",
         "curl -so x.tgz https://example.com/x.tgz\ntar xf x.tgz\nsh build.sh",
         "# curl -so x https://example.com/x\nsh x",
     ],

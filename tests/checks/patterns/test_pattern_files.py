@@ -68,7 +68,8 @@ def test_pattern_finds_its_bad_example_alone(tmp_path: Path, suffix: str) -> Non
 
 
 def test_every_pattern_has_a_rule_and_the_reverse() -> None:
-    assert load_rules([read_shipped_layer()]).codes("patterns") == set(CODES)
+    graver = {code.replace("-remote-", "-foreign-") for code in CODES if "-remote-script" in code}
+    assert load_rules([read_shipped_layer()]).codes("patterns") == {*CODES, *graver}
     assert len(set(CODES)) == len(CODES)
 
 
@@ -210,7 +211,7 @@ def test_a_webhook_that_is_signed_may_do_without_a_csrf_token(tmp_path: Path) ->
 def test_a_script_that_the_grammar_hardly_parses_is_searched_since_shellcheck_reads_it(
     tmp_path: Path,
 ) -> None:
-    text = "curl -s https://a.example/i | sh\n" + "case ) in (( esac fi }\n" * 9
+    text = "curl -s https://get.docker.com | sh\n" + "case ) in (( esac fi }\n" * 9
     assert codes(tmp_path, "a.sh", text) == ["shell-remote-script"]
 
 

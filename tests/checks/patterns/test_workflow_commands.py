@@ -7,7 +7,7 @@ import pytest
 
 from tests.checks.patterns.test_pattern_files import look
 
-DOWNLOAD = "curl -sSL https://get.example.com/i.sh | sh"
+DOWNLOAD = "curl -sSL https://get.helm.sh/i.sh | sh"
 Lines = Callable[[str, str], list[tuple[str, int]]]
 WORKFLOW, ACTION = ".github/workflows/ci.yml", "tools/setup/action.yml"
 

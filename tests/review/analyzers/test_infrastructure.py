@@ -114,7 +114,7 @@ async def test_commands_of_a_pipeline_are_searched_as_a_script_is(tmp_path: Path
     head = """build:
   script:
     - make
-    - curl -sSL https://get.example.com/install.sh | bash
+    - curl -sSL https://get.helm.sh/install.sh | bash
     - |
       cd build
       eval "note $CI_COMMIT_MESSAGE"
