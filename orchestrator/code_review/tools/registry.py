@@ -4,51 +4,35 @@ A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its ru
 ``config/rules/``, and its name in the agents and playbooks that use it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
 from msgspec.structs import replace
 
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.code_review.analyzer_types import Needs, SideAnalyzer
-from orchestrator.code_review.analyzers.check_data_files import (
-    added_file_patterns,
-    contents_digest,
-    extends,
-)
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
+from orchestrator.code_review.analyzers.comparison_checks import Layering
 from orchestrator.code_review.analyzers.configured_analyzers import configured_analyzers
 from orchestrator.code_review.analyzers.dependency_check import DependencyCheck
+from orchestrator.code_review.analyzers.executed_files import ExecutedFiles
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
     DATA,
-    INFRASTRUCTURE,
     MARKDOWN,
     NOTHING,
     PARSED_DATA,
-    PATTERN_LANGUAGES,
     PYTHON,
     PYTHON_MODULES,
     REFERENCING_FILES,
     SCRIPTS,
     SQL,
-    TEMPLATE_DIRECTORIES,
     TEMPLATES,
     TESTABLE_CODE,
-    WITH_PROGRAMS,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.imported_reports import ImportedResults
-from orchestrator.code_review.analyzers.one_side_checks import (
-    InfrastructureCheck,
-    ParseCheck,
-    PatternCheck,
-    SideCheck,
-    TaintCheck,
-)
+from orchestrator.code_review.analyzers.one_side_checks import ParseCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.protections import Protections
@@ -66,6 +50,11 @@ from orchestrator.code_review.tools.analyzer_entries import (
     OfChange,
     OfSide,
     OfSides,
+    make_check,
+    make_comparison,
+    make_infrastructure,
+    make_patterns,
+    make_taint,
     make_tool,
 )
 from orchestrator.code_review.tools.http_get import HttpGet
@@ -81,118 +70,8 @@ from orchestrator.engine.ports import Tool
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
 
-def _last(module: str) -> str:
-    return module.rpartition(".")[2]
-
-
-def _check(
-    module: str,
-    patterns: Sequence[str],
-    needs: Needs,
-    about: str,
-    *,
-    reads: Sequence[str],
-    name: str = "",
-    tree: Literal["nothing", "names", "files"] = "nothing",
-    kind: type[SideCheck] = SideCheck,
-    reads_others_code: bool = False,
-) -> OfSide:
-    """The entry of a check module, which has the module's name unless it is given another."""
-    return OfSide(
-        about,
-        lambda inputs: kind(
-            name or _last(module),
-            module,
-            patterns,
-            needs,
-            reads,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-            tree=tree,
-            reads_others_code=reads_others_code,
-        ),
-    )
-
-
-def _taint(inputs: ToolInputs) -> SideAnalyzer:
-    return TaintCheck(
-        "taint",
-        "taint",
-        PYTHON,
-        "tree",
-        PYTHON,
-        pool=inputs.pool,
-        workspace=inputs.workspace,
-        tree="files",
-        beside=TEMPLATE_DIRECTORIES,
-        both_sides=True,
-        extra={"library_models": inputs.taint_models},
-        depends=contents_digest(inputs.taint_models),
-    )
-
-
-def _patterns(category: str, about: str) -> OfSide:
-    def make(inputs: ToolInputs) -> SideAnalyzer:
-        codes = sorted(inputs.codes("patterns", category))
-        reads = (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files))
-        # These are searched for a few words only; other tools read them as code.
-        wanted = category == "security" or extends("python", inputs.pattern_files)
-        searched = (*WITH_PROGRAMS, *(PYTHON_MODULES if wanted else ()))
-        return PatternCheck(
-            "patterns",
-            "patterns",
-            (*reads, *searched),
-            "file",
-            reads,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-            reads_others_code=category == "security",
-            extra={"languages": list(inputs.pattern_files), "codes": codes},
-            depends=f"{codes} {contents_digest(inputs.pattern_files)}",
-        )
-
-    return OfSide(about, make)
-
-
-def _infrastructure(inputs: ToolInputs) -> SideAnalyzer:
-    return InfrastructureCheck(
-        "infrastructure",
-        "infrastructure",
-        INFRASTRUCTURE,
-        "file",
-        INFRASTRUCTURE,
-        pool=inputs.pool,
-        workspace=inputs.workspace,
-        extra={"patterns": list(inputs.infrastructure_files)},
-        depends=contents_digest(inputs.infrastructure_files),
-    )
-
-
-def _compare(
-    module: str,
-    patterns: Sequence[str],
-    about: str,
-    *,
-    reads: Sequence[str],
-    name: str = "",
-    whole_tree: bool = False,
-) -> OfChange:
-    return OfChange(
-        about,
-        lambda inputs: ComparisonCheck(
-            name or _last(module),
-            module,
-            patterns,
-            reads,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-            whole_tree=whole_tree,
-        ),
-    )
-
-
 SECURITY: Mapping[str, Entry] = {
-    "secrets": _check(
+    "secrets": make_check(
         "secrets.secret_scan",
         ANY,
         "lines",
@@ -201,7 +80,7 @@ SECURITY: Mapping[str, Entry] = {
         reads_others_code=True,
         name="secrets",
     ),
-    "invisible_characters": _check(
+    "invisible_characters": make_check(
         "invisible_characters",
         ANY,
         "lines",
@@ -213,22 +92,24 @@ SECURITY: Mapping[str, Entry] = {
         "Security defects in Python, by ruff's rules.",
         lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
     ),
-    "taint": OfSide("Data flow from untrusted input to dangerous operations, in Python.", _taint),
-    "patterns": _patterns(
+    "taint": OfSide(
+        "Data flow from untrusted input to dangerous operations, in Python.", make_taint
+    ),
+    "patterns": make_patterns(
         "security",
         "Dangerous calls in languages other than Python, and unsafe configuration in Python.",
     ),
-    "regular_expressions": _check(
+    "regular_expressions": make_check(
         "regular_expressions",
         (*PYTHON_MODULES, *SCRIPTS),
         "file",
         "Regular expressions in Python and JavaScript that take exponential or cubic time.",
         reads=NOTHING,
     ),
-    "sql": _check(
+    "sql": make_check(
         "sql", SQL, "file", "Hazards and bugs in SQL: migrations, routines and scripts.", reads=SQL
     ),
-    "templates": _check(
+    "templates": make_check(
         "templates",
         TEMPLATES,
         "file",
@@ -240,7 +121,7 @@ SECURITY: Mapping[str, Entry] = {
     ),
     "infrastructure": OfSide(
         "Dangerous settings in Kubernetes, Helm, Compose, GitLab CI and CloudFormation files.",
-        _infrastructure,
+        make_infrastructure,
     ),
     "shellcheck": OfSide(
         "Defects and hazards in shell scripts.",
@@ -277,7 +158,11 @@ SECURITY: Mapping[str, Entry] = {
             inputs.given.advisories, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
-    "route_guards": _compare(
+    "executed_files": OfChange(
+        "Changed files that programs run although their names are those of texts or data.",
+        lambda inputs: ExecutedFiles(pool=inputs.pool, workspace=inputs.workspace),
+    ),
+    "route_guards": make_comparison(
         "python.route_guards",
         PYTHON_MODULES,
         "Python routes without the guard or ownership check that neighboring routes have.",
@@ -292,7 +177,7 @@ SECURITY: Mapping[str, Entry] = {
 }
 
 QA: Mapping[str, Entry] = {
-    "parse_check": _check(
+    "parse_check": make_check(
         "syntax_and_duplicates",
         PARSED_DATA,
         "file",
@@ -301,7 +186,7 @@ QA: Mapping[str, Entry] = {
         kind=ParseCheck,
         name="parse_check",
     ),
-    "conflict_markers": _check(
+    "conflict_markers": make_check(
         "conflict_markers", ANY, "lines", "Committed merge conflict markers.", reads=NOTHING
     ),
     "ruff_bugs": OfSide(
@@ -311,14 +196,14 @@ QA: Mapping[str, Entry] = {
     "oxlint": OfSide(
         "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
     ),
-    "pattern_bugs": _patterns("qa", "Likely bugs in languages other than Python."),
-    "complexity": _compare(
+    "pattern_bugs": make_patterns("qa", "Likely bugs in languages other than Python."),
+    "complexity": make_comparison(
         "python.complexity",
         PYTHON_MODULES,
         "Python functions that became hard to follow.",
         reads=PYTHON_MODULES,
     ),
-    "tests_touched": _compare(
+    "tests_touched": make_comparison(
         "test_quality.weakened_tests",
         ANY,
         "Removed or weakened tests, and source changes without a test.",
@@ -358,13 +243,13 @@ QA: Mapping[str, Entry] = {
 }
 
 DOCS: Mapping[str, Entry] = {
-    "docstrings": _compare(
+    "docstrings": make_comparison(
         "doc_quality.docstrings",
         PYTHON_MODULES,
         "Missing docstrings, and docstrings that name removed parameters.",
         reads=PYTHON_MODULES,
     ),
-    "links": _check(
+    "links": make_check(
         "doc_quality.markdown_links",
         MARKDOWN,
         "tree",
@@ -376,14 +261,14 @@ DOCS: Mapping[str, Entry] = {
     "typos": OfSide(
         "Known misspellings in prose and comments.", lambda inputs: Typos(inputs.codes("typos"))
     ),
-    "stale_references": _compare(
+    "stale_references": make_comparison(
         "doc_quality.stale_references",
         REFERENCING_FILES,
         "Documentation that mentions a removed public name.",
         reads=NOTHING,
         whole_tree=True,
     ),
-    "changelog": _compare(
+    "changelog": make_comparison(
         "doc_quality.changelog",
         CHANGELOG_FILES,
         "Source changes without a changelog entry.",
@@ -393,21 +278,21 @@ DOCS: Mapping[str, Entry] = {
 }
 
 ARCHITECTURE: Mapping[str, Entry] = {
-    "duplicated_blocks": _compare(
+    "duplicated_blocks": make_comparison(
         "python.duplicated_blocks",
         PYTHON_MODULES,
         "Added Python code blocks that already exist elsewhere.",
         reads=PYTHON_MODULES,
         whole_tree=True,
     ),
-    "api_breakage": _compare(
+    "api_breakage": make_comparison(
         "api.api_breakage",
         PYTHON,
         "Public Python API that the change breaks.",
         reads=PYTHON,
         whole_tree=True,
     ),
-    "import_graph": _compare(
+    "import_graph": make_comparison(
         "imports.import_graph_changes",
         PYTHON_MODULES,
         "New import cycles, coupling, and the modules that depend on the change.",

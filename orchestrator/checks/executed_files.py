@@ -1,0 +1,180 @@
+"""Changed files whose names say that they hold text or data, and that programs run as code.
+
+No analyzer reads such a file in its language, so it is a gap, with the line that runs it. A program
+runs a file if a line names it in a call, statement or command that does so, or gives its name to a
+variable that such a line uses.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from orchestrator.checks.check_io import CheckReply, Gap, read
+from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.checks.script_languages import script_language
+
+_READERS: Final = {
+    "py": re.compile(
+        r"(?<![\w.])(?:builtins\.)?(?:exec|eval|execfile|compile)\s*\(|\brun_path\s*\("
+        r"|\b(?:Sourceless|Source)FileLoader\s*\(|\bspec_from_(?:file_location|loader)\s*\("
+        r"|\bimp\.load_source\s*\("
+    ),
+    "js": re.compile(
+        r"\bvm\.\w+\s*\(|\bnew\s+(?:vm\.)?(?:Script|Worker)\s*\(|(?<![\w.])eval\s*\(|\bnew\s+Function\s*\("
+        r"|(?<![\w.])(?:require|importScripts)\s*\(|\bfork\s*\("
+    ),
+    "php": re.compile(r"(?<!\w)(?:include|require)(?:_once)?\b|\beval\s*\("),
+    "rb": re.compile(r"(?<![\w.])(?:load|eval)\b|\b(?:instance|class|module)_eval\b"),
+    "lua": re.compile(r"\b(?:dofile|loadfile)\b"),
+    "c": re.compile(r"^\s*#\s*include\b"),
+    "rs": re.compile(r"\binclude!\s*\("),
+}
+_LANGUAGES: Final = {
+    **dict.fromkeys(("pyi", "pyw", "ipynb"), "py"),
+    **dict.fromkeys(("jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), "js"),
+    **dict.fromkeys(("phtml", "inc"), "php"),
+    **dict.fromkeys(("rake", "ru", "gemspec"), "rb"),
+    **dict.fromkeys(("h", "cc", "cpp", "cxx", "hh", "hpp", "m", "mm"), "c"),
+}
+_NAMES: Final = {
+    "py": "Python", "js": "JavaScript", "php": "PHP", "rb": "Ruby", "lua": "Lua", "c": "C",
+    "rs": "Rust", "sh": "shell", "pl": "Perl",
+}  # fmt: skip
+_INTERPRETERS: Final = {
+    **dict.fromkeys(("sh", "bash", "dash", "zsh", "ksh", "source", "."), "sh"),
+    "python": "py",
+    "node": "js",
+    "ruby": "rb",
+    "php": "php",
+    "perl": "pl",
+    "lua": "lua",
+}
+_STARTED = re.compile(
+    r"""(?:^|[\s"'`;&|(\[{,=:/])(?P<program>sh|bash|dash|zsh|ksh|source|\.|python|node|ruby|php|perl|lua)"""
+    r"""[\d.]*["']?,?\s+(?:-[\w-]+\s+|["']-[\w-]+["'],\s*)*["']?[^\s"',;&|<>]*\Z"""
+)
+_ITSELF = re.compile(r"\bsys\.executable\s*,\s*(?:[\"']-\w+[\"'],\s*)*[^\n,]*\Z")
+_ASSIGNED = re.compile(
+    r"\s*(?:(?:const|let|var|local|export|readonly)\s+)?[$@]?(?P<name>\w+)\s*(?::[^=]+)?:?=[^=]"
+)
+# What a loader of a bundler, or a reader of data, makes of a name that is not a program's.
+_DATA = re.compile(
+    r"\.(?:json5?|svg|png|jpg|gif|css|s[ac]ss|less|html?|mdx?|graphql|gql|glsl|vert|frag|ya?ml|toml|wasm"
+    r"|node|pug|hbs|ejs|lock|pot?|snap)"
+)
+_TEXT = re.compile(r"\.(?:txt|md|rst|[ct]sv|dat|log|cfg|ini|conf|xml|html|json|ya?ml)")
+_SHELL_SUFFIXES: Final = frozenset(
+    ["", "sh", "bash", "zsh", "ksh", "mk", "just", "yml", "yaml", "json"]
+)
+_TOKEN = re.compile(r"[\w.+-]+")
+_COMMENT = re.compile(r"\s*(?:#(?!\s*include\b|!)|//|\*|--\s)")
+_LOOKED_UP = 20  # variables with the name of one file; each is searched for in the whole program
+_LONGEST = 2000  # characters of a line; longer ones are minified code, whose names differ
+_SETTING = re.compile(
+    r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
+)
+_SUBSTITUTION = re.compile(r"\$\(|`|<\(")
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Name each changed file that is run under the name of a text as a gap (see ``check_io``)."""
+    changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
+    found = ((path, _as_text(job["head_root"], path)) for path in changed)
+    wanted = {path: data for path, data in found if data is not None}
+    if not wanted:
+        return CheckReply(examined=[])
+    gaps: dict[str, str] = {}
+    by_token = defaultdict[str, list[str]](list)
+    for path in wanted:
+        by_token[_token(path)].append(path)
+    for program in dict.fromkeys((*changed, *job["programs"])):
+        try:
+            text = read(job["head_root"], program).decode("utf-8", "replace")
+        except Gap:
+            continue  # reported by the analyzers that read it
+        tokens = by_token.keys() & set(_TOKEN.findall(text))
+        named = [path for token in sorted(tokens) for path in by_token[token]]
+        left = [path for path in named if path not in gaps and path != program]
+        for path, language, line in _executions(program, text, left):
+            if language != "sh" or not _only_sets_variables(wanted[path]):
+                why = f"{program}:{line} runs it as {_NAMES[language]}, but it is named like a text"
+                gaps.setdefault(path, why)
+    return CheckReply(examined=sorted(set(wanted) - set(gaps)), gaps=gaps)
+
+
+def _as_text(root: str, path: str) -> bytes | None:
+    """The contents of a file that no analyzer takes for a program; None for others."""
+    if {"code", "lock_files"} & path_kinds(path) or PurePosixPath(path).name.lower() in _KNOWN:
+        return None
+    try:
+        data = read(root, path)
+    except Gap:
+        return None
+    return None if not data.strip() or script_language(path, data) else data
+
+
+_KNOWN: Final = frozenset({"makefile", "dockerfile", "containerfile", "jenkinsfile", "justfile"})
+
+
+def _token(path: str) -> str:
+    """The part of a file's name by which programs are searched for it."""
+    return (_TOKEN.findall(PurePosixPath(path).name) or [""])[-1]
+
+
+def _executions(program: str, text: str, paths: Iterable[str]) -> Iterator[tuple[str, str, int]]:
+    """(path, language, line) for each of the files that a program runs."""
+    suffix = PurePosixPath(program).suffix.lower().lstrip(".")
+    language = _LANGUAGES.get(suffix, suffix)
+    lines = text.split("\n")
+    for path in paths:
+        name, looked_up = PurePosixPath(path).name, 0
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
+        for number, line in enumerate(lines, 1):
+            found = word.search(line[:_LONGEST]) if name in line else None
+            if found is None or _COMMENT.match(line):
+                continue
+            how = _run_by(language, path, line[: found.start()])
+            if not how and looked_up < _LOOKED_UP:
+                looked_up += 1
+                how = _later(language, path, line, lines)
+            if how:
+                yield path, how, number
+                break
+
+
+def _run_by(language: str, path: str, before: str) -> str:
+    """In which language a line runs a file, by what precedes its name; empty: it does not."""
+    if _ITSELF.search(before):
+        return "py"
+    started = _STARTED.search(before)
+    if started and (started["program"] not in {".", "source"} or language in _SHELL_SUFFIXES):
+        return _INTERPRETERS[started["program"]]
+    suffix = PurePosixPath(path).suffix.lower()
+    reader = _READERS.get(language)
+    if reader is None or not reader.search(before):
+        return ""
+    # Bundlers give data to `require`, and C includes lists under names of their own.
+    is_data = language == "js" and _DATA.fullmatch(suffix)
+    is_list = language == "c" and not _TEXT.fullmatch(suffix)
+    return "" if is_data or is_list else language
+
+
+def _later(language: str, path: str, line: str, lines: list[str]) -> str:
+    """The language, where a line gives the file's name to a variable that another line runs."""
+    assigned, reader = _ASSIGNED.match(line), _READERS.get(language)
+    if assigned is None or reader is None or language == "c":
+        return ""
+    word = re.compile(rf"(?<!\w){re.escape(assigned['name'])}(?!\w)")
+    for other in lines:
+        found = word.search(other) if other is not line and len(other) <= _LONGEST else None
+        if found and (how := _run_by(language, path, other[: found.start()])):
+            return how
+    return ""
+
+
+def _only_sets_variables(data: bytes) -> bool:
+    """Whether a file that a shell reads does nothing but set variables, to constants."""
+    text = data.decode("utf-8", "replace")
+    return _SUBSTITUTION.search(text) is None and all(map(_SETTING.fullmatch, text.split("\n")))
