@@ -5,8 +5,10 @@ infrastructure and dependencies, are imported by the first worker that runs them
 """
 
 from orchestrator.checks import (  # noqa: F401 - imported for the workers
+    active_content,
     conflict_markers,
     enclosing_scopes,
+    executed_files,
     invisible_characters,
     redacted_text,
     regular_expressions,

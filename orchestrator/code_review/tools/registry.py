@@ -88,6 +88,14 @@ SECURITY: Mapping[str, Entry] = {
         reads=NOTHING,
         reads_others_code=True,
     ),
+    "active_content": make_check(
+        "active_content",
+        "active_content",
+        ANY,
+        "file",
+        "Scripts in images and prose, commands in settings, and settings that run a program.",
+        reads=NOTHING,
+    ),
     "ruff_security": OfSide(
         "Security defects in Python, by ruff's rules.",
         lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),

