@@ -173,7 +173,7 @@ def test_faults_of_an_agent(faults_of, old, new, message):
         ("Find hot code.", "x" * 1025, "3: description must be text of at most 1024 characters"),
         ("license: MIT", "licence: MIT", "4: unknown key 'licence'; did you mean 'license'? allo"),
         ("owner: us", "owner: 5", "6: metadata.owner must be text"),
-        ("complexity search", "complexity grep", "7: unknown tool 'grep'; allowed: api_breakage"),
+        ("complexity search", "complexity grep", "7: unknown tool 'grep'; allowed: active_content"),
         ("## Output", "## Out", "9: the section '## Output' is missing; required: When to use, S"),
         ("1. M", "M", None),
         (

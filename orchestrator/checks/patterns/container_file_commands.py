@@ -10,7 +10,7 @@ _INSTRUCTION = re.compile(
     r"(?:--[\w-]+=\S+\s+)*",
     re.IGNORECASE,
 )
-_SHELL = re.compile(r"(?:/\S*/)?(?:ba|da|k|z)?sh")
+_SHELL = re.compile(r"(?:/\S*/)?(?:sh|bash|dash|ksh|zsh)")
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\s*$")
 _LEFT_OUT = re.compile(r"\s*(?:#|$)")
 _CONTINUED = re.compile(r"\\\s*$")
