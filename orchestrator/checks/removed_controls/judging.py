@@ -13,8 +13,11 @@ from orchestrator.checks.removed_controls.control import (
     is_weaker,
     rejects_alike,
 )
+from orchestrator.checks.removed_controls.decoys import is_constant, is_decoy
 from orchestrator.checks.removed_controls.pure_removal import (
+    CONDITIONS,
     adds_check,
+    decides_still,
     finds_decision_lost,
     finds_denial_lost,
     finds_rejection_lost,
@@ -30,7 +33,6 @@ SIMILAR = 0.6  # share of the words of a condition in a new one, which is the sa
 ENTRY = 3  # words in an entry of a deny list
 LOOKED_AT = 1000  # characters of a condition; a longer one is mostly data
 
-_CONDITIONS = frozenset({"guard", "condition", "filter"})
 _TAKE_OUT = frozenset({"pop", "discard", "remove"})
 _REJECTS_LESS = (POSSIBLE_LOSS, "The request or value is no longer rejected", 0.5)
 _DISCLOSED = ("disclosure", "This is no longer taken out before it is passed on", 0.7)
@@ -50,13 +52,14 @@ class Losses:
         self._head = Counter(c.identity for file in self._files for c in file.head.controls)
 
     @cached_property
-    def _new(self) -> list[tuple[str, frozenset[str]]]:
-        """Kind and words of the controls that the change adds."""
+    def _new(self) -> list[Control]:
+        """The controls that the change adds."""
         return [
-            (control.kind, control.words)
+            control
             for file in self._files
             for control in file.head.controls
             if control.words and file.is_added(control)
+            if not any(is_constant(file, word) for word in control.words)
         ]
 
     @cached_property
@@ -104,7 +107,9 @@ class Losses:
         own = control.words
         texts = frozenset(word for word in own if word[0] in "'\"")
         return any(
-            len(own & new) >= share * len(own) and texts <= new for _, new in self._new if own
+            len(own & new.words) >= share * len(own) and texts <= new.words
+            for new in self._new
+            if own and not is_decoy(control, new)
         )
 
     def is_same_work(self, file: ChangedFile, control: Control, *, new: int = NEW_LINES) -> bool:
@@ -135,7 +140,7 @@ class Losses:
         if " == " not in control.key or control.scope not in file.head.scopes:
             return None
         for new in file.head.controls:
-            if new.kind in _CONDITIONS and new.scope == control.scope and file.is_added(new):
+            if new.kind in CONDITIONS and new.scope == control.scope and file.is_added(new):
                 same = new.words - _PARTIAL == control.words
                 if same and " == " not in new.key and _PARTLY.search(new.key):
                     return "condition-weakened", "A partial match replaces", 0.8
@@ -170,6 +175,8 @@ class Losses:
             and (not rights or not rights.isdisjoint(split_words(new.words) & words.SECURITY))
             and file.is_added(new)
             and self._head[new.identity] > self._base[new.identity]
+            and not is_decoy(control, new)
+            and not any(is_constant(file, word) for word in new.words)
             for new in file.head.controls
         )
 
@@ -244,21 +251,11 @@ class Losses:
         )
         if words.EMPTINESS.search(control.text) and parts.isdisjoint(words.SECURITY):
             return None
-        if self._decides_still(file, control):
+        if decides_still(file, control):
             return None
         if concerns and self.uses_value(file, control) and not self.is_rewritten(control):
             return "condition-weakened", "The condition no longer asks for this", 0.6
         return None
-
-    @staticmethod
-    def _decides_still(file: ChangedFile, control: Control) -> bool:
-        """Whether the change checks the same permission in the same function in another way."""
-        rights = {w for w in control.words if not split_words({w}).isdisjoint(words.SECURITY)}
-        return bool(rights) and any(
-            new.kind in _CONDITIONS and new.scope == control.scope
-            for new in file.head.controls
-            if rights <= new.words and file.is_added(new)
-        )
 
     def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A call that checks, sanitizes, or ends a session."""

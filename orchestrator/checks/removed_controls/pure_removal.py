@@ -4,11 +4,14 @@ import re
 
 from orchestrator.checks.removed_controls import vocabulary as words
 from orchestrator.checks.removed_controls.control import ChangedFile, Control
+from orchestrator.checks.removed_controls.decoys import is_constant, is_decoy
 from orchestrator.checks.removed_controls.vocabulary import split_words
 
 NEW_NAMES = 1  # in a function that no longer raises: a different spelling of existing code
 LEAST = 3  # minimum unchanged lines if a name is new
 MOSTLY_GONE = 4  # removed lines per added line from which a change is a pure removal
+
+CONDITIONS = frozenset({"guard", "condition", "filter"})
 
 _FLOW = re.compile(r"StopIteration|StopAsyncIteration|NotImplemented|ImportError")
 # Common conditions: whether something failed, exists, or has a type.
@@ -62,6 +65,7 @@ def finds_denial_lost(file: ChangedFile, control: Control) -> bool:
     if any(
         each.kind in {"guard", "condition"}
         and file.is_added(each)
+        and not is_decoy(control, each)
         and not each.words.isdisjoint(control.words)
         for each in after
     ):
@@ -77,11 +81,22 @@ def adds_check(file: ChangedFile, scope: str, values: frozenset[str] = frozenset
         (
             control.kind == "call"
             and words.is_check(control.name)
+            and not is_constant(file, control.name)
             and (not values or not values.isdisjoint(control.values))
         )
         or (control.kind == "decorator" and words.ACCESS.search(control.text))
         for control in file.head.controls
         if control.scope == scope and control.key not in old and file.is_added(control)
+    )
+
+
+def decides_still(file: ChangedFile, control: Control) -> bool:
+    """Whether the change checks the same permission in the same function in another way."""
+    rights = {word for word in control.words if split_words({word}) & words.SECURITY}
+    return bool(rights) and any(
+        new.kind in CONDITIONS and new.scope == control.scope
+        for new in file.head.controls
+        if rights <= new.words and file.is_added(new)
     )
 
 
