@@ -45,6 +45,7 @@ from orchestrator.checks.patterns.template_code_extraction import (
     extract_scripts,
     is_component,
 )
+from orchestrator.checks.patterns.terraform_values import insert_constants
 from orchestrator.checks.patterns.value_origin import ValueOrigins
 from orchestrator.checks.python.notebook_code import extract_notebook_code
 from orchestrator.checks.script_languages import script_language
@@ -134,6 +135,9 @@ def _whole_program(source: Source) -> Source:
     path = f"{source.path}.{script}" if script else source.path
     if path.endswith((".php", ".phtml")) and _PHP_TAG in source.text:
         return Source(path, extract_php(source.text).encode("utf-8", "surrogateescape"))
+    if source.suffix == ".tf":
+        text = insert_constants(source.text)
+        return Source(path, text.encode("utf-8", "surrogateescape"))
     return Source(path, source.data) if script else source
 
 
