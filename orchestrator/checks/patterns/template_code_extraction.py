@@ -113,6 +113,7 @@ def _language(tag: str) -> str | None:
 
 
 _PAGE_SCRIPT = re.compile(r"<script(?=[\s/>])([^>]*)>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_SCRIPT_END = re.compile(r"</script", re.IGNORECASE)
 _FILLED_IN = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[%?].*?[%?]>", re.DOTALL)
 
 
@@ -123,7 +124,9 @@ def extract_page_scripts(text: str) -> list[str]:
     another language is left out.
     """
     found = []
-    for script in islice(_PAGE_SCRIPT.finditer(text), _MOST):
+    ends = [end.end() for end in _SCRIPT_END.finditer(text)]
+    last = ends[-1] if ends else 0  # a script without an end would be searched for to the end
+    for script in islice(_PAGE_SCRIPT.finditer(text, 0, last), _MOST):
         with suppress(Gap):
             if _language(script[1]) == "js" and script[2].strip():
                 body = _FILLED_IN.sub(lambda mark: "0" + "\n" * mark[0].count("\n"), script[2])

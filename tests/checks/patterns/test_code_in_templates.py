@@ -1,10 +1,12 @@
 """Patterns in files that hold code among other things: templates of EJS and Blade, notebooks."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+from orchestrator.checks.patterns.template_code_extraction import extract_page_scripts
 from tests.checks.patterns.test_pattern_files import look
 
 EVAL = "eval(req.query.sum)"
@@ -95,3 +97,10 @@ def test_scripts_of_a_page_are_read_at_their_lines_and_what_a_template_fills_in_
         ("a.html", 12, "js-eval"),
     ]
     assert (set(reply.examined), reply.gaps) == ({"a.html"}, {})
+
+
+def test_scripts_without_an_end_take_linear_time() -> None:
+    start = time.process_time()
+    assert extract_page_scripts("<script>" * 100_000) == []
+    assert extract_page_scripts("<script>a</script>" + "<script>" * 100_000) == ["a"]
+    assert time.process_time() - start < 3
