@@ -168,9 +168,12 @@ async def _check_cache(start: Path) -> Check:
     directory = user_directory(os.environ, "XDG_CACHE_HOME", ".cache")
     if directory is None:
         return Check("cache", "note", "none: there is no home directory", "set XDG_CACHE_HOME")
-    with open_result_cache(directory, outside=repo_root(start)) as cache:
+    outside = repo_root(start) if inside_repository(start) else directory / "no-repository"
+    with open_result_cache(directory, outside=outside) as cache:
         if cache is None:
-            problem = f"not used: {directory} is not writable by you alone, or in the repository"
+            problem = (
+                f"not used: {directory} is in the repository, or not writable, or others may write"
+            )
             return Check("cache", "note", problem, "correct that, or set XDG_CACHE_HOME")
         size = (directory / CACHE_FILE).stat().st_size / 1e6
     return Check("cache", "ok", f"{directory}, writable, {size:.1f} MB")

@@ -50,7 +50,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diffcourt audit": ("verify latest --verdict verdict.json", "show latest"),
     "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
     "diffcourt audit show": ("latest", "latest --json"),
-    "diffcourt catalog": ("", "--rules"),
+    "diffcourt catalog": ("", "security.subprocess-shell"),
     "diffcourt label": ("items.jsonl --rater r1 --next 20", "--runs --rater r1 --web --open"),
     "diffcourt rubric": ("check rubrics/pr-review.yaml", "show pr-review"),
     "diffcourt rubric check": ("my-rubric.yaml", "rubrics/pr-review.yaml my-rubric.yaml"),

@@ -24,17 +24,17 @@ class PlainProgress:
         self._progress = RunProgress()
         self._failures: set[tuple[str, str, str]] = set()
         self._notes: set[str] = set()
-        self._replaying = False
+        self._at_start = True
 
     def __call__(self, event: Event) -> None:
         """Write the line of one event, if it has one."""
         self._progress.add(event)
         if event.replayed:
-            if not self._replaying:
+            if self._at_start:
                 self._write(event, "replaying the recorded part of the run")
-            self._replaying = True
+            self._at_start = False
             return
-        self._replaying = False
+        self._at_start = self._at_start and event.kind == "run_started"
         text = self._describe(event)
         if text:
             self._write(event, text)

@@ -31,7 +31,7 @@ def render_skipped(page: Page, verdict: Verdict) -> list[str]:
         lines.append(page.paint("  Gaps (these make the review incomplete)", "yellow"))
         lines += _render_groups(page, gaps)
     if by_policy:
-        lines.append("  No gaps (left out by policy, or unreadable in base as well)")
+        lines.append("  Not counted as gaps (left out by policy, or unreadable in base as well)")
         lines += _render_groups(page, by_policy)
     return lines
 

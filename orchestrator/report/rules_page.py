@@ -5,6 +5,7 @@ from itertools import groupby
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.rule_table import Rule
+from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, Page
 
 TOPICS = ("security", "qa", "docs", "architecture")
 
@@ -45,8 +46,19 @@ waivers:
     why: Run by hand only.
 ```
 
-To change a rule or disable it, put a file of the same name into `.diffcourt/config/rules/`: it
-replaces the shipped file. A file with another name adds rules.
+`diffcourt catalog RULE` explains a rule. To turn a rule off, everywhere or in some files, or to
+lower its severity, commit this to the base branch as `.diffcourt/memory/preferences.md`
+([more](memory.md#rules-that-weigh-less)):
+
+```markdown
+---
+rules:
+  - {rule: docs.missing-docstring, severity: "off", paths: ["tools/**"], why: Not read.}
+---
+```
+
+To add rules, or raise the severity of shipped ones, put a file into `.diffcourt/config/rules/`.
+One with the name of a shipped file replaces it.
 """
 
 
@@ -135,6 +147,40 @@ def render_rule(rule: Rule) -> str:
             "quiet", rule.example.good
         )
         lines += ["```"]
+    return "\n".join(lines) + "\n"
+
+
+TURN_OFF = (
+    "To turn it off or lower its severity, commit this to the base branch as "
+    ".diffcourt/memory/preferences.md:"
+)
+
+
+def render_rule_text(rule: Rule, width: int) -> str:
+    """A rule for a terminal, with what turns it off; ends in a newline."""
+    page = Page(max(width, MIN_WIDTH))
+    severity = rule.severity
+    if rule.severity_from_request:
+        severity += f", {rule.severity_from_request} if a value from a request reaches it"
+    lines = page.wrap(f"{rule.id}: {rule.title}", limit=UNBOUNDED)
+    for name, value in (
+        ("severity", severity),
+        ("CWE", ", ".join(map(str, rule.cwe))),
+        ("why", rule.why),
+        ("fix", rule.fix),
+        *((f"  in {_LANGUAGES.get(key, key)}", fix) for key, fix in rule.fixes.items()),
+        ("not in", ", ".join(rule.not_in)),
+        ("arguable", "an agent with evidence can have it rejected" if rule.arguable else ""),
+        ("found by", _describe_tools(rule.codes).removeprefix("found by ")),
+    ):
+        if value:
+            lines += page.wrap(value, first=f"{name}: ", rest="  ", limit=UNBOUNDED)
+    if rule.example:
+        lines += ["", *_render_example("reported", rule.example.bad)]
+        lines += _render_example("quiet", rule.example.good)
+    person = ', by: "NAME"' if "critical" in {rule.severity, rule.severity_from_request} else ""
+    entry = f'  - {{rule: {rule.id}, severity: "off", why: "REASON"{person}}}'
+    lines += ["", *page.wrap(TURN_OFF, limit=UNBOUNDED), "---", "rules:", entry, "---"]
     return "\n".join(lines) + "\n"
 
 

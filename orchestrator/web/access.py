@@ -215,7 +215,9 @@ class Access:
         link = self._links.pop(_digest(request.query_params.get("token", "")), None)
         if self.proxy or link is None or link[1] < now:
             self._link_tries.fail()
-            raise AccessDenied(403, "this link was used or is too old; make a new one")
+            raise AccessDenied(
+                403, "this link was used or is too old; for a new one, press Enter in the terminal"
+            )
         value = secrets.token_urlsafe(32)
         name = _digest(value)
         person = Person(self._user, link[0] and not self._read_only)

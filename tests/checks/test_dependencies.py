@@ -134,6 +134,16 @@ def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) 
     assert look(tmp_path, base, head).findings == []
 
 
+def test_a_dependency_that_moved_out_of_a_deleted_manifest_is_not_new(tmp_path: Path) -> None:
+    was = {"requirements/dev.in": "a==1\nb\n", "pyproject.toml": PROJECT.format("")}
+    now = {"requirements/tests.in": "a==1\n", "pyproject.toml": PROJECT.format('"b==1", "c==1"')}
+    job = job_of(tmp_path, was, now)
+    gone = {"path": "requirements/dev.in", "old_path": "requirements/dev.in", "added": []}
+    job["files"].append({**gone, "status": "deleted", "removed": [1, 2]})
+    (found,) = dependencies.run(job).findings
+    assert (found.path, found.key) == ("pyproject.toml", "c")
+
+
 def test_a_dependency_of_two_manifests_is_reported_once(tmp_path: Path) -> None:
     base = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format("")}
     head = {"requirements.txt": "a==1\nb==2\n", "pyproject.toml": PROJECT.format('"b==2", "c==3"')}

@@ -261,7 +261,7 @@ def test_the_wrong_key_in_the_environment_is_one_fault(
 def test_show_tells_who_did_what_and_on_which_authority(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", "show", "latest", "--repo", "repo"]) == 0
+    assert main(["audit", "show", "--repo", "repo"]) == 0
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines()) <= 80
     assert "0 refused" in out.splitlines()[0]

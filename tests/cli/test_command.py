@@ -268,6 +268,25 @@ def test_a_fault_in_the_policy_is_a_line_with_its_place(repo: Repo, call: Call) 
     assert ".diffcourt/config/verdict.yaml:1" in listed.stderr
 
 
+def test_a_rule_is_explained_with_an_entry_that_turns_it_off(repo: Repo, call: Call) -> None:
+    rule = "security.live-secret"
+    told = call("catalog", rule, cwd=repo.path).stdout
+    assert told.startswith(f"{rule}: ")
+    assert all(part in told for part in ("\nwhy: ", "\nfix: ", "\nreported: ", "\nquiet: "))
+    entry = told.partition("preferences.md:\n")[2]
+    secret = "KEY = '" + "sk_live_" + "51Hq8ZrT3vXw2LmB9cKdY7pNf'\n"
+    repo.commit({".diffcourt/memory/preferences.md": entry})
+    repo.commit({"b.py": secret})
+    verdict = json.loads(call("review", "HEAD~1", "--json", "-", "--quiet", cwd=repo.path).stdout)
+    states = {one["rule"]: one["state"] for one in verdict["findings"]}
+    assert states[rule] == "waived"
+    unknown = call("catalog", rule.replace("secret", "secrte"), cwd=repo.path)
+    assert (unknown.returncode, unknown.stderr) == (
+        2,
+        f"diffcourt: there is no rule security.live-secrte; did you mean {rule}?\n",
+    )
+
+
 def test_the_published_schema_fits_a_verdict(repo: Repo, call: Call) -> None:
     import jsonschema_rs
 

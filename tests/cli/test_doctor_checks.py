@@ -114,6 +114,17 @@ def test_an_unwritable_cache_and_a_missing_default_branch_are_notes(doctor, monk
     assert found["cache"]["status"] == "note"
 
 
+def test_outside_of_a_repository_the_cache_in_the_same_folder_is_used(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / ".cache"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    assert main(["doctor", "--json"]) == 0
+    found = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert found["cache"]["status"] == "ok"
+
+
 def test_details_are_behind_an_option(doctor):
     assert "does not prevent" not in doctor()[1]
     assert "does not prevent" in doctor("--verbose")[1]

@@ -150,3 +150,17 @@ def test_zizmor_finds_nothing_in_our_workflows(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("ci", NAMES)
+def test_what_a_person_must_replace_is_in_every_file(
+    ci: str, repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.app.ci_files.installed_from", lambda: None)
+    assert main(["init", "--ci", ci, "--comments", "no"]) == 0
+    *files, replace, _ = capsys.readouterr().out.splitlines()
+    _, url, _, commit, *_ = replace.split()
+    for line in files:
+        text = (repo.path / line.removeprefix("Wrote ")).read_text()
+        assert url in text
+        assert commit in text

@@ -87,6 +87,12 @@ def test_what_is_replayed_is_one_line() -> None:
     ]
 
 
+def test_a_result_that_is_used_twice_in_a_new_run_is_no_replay() -> None:
+    begun = [Event("run_started", 0.0, detail="r1"), Event("state", 0.1, detail="act")]
+    lines = lines_of([*begun, Event("tool_finished", 0.2, replayed=True)])
+    assert [line.split("s  ")[1] for line in lines] == ["run r1", "act"]
+
+
 def test_a_note_cannot_forge_a_line() -> None:
     (line,) = lines_of([Event("note", 0.0, detail="x\n    1.0s  stopped: done\x1b[2J")])
     assert "\x1b" not in line

@@ -56,7 +56,11 @@ def run(job: Job) -> CheckReply:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
-    known = {(was.ecosystem, name) for *_, was, _ in sides for name in was.dependencies}
+    gone = (
+        _manifest_of_base(job, file["path"]) for file in job["files"] if file["status"] == "deleted"
+    )
+    before = [*(was for *_, was, _ in sides), *gone]
+    known = {(was.ecosystem, name) for was in before for name in was.dependencies}
     for head, added, was, now in sides:
         reply.findings.extend(
             finding

@@ -15,7 +15,9 @@ from orchestrator.checks.dependencies import jvm_manifests, package_sources
 from orchestrator.checks.dependencies.lock_entry import Entry, load_toml
 from orchestrator.checks.dependencies.manifest_entry import Dependency, Manifest, manifest
 
-_REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)")
+_REQUIREMENTS = re.compile(
+    r"(?:.*/)?(?:[\w.-]*requirements[\w.-]*|requirements/[\w.-]+)\.(?:txt|in)", re.DOTALL
+)
 _PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
 _GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)(?!\S|\s+=>)")
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
@@ -44,7 +46,7 @@ def is_manifest(path: str) -> bool:
     name = path.rpartition("/")[2]
     return (
         name in _READERS
-        or bool(_REQUIREMENTS.fullmatch(name))
+        or bool(_REQUIREMENTS.fullmatch(path))
         or name.endswith((_GEMSPEC, *_GRADLE))
     )
 

@@ -360,7 +360,8 @@ class Losses:
 
     def argument(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A limiting or protecting argument of a call that is still made."""
-        if not words.HARDENING.match(control.name) or not self.is_same_work(file, control, new=4):
+        hardens = words.is_hardening(control.name, control.text)
+        if not hardens or not self.is_same_work(file, control, new=4):
             return None
         others = [
             other
@@ -369,9 +370,8 @@ class Losses:
         ]
         calls = [o for o in others if o.kind == "call" and o.name == control.follows]
         called = bool(calls) and not any("**" in call.text for call in calls)
-        if self._passed_elsewhere(control):
-            return None
-        if not called and not words.STRONG_HARDENING.fullmatch(control.name):
+        strong = words.STRONG_HARDENING.fullmatch(control.name)
+        if self._passed_elsewhere(control) or not (called or strong):
             return None
         same = [
             o
@@ -380,8 +380,7 @@ class Losses:
         ]
         if same and not any({control.text, o.text} == {"True", "False"} for o in same):
             return None
-        name, value = words.STRONG_HARDENING, words.CONSTANT
-        sure = name.fullmatch(control.name) or value.fullmatch(control.text)
+        sure = strong or words.CONSTANT.fullmatch(control.text)
         code = POSSIBLE_LOSS if not sure or control.follows == "filter" else "hardening-removed"
         return code, f"{control.follows}() is called without {control.name}", 0.7
 

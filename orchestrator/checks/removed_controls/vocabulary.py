@@ -301,6 +301,15 @@ STRONG_HARDENING = re.compile(
 )
 """Of those, arguments whose loss counts even if the whole call is removed."""
 
+DISABLED = re.compile(r"(?i)false|none|null|nil|['\"]?(?:[\w.]+\.)?(?:cert_)?none['\"]?")
+"""A value with which an argument that protects does not."""
+
+EXPOSING = re.compile(
+    r"(?i)resolve_entities|load_dtd|huge_tree|allow\w*|\w*unsafe\w*|\w*allowed\w*|follow_redirects"
+    r"|trust\w*|expand_\w+|is_admin"
+)
+"""Of the names of arguments that limit or protect, those that do so when they are false."""
+
 CONSTANT = re.compile(r"True|False|true|false|[\d_.]+|['\"].*['\"]|[A-Z][A-Z\d_.]*")
 """A literal, or the name of a constant."""
 
@@ -425,6 +434,13 @@ SETTINGS = re.compile(
 def split_words(words: frozenset[str] | set[str]) -> frozenset[str]:
     """The parts of names in lower case: ``checkHostName`` has check, host and name."""
     return frozenset(part.lower() for word in words for part in _PARTS.findall(word))
+
+
+def is_hardening(name: str, value: str) -> bool:
+    """Whether an argument limits or protects with that value."""
+    return bool(
+        HARDENING.match(name) and (not DISABLED.fullmatch(value) or EXPOSING.fullmatch(name))
+    )
 
 
 def is_check(name: str) -> bool:

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ) -> argparse.ArgumentParser:
         p = add_part(parts, name, summary)
         p.set_defaults(do=do)
-        add_run(p)
+        add_run(p, default="latest")
         add_repo(p)
         add_json_flag(p)
         return p

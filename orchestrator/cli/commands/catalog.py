@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_json_flag, add_repo
+from orchestrator.cli.arguments import add_json_flag, add_repo, did_you_mean
 from orchestrator.cli.output import emit, width_of
-from orchestrator.errors import EXIT_OK, EXIT_USAGE
+from orchestrator.errors import EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.report.terminal_escaping import as_json, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.types import CatalogListing
+    from orchestrator.code_review.rule_table import Rule
 
 PARTS = ("agents", "skills", "tools", "rubrics")
 
@@ -21,8 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
         "List and validate agents, skills, tools and rubrics, with those of the\n"
-        "repository's .diffcourt/. Errors are printed with file and line; exit code 2."
+        "repository's .diffcourt/. Errors are printed with file and line; exit code 2.\n"
+        "With RULE: what it finds, why that matters, and how to turn it off."
     )
+    parser.add_argument("rule", nargs="?", metavar="RULE", help="explain this rule instead")
     add_repo(parser)
     add_json_flag(parser)
     parser.add_argument(
@@ -34,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the catalog on stdout, and every error on stderr."""
     from orchestrator.app.catalog_listing import list_catalog, list_readers, list_rules
 
+    if args.rule is not None:
+        emit(_explain(args.rule, {rule.id: rule for rule in list_rules(args.repo)}), sys.stdout)
+        return EXIT_OK
     if args.rules:
         from orchestrator.report.rules_page import render_rules_page
 
@@ -48,6 +55,15 @@ def run(args: argparse.Namespace) -> int:
     for problem in listing.problems:
         emit(f"{escape_unprintable(str(problem))}\n", sys.stderr)
     return EXIT_USAGE if listing.problems else EXIT_OK
+
+
+def _explain(name: str, rules: Mapping[str, Rule]) -> str:
+    from orchestrator.report.rules_page import render_rule_text
+
+    if name not in rules:
+        hint = did_you_mean(name, rules) or "; `diffcourt catalog --rules` prints all"
+        raise InputError(f"there is no rule {escape_unprintable(name)}{hint}")
+    return render_rule_text(rules[name], width_of(sys.stdout))
 
 
 def _json(listing: CatalogListing) -> str:

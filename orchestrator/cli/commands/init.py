@@ -89,7 +89,11 @@ def run(args: argparse.Namespace) -> int:
     write_ci_files(top, files, force=args.force)
     lines = [f"Wrote {name}" for name in files]
     if source is None:
-        lines.append(f"Replace {PLACEHOLDER} there by the address of your copy and a commit.")
+        url, _, commit = PLACEHOLDER.removeprefix("git+").rpartition("@")
+        lines.append(
+            f"Replace {url} and {commit} there by the address and a commit of your copy of "
+            "Diffcourt, or run this again with --from git+URL@COMMIT --force."
+        )
     lines.append(f"Next: {system.next_step}.")
     if answer == "yes" and system.comments_step:
         lines.append(f"And: {system.comments_step}.")

@@ -17,10 +17,11 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 _PROGRAMS = (*SOURCE_CODE, *WITH_PROGRAMS)
 # Changed in most changes, and run by none but a changed program; so the tree is not searched.
-_PROSE_AND_DATA = tuple(
-    "*.md *.rst *.adoc *.json *.yaml *.yml *.toml *.html *.css *.scss *.lock *requirements*.txt"
-    " CHANGELOG* CHANGES* README* LICENSE* *.po *.svg .git* .editorconfig".split()
-)
+_PROSE_AND_DATA = (
+    "*.md", "*.rst", "*.adoc", "*.json", "*.yaml", "*.yml", "*.toml", "*.html", "*.css", "*.scss",
+    "*.lock", "*requirements*.txt", "CHANGELOG*", "CHANGES*", "README*", "LICENSE*", "*.po",
+    "*.svg", ".git*", ".editorconfig",
+)  # fmt: skip
 
 
 class ExecutedFiles(ComparisonCheck):

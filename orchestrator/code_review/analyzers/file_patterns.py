@@ -26,6 +26,7 @@ PARSED_DATA = (*PYTHON, *DATA)
 MANIFESTS = (
     "*requirements*.txt",
     "*requirements*.in",
+    *("requirements/*.txt", "*/requirements/*.txt", "requirements/*.in", "*/requirements/*.in"),
     "pyproject.toml",
     "Pipfile",
     "setup.cfg",

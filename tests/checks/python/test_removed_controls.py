@@ -411,6 +411,12 @@ FINE = [
     ),
     # decoding is no cleaning
     ("def f(text):\n    return g(text.replace('/', '-'))\n", "def f(text):\n    return g(text)\n"),
+    # a protection that was off, so that the default protects more
+    ("def f(url):\n    return get(url, verify=False)\n", "def f(url):\n    return get(url)\n"),
+    (
+        "def f():\n    return wrap(a=1, cert_reqs=ssl.CERT_NONE)\n",
+        "def f():\n    return wrap(a=1)\n",
+    ),
     # a helper that only computed
     (
         "def f(a):\n    return g(make(a))\n\n\ndef make(a):\n    return a + 1\n",

@@ -155,10 +155,9 @@ def render_review(verdict: Verdict) -> str:
     ]
     if scores:
         total = verdict.score.total
-        words = (
-            "not scored" if total is None else f"{total:.2f} of the {verdict.score.threshold:.2f}"
-        )
-        intro = f"<p>{words} that it takes. The score is of the review, not of the change.</p>"
+        words = "Not scored" if total is None else f"{total:.2f}"
+        needed = f"{words}; at least {verdict.score.threshold:.2f} is needed."
+        intro = f"<p>{needed} The score is of the review, not of the change.</p>"
         table = render_table("Criteria", ("Criterion", "Score", "Weight", "Why"), scores)
         parts.append(render_section("score", "Score", intro + table))
     used = verdict.usage
