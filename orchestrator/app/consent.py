@@ -6,7 +6,7 @@ servers each need consent: an option of the command, an environment variable or,
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,15 +51,27 @@ def decide_consent(options: ReviewOptions, environment: Mapping[str, str]) -> Re
     A new run records them, so that it is resumed with the same consents.
 
     Raises:
-        InputError: a variable is neither 1 nor 0.
+        InputError: a variable is neither 1 nor 0, or the name of one is misspelled, so that what it
+            forbids would be allowed.
     """
     variables = {
         "run_tests": RUN_TESTS,
         "run_analyzers": RUN_ANALYZERS,
         "allow_spending": ALLOW_SPENDING,
     }
+    _refuse_misspelled(environment, variables.values())
     undecided = [name for name in variables if getattr(options, name) is None]
     return replace(options, **{name: _answer(variables[name], environment) for name in undecided})
+
+
+def _refuse_misspelled(environment: Mapping[str, str], names: Collection[str]) -> None:
+    for given in environment:
+        if not given.startswith("DIFFCOURT_") or given in names:
+            continue
+        from difflib import get_close_matches  # noqa: PLC0415 - most environments have none
+
+        if near := get_close_matches(given, names, n=1, cutoff=0.9):
+            raise InputError(f"there is no variable {given[:60]}; did you mean {near[0]}?")
 
 
 def _answer(variable: str, environment: Mapping[str, str]) -> bool:

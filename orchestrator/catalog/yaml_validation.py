@@ -13,6 +13,7 @@ from orchestrator.errors import ConfigError
 
 T = TypeVar("T", bound=Struct)
 Path = tuple[str | int, ...]
+FEW = 20  # names that a message lists beside the nearest
 
 _TYPE_NAMES: Mapping[str, str] = {
     "array": "a list",
@@ -113,8 +114,10 @@ def describe_unknown_name(kind: str, name: str, allowed: Iterable[str], where: s
 
     options = sorted(allowed)
     near = get_close_matches(name, options, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
     inside = f" in {where}" if where else ""
+    if near and len(options) > FEW:
+        return f"unknown {kind} {name!r}{inside}; did you mean {near[0]!r}?"
+    hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {kind} {name!r}{inside}; {hint}allowed: {', '.join(options) or 'none'}"
 
 

@@ -72,17 +72,15 @@ async def with_langgraph(harness: Harness, wishes: list[Wish], answer: bool | No
     return [str(text) for text in told]
 
 
-async def with_openai_agents(
-    harness: Harness, wishes: list[Wish], answer: bool | None
-) -> list[str]:
+def scripted(wishes: list[Wish]) -> Any:
+    """A model of the OpenAI Agents SDK that wishes for actions one after the other."""
     from openai.types.responses import (
         ResponseFunctionToolCall,
         ResponseOutputMessage,
         ResponseOutputText,
     )
 
-    from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
-    from orchestrator.adapters.openai_agents import guarded_tools
+    from agents import Model, ModelResponse, Usage
 
     class Scripted(Model):
         turn = 0
@@ -107,7 +105,16 @@ async def with_openai_agents(
         def stream_response(self, *args: Any, **more: Any) -> Any:
             raise NotImplementedError
 
-    agent = Agent(name="ops", model=Scripted(), tools=guarded_tools(harness))
+    return Scripted()
+
+
+async def with_openai_agents(
+    harness: Harness, wishes: list[Wish], answer: bool | None
+) -> list[str]:
+    from agents import Agent, RunConfig, Runner
+    from orchestrator.adapters.openai_agents import guarded_tools
+
+    agent = Agent(name="ops", model=scripted(wishes), tools=guarded_tools(harness))
     config = RunConfig(tracing_disabled=True)
     result = await Runner.run(agent, "go", run_config=config)
     while result.interruptions and answer is not None:
@@ -263,3 +270,23 @@ async def test_a_node_that_is_interrupted_does_nothing_twice(
     await app.ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, config)
     await app.ainvoke(Command(resume={"approved": True, "who": "a person"}), config)
     assert world.seen == ["a", "v1"]
+
+
+def page_example(name: str) -> Callable[..., Awaitable[None]]:
+    """The function ``main`` of an example on the library's page."""
+    page = (Path(__file__).parents[2] / "docs/library.md").read_text(encoding="utf-8")
+    code = page.split(f"```python run={name}\n")[1].split("```")[0]
+    space: dict[str, Any] = {"__name__": "example"}
+    exec(compile(code, "library.md", "exec"), space)
+    main: Callable[..., Awaitable[None]] = space["main"]
+    return main
+
+
+async def test_the_graph_on_the_page_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    await page_example("langgraph")()
+    assert capsys.readouterr().out == "There are 7\n"
+
+
+async def test_the_agent_on_the_page_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    await page_example("openai_agents")(model=scripted([("stock", {"item": "pens"})]))
+    assert capsys.readouterr().out == "done\n"

@@ -50,7 +50,7 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
             {"config/rules/x.yaml": RULE + '"ruff:S602"]}\n'},
             "config/rules/x.yaml:2: ruff:S602 is in both security",
         ),
-        ({"config/verdict.yaml": WAIVER}, "config/verdict.yaml:2: waivers: there is no rule sec"),
+        ({"config/verdict.yaml": WAIVER}, "config/verdict.yaml:2: there is no rule sec"),
         (
             {"config/taint/x.yaml": "sinks: [{match: a.b, class: sqll, args: ['0']}]\n"},
             "config/taint/x.yaml: there is no class 'sqll'; allowed: attribute, code, ",

@@ -33,9 +33,11 @@ def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Lay
             files = [WAIVERS, DISMISSED, PREFERENCES, VERDICT]
             places = [locate_text(sources, file, rule) for file in files]
             place = next((place for place in places if place[1]), places[-1])
-            raise ConfigError(
-                f"waivers: there is no rule {rule}; docs/findings.md lists them", *place
-            )
+            from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
+            near = get_close_matches(rule, rules.rules, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`diffcourt catalog --rules` lists them"
+            raise ConfigError(f"there is no rule {rule}; {hint}", *place)
 
 
 async def run_day(policy: VerdictPolicy, journal: Journal) -> str:

@@ -348,6 +348,10 @@ def test_the_repositorys_command_runs_only_where_somebody_or_ci_allowed_it(
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
     assert why() == {f"{NOT_RUN}{NO_SANDBOX}"}
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "perhaps")
+    monkeypatch.setenv("DIFFCOURT_RUN_TEST", "0")
+    with pytest.raises(InputError, match="no variable DIFFCOURT_RUN_TEST; did you mean .*_TESTS?"):
+        why()
+    monkeypatch.delenv("DIFFCOURT_RUN_TEST")
     with pytest.raises(InputError, match="DIFFCOURT_RUN_TESTS must be 1 or 0, not 'perhaps'"):
         why()
 
