@@ -230,7 +230,9 @@ def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:
 
 def _package_of(finding: Finding) -> str:
     """What a finding about a dependency says of its package, which its place does not tell."""
-    return f": {escape_line(finding.detail)}" if "dependencies" in finding.reported_by else ""
+    if "dependencies" not in finding.reported_by:
+        return ""
+    return f": {escape_line(finding.detail.removeprefix(f'{finding.title}: '))}"
 
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:

@@ -120,7 +120,7 @@ def test_other_places_of_a_dependency_finding_name_their_package() -> None:
         for number, name in enumerate(("flask", "numpy"), 1)
     ]
     text = render_verdict(verdict(findings=tuple(found)))
-    assert "      also at requirements.txt:2: New dependency: numpy [F2]\n" in text
+    assert "      also at requirements.txt:2: numpy [F2]\n" in text
 
 
 def test_it_leads_with_the_decision_its_counts_and_why_in_three_lines() -> None:

@@ -159,9 +159,14 @@ def _replaced(was: str, now: str, suffix: str) -> tuple[Replacement, int, str] |
             continue
         safe, unsafe = pair.safe.search(was), pair.unsafe.search(now)
         if safe and unsafe and len(pair.safe.findall(now)) < len(pair.safe.findall(was)):
-            old, new = (" ".join(match.group().split())[:SHOWN] for match in (safe, unsafe))
+            old, new = (_quote(match.group()) for match in (safe, unsafe))
             return pair, unsafe.start(), f"{new} in place of {old}: {pair.says}"
     return None
+
+
+def _quote(code: str) -> str:
+    code = " ".join(code.split())
+    return f"`{code}`" if len(code) <= SHOWN else f"`{code[:SHOWN]}...`"
 
 
 _BOUNDED = re.compile(r"\{\d*,\d{2,}\}")

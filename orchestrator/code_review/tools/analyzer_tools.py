@@ -183,7 +183,9 @@ class AnalyzerOutcome(Struct, frozen=True, kw_only=True):
         ]
         left = len(found.findings) - len(shown)
         if report.examined or found.findings:
-            summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
+            count = len(report.examined)
+            files = "1 file" if count == 1 else f"{count} files"
+            summary = f"{report.tool}: {len(found.findings)} new in {files}"
         else:
             why = report.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")
             summary = f"{report.tool}: looked at no file: {why}"

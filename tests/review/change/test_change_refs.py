@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import shutil
 import stat
 from pathlib import Path
@@ -335,9 +336,12 @@ async def test_a_short_id_that_is_ambiguous(branched):
 
 
 async def test_an_unknown_ref_in_a_shallow_clone_says_what_to_do(branched, tmp_path):
-    clone = branched.clone(tmp_path / "shallow", "--depth=1")
-    with pytest.raises(InputError, match="not in this shallow clone; git fetch it first"):
-        await from_refs(clone.root, branched.oid("main~1"), None)
+    for number, base in enumerate((branched.oid("main~1"), "origin/main")):
+        clone = branched.clone(tmp_path / str(number), "--depth=1")
+        with pytest.raises(InputError, match="not in this shallow clone; run: ") as refused:
+            await from_refs(clone.root, base, None)
+        clone.git(*shlex.split(str(refused.value).partition("run: ")[2])[1:])
+        assert (await from_refs(clone.root, base, None)).base
 
 
 async def test_a_partial_clone_says_what_to_do(repo, tmp_path):

@@ -267,7 +267,10 @@ class Git(Struct, frozen=True):
         if ".." in ref:
             return f"{shown} names a range, not one commit; give it as diffcourt review BASE..HEAD"
         if self.is_shallow:
-            return f"{shown} is not in this shallow clone; git fetch it first"
+            command = "git fetch --unshallow origin"
+            if branch := re.fullmatch(r"origin/([\w./-]+)", ref):
+                command += f" {branch[1]}:refs/remotes/{ref}"
+            return f"{shown} is not in this shallow clone; run: {command}"
         return f"unknown revision {shown}; list branches and tags with git branch --all and git tag"
 
     @property
