@@ -1,5 +1,6 @@
 """The scripts of the CI templates, run as their runners do: in a fresh clone, with an empty HOME."""
 
+import base64
 import json
 import os
 import re
@@ -7,7 +8,9 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -64,6 +67,7 @@ class Job:
             "FAIL_ON": "",
             "SERVER": str(path),
             "REPOSITORY": "acme/shop",
+            "TOKEN": "s3cret-t0ken",
             "CI_MERGE_REQUEST_IID": "12",
             "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
             "CI_COMMIT_SHA": self.head,
@@ -159,6 +163,66 @@ def test_the_template_of_forgejo_checks_out_and_reviews(job: Job, tmp_path: Path
     assert done.returncode == 1, done.stderr
     assert read_verdict(folder) == ("needs_changes", 2)
     assert not (folder / "pwned").exists()
+
+
+class PrivateGit(BaseHTTPRequestHandler):
+    """Serves repositories over HTTP, as ``git http-backend`` does, to who has the token."""
+
+    repositories: Path
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        """Answer a request of git."""
+        asked = base64.b64encode(b"x-access-token:s3cret-t0ken").decode()
+        if self.headers["Authorization"] != f"Basic {asked}":
+            self.send_error(401)
+            return
+        path, _, query = self.path.partition("?")
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", "http-backend"],
+            input=body,
+            capture_output=True,
+            check=True,
+            env={
+                **os.environ,
+                "GIT_PROJECT_ROOT": str(self.repositories),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "CONTENT_LENGTH": str(len(body)),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            },
+        )
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n" + done.stdout)
+
+    do_POST = do_GET  # noqa: N815
+
+
+def test_the_template_of_forgejo_checks_out_a_private_repository(job: Job, tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    handler = type("Handler", (PrivateGit,), {"repositories": tmp_path})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}"
+            step = ("config/ci/forgejo-review.yml", "review", "Check out", folder)
+            refused = job.step(*step, SERVER=address, TOKEN="", GIT_TERMINAL_PROMPT="0")
+            done = job.step(*step, SERVER=address)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert refused.returncode != 0
+    assert done.returncode == 0, done.stderr
+    assert (folder / "app.py").is_file()
+    assert not any("s3cret" in path.read_text("latin-1") for path in folder.rglob("config"))
 
 
 def test_the_hook_of_pre_commit_reviews_what_is_not_committed(job: Job) -> None:
