@@ -113,8 +113,9 @@ def parse_line(line: Any, name: str) -> ServerReply:
             ),
             "tool_use",
         )
-    elif "report" in line:
-        parsed = Response((Text(json.dumps(line["report"])),), "end")
+    elif "report" in line or "text" in line:
+        text = line["text"] if "text" in line else json.dumps(line["report"])
+        parsed = Response((Text(text),), line.get("stop", "end"))
     else:
         parsed = Refuse(int(line["status"]), headers=line.get("headers", {}))
     return Slow(float(line["delay"]), parsed) if "delay" in line else parsed

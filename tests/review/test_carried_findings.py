@@ -58,6 +58,35 @@ async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch
     assert "carried over from the previous review" in render_findings(verdict, {})
 
 
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ("return sum(items) / len(items) if items else 0", True),
+        ("return items and sum(items) / len(items)", True),
+        ("return sum(items) / len(items)  # never empty", False),
+        ("return (sum(items) / len(items))", True),
+    ],
+)
+async def test_a_fix_that_adds_to_the_line_ends_its_finding_and_a_comment_does_not(
+    branch: Branch, line: str, fixed: bool
+) -> None:
+    verdict = await branch.push({"app.py": CODE.replace(QUOTE, line)})
+    assert verdict.previous is not None
+    assert [one.title for one in verdict.previous.fixed] == [EMPTY["title"]] * fixed
+    assert [one.title for one in verdict.findings if one.carried_over] == (
+        [] if fixed else [EMPTY["title"]]
+    )
+
+
+async def test_agents_are_told_which_open_findings_have_changed_lines(branch: Branch) -> None:
+    mark = "(by generalist; lines changed here since)"
+    await branch.push({"app.py": CODE.replace("    return", "    items = [*items]\n    return")})
+    assert mark in branch.opening()
+    await branch.push({"other.py": "Y = 1\n"})
+    assert "(by generalist)" in branch.opening()
+    assert mark not in branch.opening()
+
+
 async def test_a_finding_beyond_an_agent_s_weightiest_counts_once_others_are_gone(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.change.lines_changed_since import ChangedSince
 from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.review_state import ReviewState
 
@@ -12,11 +13,14 @@ SHOWN_FILES = 100
 SHOWN_RANGES = 20
 SHOWN_NEIGHBORS = 5
 
+NEAR_LINES = 5
+"""How near to a finding a line has to change for agents to be told."""
+
 CARRIED = """\
 - Findings that agents reported then and that are still open are listed below by fingerprint. They
   stay open: do not report one again, in whatever words. Confirm what another agent reported,
-  refine it, or dispute it with a quotation that shows that it is wrong; without one it cannot be
-  withdrawn.
+  refine it, or dispute it with a quotation that shows that it is wrong or has been fixed since;
+  without one it cannot be withdrawn. Look first at those with changed lines: a fix may be there.
 """
 
 SETTLED = """\
@@ -33,6 +37,15 @@ def rules_for_known_lines(state: ReviewState) -> str:
     if not any(parts):
         return ""
     return f"An earlier push of this change was reviewed\n{''.join(parts)}\n"
+
+
+def changed_near(settled: SettledPlaces | None, finding: LocatedFinding) -> bool:
+    """Whether lines of a finding, or near them, changed since an earlier review."""
+    since = settled.changed.get(finding.path) if settled and finding.side == "head" else None
+    return since is not None and any(
+        first - NEAR_LINES <= finding.end_line and finding.start_line <= last + NEAR_LINES
+        for first, last in since.added
+    )
 
 
 def newest_first(

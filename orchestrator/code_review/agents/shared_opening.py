@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.changes_since_review import (
+    changed_near,
     list_changed_since,
     newest_first,
     rules_for_known_lines,
@@ -27,7 +28,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
 )
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.findings.merging import FindingReport, report_order
+from orchestrator.code_review.findings.merging import report_order
 from orchestrator.code_review.findings.reading_depth import list_checked
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
@@ -113,7 +114,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
         state.journal.redact.add_filter(await make_filter(state.workspace, state.pool))
         await _run_analyzers(state)
     calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
-    findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state.carried)]
+    findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state)]
     findings += await list_changed_since(state)
     diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings))
@@ -252,10 +253,11 @@ def _list_findings(calls: Sequence[Call]) -> list[str]:
     return lines
 
 
-def _list_carried(carried: Sequence[FindingReport]) -> list[str]:
+def _list_carried(state: ReviewState) -> list[str]:
     """Carried-over findings of agents; not their responses to findings of analyzers."""
     own = sorted(
-        (one for one in carried if not one.refers_to), key=lambda one: report_order(one.finding)
+        (one for one in state.carried if not one.refers_to),
+        key=lambda one: report_order(one.finding),
     )
     if not own:
         return []
@@ -263,7 +265,8 @@ def _list_carried(carried: Sequence[FindingReport]) -> list[str]:
     for one in own[:SHOWN_FINDINGS]:
         first, *more_lines = _finding_lines(one.finding)
         by = ", ".join(one.carried.reported_by) if one.carried else one.reporter
-        lines += [f"{first} (by {by})", *more_lines]
+        near = "; lines changed here since" if changed_near(state.settled, one.finding) else ""
+        lines += [f"{first} (by {by}{near})", *more_lines]
     more = len(own) - SHOWN_FINDINGS
     return [*lines, f"and {more} less severe ones"] if more > 0 else lines
 

@@ -37,7 +37,7 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.previous_review import passed_review, policy_digest
-from orchestrator.code_review.findings.quote_location import find_quote
+from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.findings.settled_places import SettledPlaces, settled_places
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.finding_parts import Objection, Reported
@@ -315,7 +315,7 @@ async def _place_in(
     if not lines:  # it cannot be read, so it is not known to be fixed
         return finding if path == finding.path else None
     changed = changed_lines(workspace, finding.side, path)
-    places = find_quote(lines, finding.quote)
+    places = find_whole_lines(lines, finding.quote)
     for start, end in sorted(places, key=lambda place: abs(place[0] - finding.start_line)):
         located = replace(finding, path=path, start_line=start, end_line=end)
         cause = await _cause_again(workspace, located)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from orchestrator.code_review.findings.new_findings import remove_white_space
+from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.code_review.verdict.previous import (
     PassedReview,
@@ -33,12 +34,14 @@ class RememberedFinding(Strict, frozen=True):
         text: the cited text without white space; empty if it was withheld or is in base.
         open: whether it counted.
         first_fingerprint: in the first review that had it; empty: its fingerprint.
+        whole_lines: the text is that of whole lines, as agents' quotations are.
     """
 
     finding: PreviousFinding
     text: str
     open: bool
     first_fingerprint: str = ""
+    whole_lines: bool = False
 
 
 class RememberedReview(Strict, frozen=True):
@@ -102,6 +105,7 @@ def _remember(finding: Finding) -> RememberedFinding:
         _cited(finding),
         open=finding.state == "open",
         first_fingerprint=finding.first_fingerprint,
+        whole_lines=finding.standing != "proved",
     )
 
 
@@ -178,4 +182,7 @@ async def _still_there(earlier: RememberedFinding, verdict: Verdict, read_head: 
         return True
     if not earlier.text:
         return False
-    return earlier.text in remove_white_space(await read_head(path))
+    lines = await read_head(path)
+    if earlier.whole_lines:
+        return bool(find_whole_lines(lines, earlier.text))
+    return earlier.text in remove_white_space(lines)

@@ -33,6 +33,7 @@ _ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTIL
 _LEFT_OUT = re.compile(
     rf"{_ELLIPSIS.pattern}|{re.escape(REDACTED)}|\.\.\.|…|\[\.\.\.\]", re.MULTILINE
 )
+_COMMENT = re.compile(r"#|//|--|/\*|<!--")
 _MOST_LEFT_OUT = 1500
 """Characters without white space that an ellipsis or a redaction may stand for."""
 
@@ -91,6 +92,23 @@ def _searchable(lines: tuple[str, ...]) -> FileText:
 def find_quote(lines: Iterable[str], quote: str) -> list[Place]:
     """The places of a quotation in these lines; they are prepared once for many quotations."""
     return _searchable(tuple(lines)).find(quote)
+
+
+def find_whole_lines(lines: Sequence[str], quote: str) -> list[Place]:
+    """The places whose lines hold nothing but a quotation of whole lines, apart from a comment.
+
+    A fix often only adds to a line (``await``, ``and ...``): that changes the line, although its
+    old text is still in it. A quotation with a redaction cannot be compared, so it may be a part.
+    """
+
+    def is_whole(place: Place) -> bool:
+        text = _normalize("\n".join(lines[place[0] - 1 : place[1]]))
+        rest = text.removeprefix(whole)
+        return not rest or (rest != text and bool(_COMMENT.match(rest)))
+
+    whole = _normalize(quote)
+    places = find_quote(lines, quote)
+    return places if REDACTED in quote else [place for place in places if is_whole(place)]
 
 
 def nearest_place(
