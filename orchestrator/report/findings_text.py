@@ -237,7 +237,7 @@ def _package_of(finding: Finding) -> str:
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:
     """Agents' own texts on a finding that is shown under another's title, equal ones once."""
-    said: dict[str, list[str]] = {}
+    said: dict[tuple[str, str], list[str]] = {}
     for report in finding.reports:
         words = [
             text.rstrip(".")
@@ -245,10 +245,11 @@ def _agents_words(finding: Finding) -> list[tuple[str, str]]:
             if text and text not in {finding.title, finding.detail}
         ]
         if words and not report.proved:
-            said.setdefault(". ".join(words), []).append(report.by)
+            at = f" at {report.path}:{report.start_line}" if report.path else ""
+            said.setdefault((at, ". ".join(words)), []).append(report.by)
     return [
-        (f"{escape_line(', '.join(by))} {'add' if len(by) > 1 else 'adds'}", words)
-        for words, by in said.items()
+        (escape_line(f"{', '.join(by)} {'add' if len(by) > 1 else 'adds'}{at}"), words)
+        for (at, words), by in said.items()
     ]
 
 

@@ -255,10 +255,12 @@ def test_what_several_agents_add_in_the_same_words_is_printed_once() -> None:
             ("qa", "Anybody can pay."), ("security", "Anybody can pay."), ("docs", "Other."),
         )
     ]  # fmt: skip
-    found = finding(1, reports=tuple(reports))
+    elsewhere = replace(reports[2], path="docs/pay.md", start_line=3)
+    found = finding(1, reports=(*reports, elsewhere))
     text = render_verdict(verdict(findings=(found,)))
     assert text.count("Anybody can pay") == 1
     assert "      qa, security add: Anybody can pay\n      docs adds: Other\n" in text
+    assert "      docs adds at docs/pay.md:3: Other\n" in text
 
 
 def test_code_tags_and_addresses_are_printed_as_they_are() -> None:

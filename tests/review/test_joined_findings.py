@@ -15,6 +15,7 @@ from orchestrator.code_review.findings.merging import (
     merge,
 )
 from orchestrator.code_review.verdict.finding_parts import Guideline, Objection
+from orchestrator.report.formats.markdown import describe_finding
 from tests.review.test_merging import POLICY, agent, tool
 
 ANALYZER = tool(severity="low")
@@ -103,6 +104,17 @@ def test_of_two_alike_the_surer_one_is_kept() -> None:
 def test_a_finding_can_have_several_duplicates() -> None:
     found = joined(QA, DOCS, SECURITY, pairs=[(QA, DOCS), (QA, SECURITY)])
     assert shapes(found) == [["Loses the last row", "Never closes the file", "Reads any path"]]
+
+
+def test_a_duplicate_elsewhere_keeps_its_place_in_what_people_read() -> None:
+    guide = replace(DOCS, finding=replace(DOCS.finding, path="docs/guide.md", start_line=3))
+    (found,) = joined(QA, guide, pairs=[(guide, QA)])
+    finding = replace(build_finding(found, POLICY), id="F1")
+    assert [(one.by, one.path, one.start_line) for one in finding.reports] == [
+        ("qa", "", 0),
+        ("docs", "docs/guide.md", 3),
+    ]
+    assert "Also at `docs/guide.md:3`" in describe_finding(finding)
 
 
 def test_a_finding_is_a_duplicate_by_any_of_its_reports() -> None:

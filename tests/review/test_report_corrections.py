@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.engine.types import Message, Response, Text
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import change, review
-from tests.review.team_kit import looks, script
+from tests.review.team_kit import judged, looks, plan, script, sums
 
 CODE = "def rate(items):\n    total = 0\n    return total / len(items)\n"
 
@@ -103,3 +103,24 @@ async def test_a_finding_that_is_wrong_twice_is_rejected_by_name(tmp_path: Path)
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))
     assert [one.finding.title for one in verdict.rejected] == ["Never adds"]
     assert "Division by zero" in {one.title for one in verdict.findings}
+
+
+async def test_a_judge_that_contradicts_itself_is_asked_again_and_then_not_counted(
+    tmp_path: Path,
+) -> None:
+    shows = {"source": "file", "name": "b/app.py", "quote": "return total / len(items)"}
+    mark = {"finding": "F1", "reason": "as read", "evidence": [shows], "duplicate_of": ""}
+    both = [{**mark, "verdict": verdict} for verdict in ("confirmed", "refuted")]
+    unfounded = {"id": "risk-focus", "why": "w", "evidence": [], "score": 1, "missing": []}
+    said = text_reply(json.dumps({"criteria": [unfounded], "marks": both}))
+    lines = {**script(qa=[reports(RIGHT)], lead=[plan("qa"), sums()]), "judge": [said, said]}
+    model = ScriptedModel({name: lines[name] for name in ("lead", "qa", "judge")})
+    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model, adjust=judged)
+    model.finish()
+    (found,) = [one for one in verdict.findings if one.title == "Division by zero"]
+    assert found.standing == "unconfirmed"
+    sent = text_of(model.requests[-2].messages[-1])
+    assert "- mark of F1: it is marked confirmed and refuted" in sent
+    assert "- score of risk-focus: it gives no evidence" in sent
+    (judge,) = [one for one in verdict.agents if one.agent == "judge"]
+    assert judge.notes == ("mark of F1: it is marked confirmed and refuted",)

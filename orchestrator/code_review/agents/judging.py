@@ -25,7 +25,7 @@ from orchestrator.code_review.findings.citations import (
     format_citation,
     read_lines,
 )
-from orchestrator.code_review.findings.responses_to_findings import mark_error
+from orchestrator.code_review.findings.responses_to_findings import contradictions, mark_error
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import AgentResult
@@ -94,7 +94,14 @@ async def _take_finding_marks(state: ReviewState, known: Sources) -> None:
         return
     marks: dict[str, FindingMark] = {}
     errors: list[str] = []
-    for mark in as_form(JudgeReport, result.report).marks:
+    given = as_form(JudgeReport, result.report).marks
+    contradicted = contradictions(given)
+    errors += contradicted.values()
+    counted = [
+        replace(mark, verdict="doubtful", evidence=[]) if mark.finding in contradicted else mark
+        for mark in given
+    ]
+    for mark in counted:
         if error := await mark_error(known, mark, names.__contains__):
             errors.append(error)
         if mark.finding in names:

@@ -60,6 +60,9 @@ async def locate_finding(
         return guided
     finding = guided
     path = await _known_path(workspace, finding.path)
+    if cause := finding.because_of:
+        named = await _known_path(workspace, cause.path)
+        finding = replace(finding, because_of=replace(cause, path=named))
     cited = finding.start_line, finding.end_line
     outside: Rejection | None = None
     readable = False
@@ -186,21 +189,39 @@ class Sources(Struct, frozen=True):
         texts = await self._texts(citation)
         if any(contains_quote(text.split("\n"), citation.quote) for text in texts):
             return ""
+        if citation.source == "diff" and await self._is_in_hunk(citation):
+            return ""
         return f"its quote is not in {citation.source} {citation.name}"
 
     async def _texts(self, citation: Citation) -> list[str]:
         """The texts of a source."""
         match citation.source:
             case "file":
-                head = await read_lines(self.workspace, "head", citation.name)
-                return ["\n".join(head), *guidance_texts(self.workspace, citation.name)]
+                path = await _known_path(self.workspace, citation.name)
+                head = await read_lines(self.workspace, "head", path)
+                return ["\n".join(head), *guidance_texts(self.workspace, path)]
             case "diff":
-                return await self._changed_lines(citation.name)
+                return await self._changed_lines(await _known_path(self.workspace, citation.name))
             case "finding":
                 finding = self.findings.get(citation.name)
                 return [] if finding is None else _finding_texts(finding)
             case "tool":
                 return [t for answer in self.answers(citation.name) for t in _answer_texts(answer)]
+
+    async def _is_in_hunk(self, citation: Citation) -> bool:
+        """Whether a quotation of changed lines holds lines of context as well, as diffs do."""
+        name = await _known_path(self.workspace, citation.name)
+        for file in self.workspace.change.files:
+            if name not in {file.path, file.old_path}:
+                continue
+            for side in SIDES:
+                path = file.path if side == "head" else file.old_path or file.path
+                changed = changed_lines(self.workspace, side, path)
+                lines = await read_lines(self.workspace, side, path)
+                for first, last in find_quote(lines, citation.quote):
+                    if any(first <= line <= last for line in changed):
+                        return True
+        return False
 
     async def _changed_lines(self, path: str) -> list[str]:
         """The lines that the change adds to a file, and those that it removes."""

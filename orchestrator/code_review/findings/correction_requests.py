@@ -26,6 +26,7 @@ from orchestrator.code_review.findings.located_findings import Rejection, Target
 from orchestrator.code_review.findings.responses_to_findings import (
     BOTH_STAY,
     OWN_CLAIM,
+    contradictions,
     mark_error,
     response_error,
 )
@@ -110,10 +111,13 @@ class ReportCorrections(Struct, frozen=True):
         found = [
             await mark_error(sources, mark, self.focus.shown.__contains__) for mark in form.marks
         ]
+        found += contradictions(form.marks).values()
         for criterion in form.criteria:
             # Texts of findings are not available here; quotations of them are checked later.
             cited = [citation for citation in criterion.evidence if citation.source != "finding"]
-            if criterion.score is not None and cited and (why := await sources.check(cited)):
+            if criterion.score is None or (criterion.evidence and not cited):
+                continue
+            if why := await sources.check(cited):
                 found.append(f"score of {criterion.id}: {why}")
         return [error for error in found if error]
 

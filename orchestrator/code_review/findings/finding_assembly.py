@@ -6,7 +6,7 @@ from orchestrator.catalog.shared_literals import SEVERITIES, Severity, is_as_sev
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
+from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.finding_parts import Objection, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
@@ -63,7 +63,7 @@ def build_finding(
         cause_quote=first.cause_quote,
         guideline=next((one.finding.guideline for one in reports if one.finding.guideline), None),
         steps=next((one.finding.steps for one in reports if one.finding.steps), ()),
-        reports=_several(reports),
+        reports=_several(first, reports),
         objections=objections,
         standing="proved"
         if proved
@@ -137,10 +137,11 @@ def _detail(first: LocatedFinding, words: LocatedFinding) -> str:
     return words.detail if words.title != first.title else f"{first.detail}\n{words.detail}".strip()
 
 
-def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
-    """Each reporter's own text, if there are several."""
+def _several(first: LocatedFinding, reports: list[FindingReport]) -> tuple[Reported, ...]:
+    """Each reporter's own text, and its place if it is elsewhere, if there are several."""
     if len(reports) == 1:
         return ()
+    elsewhere = [not overlaps(first, report.finding) for report in reports]
     return tuple(
         Reported(
             by=report.reporter,
@@ -149,6 +150,8 @@ def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
             confidence=report.finding.confidence,
             title=report.finding.title,
             detail=report.finding.detail,
+            path=report.finding.path if other else "",
+            start_line=report.finding.start_line if other else 0,
         )
-        for report in reports
+        for report, other in zip(reports, elsewhere, strict=True)
     )

@@ -242,6 +242,21 @@ async def mark_error(sources: Sources, mark: FindingMark, known: Callable[[str],
     return f"mark of {mark.finding}: {error}" if error else ""
 
 
+def contradictions(marks: Iterable[FindingMark]) -> dict[str, str]:
+    """The findings that the judge both confirms and doubts or refutes, and what is wrong.
+
+    None of these marks counts: which one was meant, nobody knows.
+    """
+    verdicts: dict[str, set[str]] = {}
+    for mark in marks:
+        verdicts.setdefault(mark.finding, set()).add(mark.verdict)
+    return {
+        name: f"mark of {name}: it is marked {' and '.join(sorted(found - {'duplicate'}))}"
+        for name, found in verdicts.items()
+        if "confirmed" in found and found & {"refuted", "doubtful"}
+    }
+
+
 async def apply_marks(
     sources: Sources, marks: Mapping[str, FindingMark], known: Mapping[str, MergedFinding]
 ) -> dict[str, list[Objection]]:

@@ -22,6 +22,8 @@ class Reported(Strict, frozen=True):
     confidence: UnitFloat
     title: str
     detail: str = ""
+    path: Annotated[str, Meta(description="its file; empty: the lines of the finding")] = ""
+    start_line: Annotated[int, Meta(ge=0, description="in path; 0: the lines of the finding")] = 0
 
 
 class Objection(Strict, frozen=True):

@@ -117,6 +117,9 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     lines[0] += "".join(f", {mark}" for mark in marks)
     if finding.because_of:
         lines.append(_prose(describe_cause(finding.because_of), WIDEST))
+    places = {f"{one.path}:{one.start_line}": None for one in finding.reports if one.path}
+    if places:
+        lines.append(f"Also at {', '.join(map(code, places))}")
     if finding.detail:
         cut = " ..." if len(finding.detail) > DETAIL else ""
         detail = f"{finding.detail[:DETAIL]}{cut}"
