@@ -5,8 +5,8 @@
                                                 →  it reports: check the report
 
 The model only proposes; tools run through the executor. A report that violates its contract is sent
-back with its errors at most twice, one with wrong contents once. Before turns, tokens, money or
-time run out, the agent is told to report what it has.
+back with its errors at most twice, one that is the same again not even that, and one with wrong
+contents once. Before turns, tokens, money or time run out, the agent is told to report what it has.
 """
 
 import json
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from orchestrator.engine.agent_context import NO_CONTRACTS, Context, add_skill_tool
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
-from orchestrator.engine.common_contract import contract_name, unwrap
+from orchestrator.engine.common_contract import contract_name, unwrap, wrap
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
@@ -181,6 +181,7 @@ class _Work:
         self._errors_of = validator(spec.contract) if spec.contract else None
         self._watch = LoopDetector(runtime.loops, runtime.journal, key)
         self._turn = self._calls = self._malformed = 0
+        self._last_malformed = ""
         self._slowest, self._last_usage = 0.0, Usage()
         self.sent_back: Json = None
 
@@ -267,7 +268,13 @@ class _Work:
         kind = contract_name(self._spec.contract, self._runtime.contracts)
         report, errors = _read_report(response, self._errors_of, kind)
         if errors:
+            text = _text_of(response)
             self._malformed += 1
+            if self._spec.contract and "{" not in text:
+                errors = [*errors, _show_form(self._spec.contract, kind)]
+            if text and text == self._last_malformed:  # it would only say so again
+                self._malformed = MAX_REPORT_CORRECTIONS + 1
+            self._last_malformed = text
             return None, errors
         earlier, noted = self.sent_back, self._runtime.journal.noted(self._key.report)
         if noted is not None and earlier is None:
@@ -377,7 +384,7 @@ def _read_report(
     Args:
         kind: the name of its contract, under which the report may be wrapped.
     """
-    text = "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
+    text = _text_of(response)
     if response.stop == "max_tokens":
         return None, ["the answer was cut off at its token limit; report more briefly"]
     if not text:
@@ -389,6 +396,17 @@ def _read_report(
     except (ValueError, RecursionError) as error:
         return None, [f"not valid JSON: {error}"]
     return report, errors_of(report)
+
+
+def _text_of(response: Response) -> str:
+    return "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
+
+
+def _show_form(contract: Mapping[str, Json], kind: str) -> str:
+    """What a report with nothing in it looks like, for a model that answers in prose."""
+    fields = contract.get("properties", {})
+    form: Json = {name: "..." if fields[name].get("type") == "string" else [] for name in fields}
+    return f"a report with nothing in it is {json.dumps(wrap(form, kind))}"
 
 
 def _first_json(text: str) -> Json:

@@ -27,6 +27,11 @@ def describe_answer(name: str) -> str:
     return f'Your final report is an answer of the kind {name}: {{"{ANSWER}": {{"{name}": ...}}}}.'
 
 
+def wrap(report: Json, name: str) -> Json:
+    """A report as the answer to give; as it is without a common contract."""
+    return {ANSWER: {name: report}} if name else report
+
+
 def unwrap(report: Json, name: str) -> Json:
     """The report in an answer; one that is not wrapped, or has another name, is returned as it is.
 

@@ -168,6 +168,7 @@ class Executor:
         denied = self.policy.refusal(agent, tool.spec)
         if denied and not self._observe_only:
             raise NotPermitted(denied) if call.name in agent.tools else NotOffered(denied)
+        call = self.registry.fit(call)
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
         guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))

@@ -1,14 +1,17 @@
 """The registry of tools, and the selection of those that an agent is shown."""
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jsonschema_rs
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.engine.field_types import NonEmptyStr, Strict
 from orchestrator.engine.ports import Tool
-from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
+from orchestrator.engine.types import AgentSpec, Json, Level, ToolCall, ToolSpec
 from orchestrator.errors import InvalidArguments, NotRegistered
 
 MAX_SHOWN_TOOLS = 19
@@ -16,6 +19,8 @@ MAX_SHOWN_TOOLS = 19
 
 NAVIGATION = "navigation"
 """The tag of tools that are always shown, such as those that read files."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
 
 
 class ToolAccess(Strict, frozen=True):
@@ -93,6 +98,10 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
 def _describe(error: Any, schema: Json) -> str:
     """Where and why a value does not fit; for an unknown key, also the known keys."""
     where = "/".join(map(str, error.instance_path)) or "the whole"
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Enum):
+        # The library's own message lists two of many.
+        options = ", ".join(json.dumps(option) for option in error.kind.options)
+        return f"{where}: {json.dumps(error.instance):.100} is not one of {options:.300}"
     if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return f"{where}: {error.message:.300}"
     try:
@@ -103,6 +112,32 @@ def _describe(error: Any, schema: Json) -> str:
     known = ", ".join(schema.get("properties", {})) or "none"
     unknown = ", ".join(map(repr, error.kind.unexpected))
     return f"{where}: unknown {unknown:.300}; it has {known}"
+
+
+def fit_types(arguments: Mapping[str, Json], schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Arguments as the schema types them, where a model wrote "3" for 3, or an item for its list.
+
+    Everything else stays as it is, for the schema to refuse.
+    """
+    declared = schema.get("properties", {})
+
+    def type_of(name: str) -> Json:
+        own = declared.get(name)
+        return own.get("type") if isinstance(own, Mapping) else None
+
+    return {name: _fit_type(value, type_of(name)) for name, value in arguments.items()}
+
+
+def _fit_type(value: Json, wanted: Json) -> Json:
+    if wanted == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    if wanted == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if wanted == "boolean" and isinstance(value, str) and value in {"true", "false"}:
+        return value == "true"
+    if wanted == "array" and isinstance(value, str) and value[:1] != "[":
+        return [value]
+    return value
 
 
 class Registry:
@@ -144,6 +179,16 @@ class Registry:
         if tool is None:
             raise NotRegistered(f"there is no tool {name!r}")
         return tool
+
+    def fit(self, call: ToolCall) -> ToolCall:
+        """A call of a tool that only reads, with its arguments as the tool's schema types them.
+
+        Others are left alone: people approve them as they were written.
+        """
+        spec = self._specs[call.name]
+        if spec.level is not Level.READ:
+            return call
+        return replace(call, arguments=fit_types(call.arguments, spec.schema))
 
     def check(self, name: str, arguments: Json) -> None:
         """Validate arguments against the tool's schema.

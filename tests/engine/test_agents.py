@@ -63,13 +63,25 @@ async def test_tools_then_a_report() -> None:
 async def test_a_report_that_breaks_its_contract_is_sent_back_twice_then_failed(
     bad: Response,
 ) -> None:
-    mended = ScriptedModel({"worker": [bad, bad, GOOD]})
+    other = text_reply('{"answer": [1]}')
+    mended = ScriptedModel({"worker": [bad, other, GOOD]})
     assert (await run(mended)).status == "ok"
     mended.finish()
-    failed = ScriptedModel({"worker": [bad, bad, bad]})
+    failed = ScriptedModel({"worker": [bad, other, bad]})
     result = await run(failed)
+    failed.finish()
     assert result.status == "failed"
     assert "contract" in result.detail
+
+
+async def test_an_answer_in_prose_is_shown_a_report_and_not_asked_a_third_time() -> None:
+    model = ScriptedModel({"worker": [text_reply("LGTM"), text_reply("LGTM")]})
+    result = await run(model)
+    model.finish()
+    assert (result.status, result.turns) == ("failed", 2)
+    (sent,) = model.requests[1].messages[-1].blocks
+    assert isinstance(sent, Text)
+    assert '- a report with nothing in it is {"answer": []}' in sent.text
 
 
 @pytest.mark.parametrize("stop", ["refused", "filtered"])

@@ -49,7 +49,7 @@ def test_wrong_references_and_lgtm_are_one_observation_each_and_lose_nothing(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     good = reports(summary="Nothing.")
-    lines = team(qa=[_wrong_references] * 2, docs=[LGTM, good], architecture=[*[LGTM] * 3, good])
+    lines = team(qa=[_wrong_references] * 2, docs=[LGTM, good], architecture=[*[LGTM] * 2, good])
     with serving(portal, monkeypatch, "anthropic", lines) as server:
         verdict = review(repo, "anthropic")
     server.finish()
