@@ -69,12 +69,18 @@ class Desk:
             finally:
                 assert budget.held.tool_calls == 0
 
-    async def say(self, *, approved: bool, seconds: float = 60, **reason: str) -> None:
+    async def say(self, *, approved: bool, seconds: float = 60, reason: str = "") -> None:
         async with self.sit() as (journal, _):
             (call,) = pending_approvals(journal)
             now = self.clock.now()
             record_decision(
-                journal, call, approved=approved, who="a person", now=now, seconds=seconds, **reason
+                journal,
+                call,
+                approved=approved,
+                who="a person",
+                now=now,
+                seconds=seconds,
+                reason=reason,
             )
 
 
@@ -187,11 +193,11 @@ async def _decide_again(
     ],
 )
 async def test_a_denied_call_is_a_refusal_that_the_model_sees(
-    desk: Desk, reason: dict[str, str], told: str
+    desk: Desk, reason: str, told: str
 ) -> None:
     with pytest.raises(ApprovalPending):
         await desk.ask()
-    await desk.say(approved=False, **reason)
+    await desk.say(approved=False, reason=reason)
     refused = await desk.ask()
     assert (refused.code, refused.ok) == ("denied", False)
     assert refused.refusal is not None

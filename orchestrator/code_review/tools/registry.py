@@ -90,7 +90,6 @@ SECURITY: Mapping[str, Entry] = {
     ),
     "active_content": make_check(
         "active_content",
-        "active_content",
         ANY,
         "file",
         "Scripts in images and prose, commands in settings, and settings that run a program.",
