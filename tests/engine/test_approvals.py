@@ -187,10 +187,7 @@ async def _decide_again(
 
 @pytest.mark.parametrize(
     ("reason", "told"),
-    [
-        ({}, "a person has denied deploy"),
-        ({"reason": "not today"}, "a person has denied deploy: not today"),
-    ],
+    [("", "a person has denied deploy"), ("not today", "a person has denied deploy: not today")],
 )
 async def test_a_denied_call_is_a_refusal_that_the_model_sees(
     desk: Desk, reason: str, told: str
