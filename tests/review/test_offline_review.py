@@ -35,6 +35,17 @@ async def test_a_defect_that_the_change_brings_in_is_found_with_its_quote(tmp_pa
     assert verdict.verdict == "needs_changes"
 
 
+async def test_what_two_analyzers_say_of_a_line_is_not_said_again_by_the_agent(
+    tmp_path: Path,
+) -> None:
+    code = "import hashlib\n\n\ndef encode(password):\n    return hashlib.md5(password.encode())\n"
+    verdict = await review(change(tmp_path, {}, {"app.py": code}))
+    (finding,) = [one for one in verdict.findings if one.rule == "security.weak-hash"]
+    assert len(finding.evidence.tool_calls) == 2
+    assert finding.reports == ()
+    assert "adds" not in render_verdict(verdict)
+
+
 async def test_of_equal_severity_security_comes_first_and_is_where_to_start(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, {"app.py": f"print(unknown)\n{SHELL}"}))
     first, second = (f for f in verdict.findings if f.severity == "medium")

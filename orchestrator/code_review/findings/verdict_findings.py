@@ -92,15 +92,17 @@ async def build_findings(
     references: References = NO_REFERENCES,
 ) -> Synthesis:
     """Merge all reports into findings, and set aside those that do not count."""
-    proved = _analyzer_reports(
-        ((call, finding) for call in calls for finding in call.result.findings), workspace.rules
-    )
+    found = [(call, finding) for call in calls for finding in call.result.findings]
+    proved = _analyzer_reports(found, workspace.rules)
+    versions: dict[str, list[LocatedFinding]] = {}
+    for _, finding in found:
+        versions.setdefault(finding.fingerprint, []).append(finding)
     harmless = _only_constants(proved, calls, workspace.rules)
     for fingerprint in harmless:
         del proved[fingerprint]
     reports = list(read_reports(team))
     refuted = {fingerprint: report for fingerprint, (report, _) in harmless.items()}
-    claims = await _check_claims(workspace, reports, proved, refuted, references)
+    claims = await _check_claims(workspace, reports, proved, versions, refuted, references)
     sources = Sources(workspace, {}, answers)
     refused = [*_unquotable(calls, workspace.rules), *harmless.values(), *claims.rejected]
     first = _merge(workspace, proved, claims, Responses(), references, policy)
@@ -294,9 +296,15 @@ async def _check_claims(
     workspace: ReviewWorkspace,
     reports: Iterable[AgentReport],
     proved: Mapping[str, FindingReport],
+    versions: Mapping[str, Sequence[LocatedFinding]],
     refuted: Mapping[str, FindingReport],
     references: References,
 ) -> _Claims:
+    """Locate the agents' own findings, and separate those that repeat an analyzer's.
+
+    Args:
+        versions: each analyzer's version of the findings in ``proved``.
+    """
     claims = _Claims()
     repeats: set[tuple[str, str, str]] = set()
     held: set[tuple[str, str, str]] = set()
@@ -309,7 +317,7 @@ async def _check_claims(
             if refers_to in refuted:
                 continue
             if known := proved.get(refers_to):
-                if _adds_nothing(known.finding, finding):
+                if any(_adds_nothing(version, finding) for version in versions[refers_to]):
                     claims.repeated.append((refers_to, agent))
                     continue
                 finding = at_place_of(known.finding, keep_guideline(workspace, finding))
