@@ -25,7 +25,7 @@ from orchestrator.code_review.analyzers.result_cache import (
 )
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.tools.analyzer_entries import OfSide
+from orchestrator.code_review.tools.analyzer_entries import SideEntry
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
@@ -198,7 +198,7 @@ def test_which_analyzers_are_cached() -> None:
     made = {
         name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()
-        if isinstance(entry, OfSide)
+        if isinstance(entry, SideEntry)
     }
     kept = {name for name, one in made.items() if isinstance(one, CachingAnalyzer)}
     assert made.keys() - kept == {"taint", "links"}  # they read other files as well

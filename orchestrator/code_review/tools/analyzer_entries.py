@@ -33,14 +33,14 @@ from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.engine.ports import Tool
 
 
-class OfSide(Struct, frozen=True):
+class SideEntry(Struct, frozen=True):
     """An analyzer that examines each side on its own; findings of head alone are new."""
 
     description: str
     make: Callable[[ToolInputs], SideAnalyzer]
 
 
-class OfSides(Struct, frozen=True):
+class SidesEntry(Struct, frozen=True):
     """Analyzers of one tool that examine each side on their own, with a time limit."""
 
     description: str
@@ -48,7 +48,7 @@ class OfSides(Struct, frozen=True):
     seconds: Callable[[ToolInputs], float]
 
 
-class OfChange(Struct, frozen=True):
+class ChangeEntry(Struct, frozen=True):
     """An analyzer that compares both sides; ``seconds`` if it may take long."""
 
     description: str
@@ -56,23 +56,23 @@ class OfChange(Struct, frozen=True):
     seconds: Callable[[ToolInputs], float] | None = None
 
 
-Entry = OfSide | OfSides | OfChange
+Entry = SideEntry | SidesEntry | ChangeEntry
 
 
 def make_tool(name: str, entry: Entry, inputs: ToolInputs, topic: str) -> Tool:
     """The tool that runs an entry's analyzers; its tag is the entry's topic."""
     tool: SideTool | ChangeTool
-    if isinstance(entry, OfChange):
+    if isinstance(entry, ChangeEntry):
         made = entry.make(inputs)
         tool = ChangeTool(name, entry.description, [made], inputs.workspace, inputs.pool)
     else:
         analyzers = (
             [with_cache(entry.make(inputs), inputs.cache)]
-            if isinstance(entry, OfSide)
+            if isinstance(entry, SideEntry)
             else entry.make(inputs)
         )
         tool = SideTool(name, entry.description, analyzers, inputs.workspace, inputs.pool)
-    if not isinstance(entry, OfSide) and entry.seconds is not None:
+    if not isinstance(entry, SideEntry) and entry.seconds is not None:
         tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
     tool.spec = replace(tool.spec, tags=frozenset({topic}))
     return tool
@@ -93,9 +93,9 @@ def make_check(
     tree: Literal["nothing", "names", "files"] = "nothing",
     kind: type[SideCheck] = SideCheck,
     reads_others_code: bool = False,
-) -> OfSide:
+) -> SideEntry:
     """The entry of a check module, which has the module's name unless it is given another."""
-    return OfSide(
+    return SideEntry(
         about,
         lambda inputs: kind(
             name or _last(module),
@@ -129,7 +129,7 @@ def make_taint(inputs: ToolInputs) -> SideAnalyzer:
     )
 
 
-def make_patterns(category: str, about: str) -> OfSide:
+def make_patterns(category: str, about: str) -> SideEntry:
     """The patterns of one category."""
 
     def make(inputs: ToolInputs) -> SideAnalyzer:
@@ -151,7 +151,7 @@ def make_patterns(category: str, about: str) -> OfSide:
             depends=f"{codes} {contents_digest(inputs.pattern_files)}",
         )
 
-    return OfSide(about, make)
+    return SideEntry(about, make)
 
 
 def make_infrastructure(inputs: ToolInputs) -> SideAnalyzer:
@@ -177,9 +177,9 @@ def make_comparison(
     reads: Sequence[str],
     name: str = "",
     whole_tree: bool = False,
-) -> OfChange:
+) -> ChangeEntry:
     """The entry of a check module that compares both sides."""
-    return OfChange(
+    return ChangeEntry(
         about,
         lambda inputs: ComparisonCheck(
             name or _last(module),

@@ -46,10 +46,10 @@ from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
 from orchestrator.code_review.tools.analyzer_entries import (
+    ChangeEntry,
     Entry,
-    OfChange,
-    OfSide,
-    OfSides,
+    SideEntry,
+    SidesEntry,
     make_check,
     make_comparison,
     make_infrastructure,
@@ -95,11 +95,11 @@ SECURITY: Mapping[str, Entry] = {
         "Scripts in images and prose, commands in settings, and settings that run a program.",
         reads=NOTHING,
     ),
-    "ruff_security": OfSide(
+    "ruff_security": SideEntry(
         "Security defects in Python, by ruff's rules.",
         lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
     ),
-    "taint": OfSide(
+    "taint": SideEntry(
         "Data flow from untrusted input to dangerous operations, in Python.", make_taint
     ),
     "patterns": make_patterns(
@@ -123,21 +123,21 @@ SECURITY: Mapping[str, Entry] = {
         "Values that HTML templates print without the escaping that their context needs.",
         reads=TEMPLATES,
     ),
-    "zizmor": OfSide(
+    "zizmor": SideEntry(
         "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))
     ),
-    "infrastructure": OfSide(
+    "infrastructure": SideEntry(
         "Dangerous settings in Kubernetes, Helm, Compose, GitLab CI and CloudFormation files.",
         make_infrastructure,
     ),
-    "shellcheck": OfSide(
+    "shellcheck": SideEntry(
         "Defects and hazards in shell scripts.",
         lambda inputs: ShellCheck(inputs.codes("shellcheck")),
     ),
-    "hadolint": OfSide(
+    "hadolint": SideEntry(
         "Hazards in Dockerfiles.", lambda inputs: Hadolint(inputs.codes("hadolint"))
     ),
-    "imported_reports": OfChange(
+    "imported_reports": ChangeEntry(
         "Findings from reports of other analyzers that were passed to the review.",
         lambda inputs: ImportedResults(
             inputs.given.imported,
@@ -146,7 +146,7 @@ SECURITY: Mapping[str, Entry] = {
             workspace=inputs.workspace,
         ),
     ),
-    CONFIGURED_ANALYZERS: OfSides(
+    CONFIGURED_ANALYZERS: SidesEntry(
         "Findings of the analyzers that the base branch configures.",
         lambda inputs: configured_analyzers(
             inputs.settings.analyzers,
@@ -159,13 +159,13 @@ SECURITY: Mapping[str, Entry] = {
         ),
         lambda inputs: inputs.analyzers_seconds,
     ),
-    "dependencies": OfChange(
+    "dependencies": ChangeEntry(
         "Dependencies that are added, loosened, unverified, vulnerable, or from another source.",
         lambda inputs: DependencyCheck(
             inputs.given.advisories, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
-    "executed_files": OfChange(
+    "executed_files": ChangeEntry(
         "Changed files that programs run although their names are those of texts or data.",
         lambda inputs: ExecutedFiles(pool=inputs.pool, workspace=inputs.workspace),
     ),
@@ -175,7 +175,7 @@ SECURITY: Mapping[str, Entry] = {
         "Python routes without the guard or ownership check that neighboring routes have.",
         reads=NOTHING,
     ),
-    "protections": OfChange(
+    "protections": ChangeEntry(
         "Removed guard clauses, checks, limits, access control, escaping and security fixes.",
         lambda inputs: Protections(
             inputs.fix_history, pool=inputs.pool, workspace=inputs.workspace
@@ -196,11 +196,11 @@ QA: Mapping[str, Entry] = {
     "conflict_markers": make_check(
         "conflict_markers", ANY, "lines", "Committed merge conflict markers.", reads=NOTHING
     ),
-    "ruff_bugs": OfSide(
+    "ruff_bugs": SideEntry(
         "Likely bugs in Python, by ruff's rules.",
         lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF),
     ),
-    "oxlint": OfSide(
+    "oxlint": SideEntry(
         "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
     ),
     "pattern_bugs": make_patterns("qa", "Likely bugs in languages other than Python."),
@@ -217,13 +217,13 @@ QA: Mapping[str, Entry] = {
         reads=NOTHING,
         name="tests_touched",
     ),
-    "uncovered_lines": OfChange(
+    "uncovered_lines": ChangeEntry(
         "Changed lines that no test executes, from a coverage report that was passed in.",
         lambda inputs: UncoveredLines(
             TESTABLE_CODE, inputs.given.coverage, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
-    "run_tests": OfChange(
+    "run_tests": ChangeEntry(
         "The change's tests, run in a sandbox with the command that base configures.",
         lambda inputs: RunTests(
             ANY,
@@ -235,7 +235,7 @@ QA: Mapping[str, Entry] = {
         ),
         lambda inputs: inputs.tests_seconds,
     ),
-    "typecheck": OfChange(
+    "typecheck": ChangeEntry(
         "Type errors that the change introduces in any file, by the checkers that base names.",
         lambda inputs: TypeChecks(
             inputs.settings.typecheck,
@@ -265,7 +265,7 @@ DOCS: Mapping[str, Entry] = {
         tree="names",
         name="links",
     ),
-    "typos": OfSide(
+    "typos": SideEntry(
         "Known misspellings in prose and comments.", lambda inputs: Typos(inputs.codes("typos"))
     ),
     "stale_references": make_comparison(
@@ -307,7 +307,7 @@ ARCHITECTURE: Mapping[str, Entry] = {
         whole_tree=True,
         name="import_graph",
     ),
-    "layering": OfChange(
+    "layering": ChangeEntry(
         "Imports that violate the repository's import contracts (import-linter).",
         lambda inputs: Layering(
             "layering",
