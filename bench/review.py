@@ -112,7 +112,7 @@ async def main(repo):
                     nothing = {"root": ".", "paths": []}
                     await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
                 files = [
-                    check_data_files.write(kind, [read_shipped_layer()], workspace.root / kind.directory.partition("/")[2])
+                    check_data_files.write(kind, [read_shipped_layer()], workspace.root)
                     for kind in (check_data_files.TAINT, check_data_files.PATTERNS, check_data_files.INFRASTRUCTURE)
                 ]
                 inputs = ToolInputs(workspace, pool, settings, Focus(), (), *files)

@@ -54,7 +54,7 @@ def list_readers(repo: Path | None) -> Readers:
         root = Path(directory)
         limiter = anyio.CapacityLimiter(1)
         workspace = ReviewWorkspace(change, rules, Contents(change), root, {}, 0, limiter)
-        files = check_data_files.write(check_data_files.PATTERNS, layers, root / "patterns")
+        files = check_data_files.write(check_data_files.PATTERNS, layers, root)
         built_in = replace(catalog.settings, analyzers={}, tests=None, typecheck=None)
         inputs = ToolInputs(workspace, new_pool(), built_in, Focus(), (), (), files)
         built = build(inputs, replace(catalog.tool_policy, plugins=()))

@@ -12,6 +12,12 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzers import check_data_files
+from orchestrator.code_review.analyzers.check_data_files import (
+    FIXES,
+    INFRASTRUCTURE,
+    PATTERNS,
+    TAINT,
+)
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
@@ -114,14 +120,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         budget = _budget(settings, journal)
-        fixes = _write_fix_templates(policy, workspace)
+        fixes = check_data_files.write(FIXES, policy.layers, workspace.root)
         yield ReviewState(workspace, catalog, settings, runtime, budget, focus, pool, fixes, notes)
-
-
-def _write_fix_templates(policy: Policy, workspace: ReviewWorkspace) -> Sequence[str]:
-    """Write the templates of fixes to files that a worker may read."""
-    folder = workspace.root / "fixes"
-    return check_data_files.write(check_data_files.FIXES, policy.layers, folder)
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
@@ -191,15 +191,9 @@ def _tool_inputs(
         settings=policy.settings,
         focus=focus,
         required_checks=[rule.name for rule in checks],
-        taint_models=check_data_files.write(
-            check_data_files.TAINT, policy.layers, workspace.root / "taint"
-        ),
-        pattern_files=check_data_files.write(
-            check_data_files.PATTERNS, policy.layers, workspace.root / "patterns"
-        ),
-        infrastructure_files=check_data_files.write(
-            check_data_files.INFRASTRUCTURE, policy.layers, workspace.root / "infrastructure"
-        ),
+        taint_models=check_data_files.write(TAINT, policy.layers, workspace.root),
+        pattern_files=check_data_files.write(PATTERNS, policy.layers, workspace.root),
+        infrastructure_files=check_data_files.write(INFRASTRUCTURE, policy.layers, workspace.root),
         given=given,
         cache=cache,
         run_tests=policy.run_tests,

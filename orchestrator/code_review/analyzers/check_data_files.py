@@ -8,7 +8,7 @@ fixes.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct
@@ -133,12 +133,12 @@ FIXES = DataKind("config/fixes", _validate_fixes)
 KINDS = (TAINT, PATTERNS, INFRASTRUCTURE, FIXES)
 
 
-def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:
-    """Write a repository's own files into a new directory; returns the paths of all files.
+def write(kind: DataKind, sources: Sequence[Layer], root: Path) -> list[str]:
+    """Write a repository's own files into a directory below root; returns the paths of all files.
 
     The installation's stay where they are: workers can read them there.
     """
-    paths = []
+    paths, directory = [], root / PurePosixPath(kind.directory).name
     for file in find_files(sources, f"{kind.directory}/*.yaml").values():
         if file.location is None:
             directory.mkdir(exist_ok=True)
