@@ -22,6 +22,7 @@ from orchestrator.code_review.change.types import Change, change_from_json, chan
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import INTAKE
 from orchestrator.errors import ChangeTimeout
+from orchestrator.wording import name_some
 
 BASE_SECONDS = 300.0
 """For finding base and reading its policy, which says how long the rest may take."""
@@ -110,9 +111,8 @@ def _note_policy(change: Change) -> Sequence[str]:
     altered = sorted(filter(is_policy, names))
     if not altered:
         return ()
-    named = ", ".join(shorten(name) for name in altered[:3])
-    more = f" and {len(altered) - 3} more" if len(altered) > 3 else ""
-    return (f"the policy of later reviews is changed: {named}{more}; check it: diffcourt catalog",)
+    named = name_some([shorten(name) for name in altered], 3)
+    return (f"the policy of later reviews is changed: {named}; check it: diffcourt catalog",)
 
 
 def _note_subdirectory(options: ReviewOptions) -> Sequence[str]:

@@ -40,6 +40,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds
+from orchestrator.wording import name_some
 
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
@@ -204,9 +205,8 @@ def _uncertain(state: ReviewState) -> tuple[str, ...]:
     contested = [f"{one.id} ({one.title})" for one in state.synthesis.findings if one.contested]
     if not contested:
         return open_ends
-    named, more = "; ".join(contested[:NAMED_CONTESTED]), len(contested) - NAMED_CONTESTED
-    rest = f" and {more} more" if more > 0 else ""
-    return (*open_ends, f"reporters contradict each other on {named}{rest}")
+    named = name_some(contested, NAMED_CONTESTED, "; ")
+    return (*open_ends, f"reporters contradict each other on {named}")
 
 
 def _agents(state: ReviewState) -> tuple[AgentReport, ...]:

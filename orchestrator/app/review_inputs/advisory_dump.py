@@ -16,6 +16,7 @@ from msgspec.json import Decoder
 from orchestrator.checks.dependencies.advisories import package_key
 from orchestrator.checks.dependencies.advisory_records import Advisory, Names
 from orchestrator.checks.dependencies.version_order import ECOSYSTEMS
+from orchestrator.wording import name_some
 
 LARGEST = 4 << 20  # bytes of one advisory
 MOST_BYTES = 4 << 30  # of all that are read
@@ -47,12 +48,10 @@ class Search(Struct):
 
     def problems(self, wanted: Collection[str]) -> list[str]:
         """The parts of the dump that were not read, and the wanted ecosystems that it lacks."""
-        shown = ", ".join(self.broken[:PROBLEMS_SHOWN])
-        more = len(self.broken) - PROBLEMS_SHOWN
         found = [self.stopped] if self.stopped else []
         if self.broken:
-            others = f" and {more} more" if more > 0 else ""
-            found.append(f"holds files that are no OSV advisories: {shown}{others}; fetch it again")
+            shown = name_some(self.broken, PROBLEMS_SHOWN)
+            found.append(f"holds files that are no OSV advisories: {shown}; fetch it again")
         if missing := sorted({*wanted} - self.ecosystems):
             found.append(f"has no advisories of {', '.join(missing)}; fetch those too")
         return found

@@ -26,6 +26,7 @@ from orchestrator.checks.python.source_definitions import (
     gap_on_error,
     read_pairs,
 )
+from orchestrator.wording import name_some
 
 DECLARED = 0.9  # confidence if the module declares what is public, or a package re-exports it
 UNDECLARED = 0.6  # if only the names show it
@@ -101,7 +102,7 @@ def _removed(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator
             "object-removed",
             now.source.path,
             now.line(owner),
-            f"{where} no longer has {abbreviate(names)}",
+            f"{where} no longer has {name_some(names, NAMES_SHOWN)}",
             key=f"{where}: {' '.join(sorted(names))}",
             scope=owner,
         )
@@ -121,7 +122,7 @@ def _others(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[
             now.source.path,
             now.line(first.symbol),
             f"{known[0]} {says}"
-            + (f"; the same holds for {abbreviate(known[1:])}" if known[1:] else ""),
+            + (f"; the same holds for {name_some(known[1:], NAMES_SHOWN)}" if known[1:] else ""),
             key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
             scope=first.symbol,
             detail="\n".join(known) if len(known) > NAMES_SHOWN + 1 else "",
@@ -183,12 +184,6 @@ class Change(Struct, frozen=True):
     symbol: str
     says: str
     parameters: tuple[str, ...] = ()
-
-
-def abbreviate(names: list[str]) -> str:
-    """A list for a message, cut to a readable length."""
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[Change]:
@@ -293,7 +288,7 @@ def _signature_change(
         named.setdefault(breakage.kind, []).extend(public)
     for kind, (code, says) in _PARAMETER_CODES.items():
         if names := named.get(kind):
-            listed = abbreviate([repr(each) for each in names])
+            listed = name_some([repr(each) for each in names], NAMES_SHOWN)
             return Change(code, symbol, says.format(listed), tuple(names))
     return _rename(symbol, renamed, new)
 

@@ -24,6 +24,7 @@ from orchestrator.checks.dependencies.base_score import severity_of_vector
 from orchestrator.checks.dependencies.changed_packages import Package, list_changed, normalize
 from orchestrator.checks.dependencies.version_order import version_key
 from orchestrator.checks.python.source_definitions import Job
+from orchestrator.wording import name_some
 
 MOST_FINDINGS = 50
 SUMMARY_CHARACTERS = 160
@@ -233,8 +234,7 @@ def _finding(package: Package, group: Sequence[Match]) -> RawFinding:
     named = f"{first} ({aliases[0]})" if aliases else first
     about = f"{named}: {match.summary}" if match.summary else named
     if others:
-        about += f"; also {', '.join(one.ids[0] for one in others[:IDS_SHOWN])}"
-        about += f" and {len(others) - IDS_SHOWN} more" if len(others) > IDS_SHOWN else ""
+        about += f"; also {name_some([one.ids[0] for one in others], IDS_SHOWN)}"
     what, code = f"{package.name} {package.version}", _code(match)
     if first.startswith(MALICIOUS):
         message = f"{what} is listed as malicious, {about}"

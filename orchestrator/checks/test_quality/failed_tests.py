@@ -17,6 +17,7 @@ from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, re
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source_definitions import Job
 from orchestrator.checks.test_quality.test_tampering import find_added_tampering
+from orchestrator.wording import name_some
 
 SHOWN = 20  # tests in one review
 BEFORE = "the tests also fail without this change, so they say little about it"
@@ -79,8 +80,8 @@ def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
     new = [test for test in over_head if test not in known]
     if codes[1] != 0 and not (new and known):
         return f"{changed}; base's tests also fail with base's code", []
-    names = ", ".join(test.shown for test in new[:3])
-    listed = f" ({names}{f' and {len(new) - 3} more' if len(new) > 3 else ''})" if names else ""
+    names = name_some([test.shown for test in new], 3)
+    listed = f" ({names})" if names else ""
     place = _changed_line(job)
     message = f"Tests of base{listed} fail with the code of this change"
     found = [RawFinding("base_fail", *place, message, key="")] if place else []
@@ -88,8 +89,7 @@ def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
 
 
 def _altered(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"the change alters {paths[0]}{more}"
+    return f"the change alters {name_some(paths, 1)}"
 
 
 def _added_tampering(job: Job) -> str:

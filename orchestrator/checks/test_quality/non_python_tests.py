@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.python.source_definitions import Job, find_nearest, gap_on_error, read_text
+from orchestrator.wording import name_some
 
 NAMES_SHOWN = 5
 
@@ -172,11 +173,10 @@ def _removed(job: Job, removed: _Lost, names: set[str]) -> RawFinding | None:
     ))  # fmt: skip
     if place is None:
         return None
-    shown = ", ".join(repr(name) for name in lost[:NAMES_SHOWN])
-    more = f" and {len(lost) - NAMES_SHOWN} more" if len(lost) > NAMES_SHOWN else ""
+    shown = name_some([repr(name) for name in lost], NAMES_SHOWN)
     where = "" if removed.path else f" with {removed.old_path}"
     count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
-    message = f"{count} removed{where}: {shown}{more}"
+    message = f"{count} removed{where}: {shown}"
     key = f"{removed.old_path}: {' '.join(sorted(lost))}"
     return RawFinding("removed", place, _first_line(job["head_root"], place), message, key=key)
 

@@ -13,6 +13,7 @@ from orchestrator.checks.path_kinds import is_product, is_test
 from orchestrator.checks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.checks.python.source_definitions import Job, Pair, Source
 from orchestrator.checks.python.syntax_tree_cache import all_blocks
+from orchestrator.wording import name_some
 
 LEAST_LINES = 15
 FILES_SHOWN = 3
@@ -99,16 +100,13 @@ class UntestedCode:
         if not sources:
             return
         sources.sort(key=lambda source: (-source.lines, source.path))
-        shown = ", ".join(
-            f"{source.path} (+{source.lines} lines)" for source in sources[:FILES_SHOWN]
-        )
-        more = len(sources) - FILES_SHOWN
+        grown = [f"{source.path} (+{source.lines} lines)" for source in sources]
         yield RawFinding(
             "untested-change",
             sources[0].path,
             sources[0].first,
-            f"No test of the change imports or names the code that it changes: {shown}"
-            + (f" and {more} more" if more > 0 else ""),
+            "No test of the change imports or names the code that it changes: "
+            + name_some(grown, FILES_SHOWN),
             key="untested-change",
             confidence=0.7,
         )

@@ -25,6 +25,7 @@ from orchestrator.checks.test_quality.non_python_tests import (
 )
 from orchestrator.checks.test_quality.python_tests import Case, Suite, read_suite
 from orchestrator.checks.test_quality.untested_change import UntestedCode
+from orchestrator.wording import name_some
 
 
 def run(job: Job) -> CheckReply:
@@ -191,13 +192,11 @@ class RemovedTests:
     @staticmethod
     def _finding(key: str, names: list[str], path: str, line: int) -> RawFinding:
         count = "1 test was" if len(names) == 1 else f"{len(names)} tests were"
-        shown = ", ".join(names[:NAMES_SHOWN])
-        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         return RawFinding(
             "removed",
             path,
             line,
-            f"{count} removed: {shown}{more}",
+            f"{count} removed: {name_some(names, NAMES_SHOWN)}",
             key=f"{key} {' '.join(sorted(names))}",
             detail="\n".join(names) if len(names) > NAMES_SHOWN else "",
         )

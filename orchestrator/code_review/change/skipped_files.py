@@ -18,6 +18,7 @@ from orchestrator.checks.path_kinds import path_kinds, vendored_directory
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.wording import name_some
 
 LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""
@@ -304,7 +305,6 @@ def describe_modes(files: Sequence[ChangedFile]) -> tuple[str, ...]:
             if file.new_mode == mode and file.old_mode in ends.keys() - {mode}
         ]
         if paths:
-            more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
             verb = "is" if len(paths) == 1 else "are"
-            notes.append(f"{', '.join(paths[:_NAMED])}{more} {verb} {what}")
+            notes.append(f"{name_some(paths, _NAMED)} {verb} {what}")
     return tuple(notes)

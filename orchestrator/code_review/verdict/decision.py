@@ -22,6 +22,7 @@ from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+from orchestrator.wording import name_some
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
 CAN_BLOCK = {"proved", "confirmed"}
@@ -176,10 +177,9 @@ def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weig
 
 
 def _count(findings: Sequence[Finding]) -> str:
-    ids = ", ".join(finding.id for finding in findings[:5])
-    more = f" and {len(findings) - 5} more" if len(findings) > 5 else ""
+    ids = name_some([finding.id for finding in findings], 5)
     noun = "finding" if len(findings) == 1 else "findings"
-    return f"{len(findings)} {noun} ({ids}{more})"
+    return f"{len(findings)} {noun} ({ids})"
 
 
 def exit_code(
