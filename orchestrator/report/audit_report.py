@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
+from orchestrator.report.text_layout import MIN_WIDTH, Page, pad
+from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
     from orchestrator.app.audit.audit_trail import AuditEntry, AuditTrail

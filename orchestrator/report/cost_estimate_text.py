@@ -7,7 +7,8 @@ from msgspec import to_builtins
 from orchestrator.catalog.prices import PRICES_FILE, Price
 from orchestrator.code_review.cost_estimate import BASIS, Estimate, EstimatedUse
 from orchestrator.report.terminal_escaping import escape_line
-from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
+from orchestrator.report.text_layout import MIN_WIDTH, Page, pad
+from orchestrator.wording import count_noun
 
 NAME_WIDTH = 16
 FIGURE = "{:>10,} {:>9}"

@@ -12,7 +12,8 @@ from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.finding_parts import TEMPLATE
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
-from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, Page, count_noun
+from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, Page
+from orchestrator.wording import count_noun
 
 QUOTE_LINES = 6
 ROWS_PER_LINE = 3

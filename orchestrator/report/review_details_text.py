@@ -7,7 +7,8 @@ from rich.cells import cell_len
 
 from orchestrator.code_review.verdict.model import Usage, Verdict
 from orchestrator.report.terminal_escaping import escape_line
-from orchestrator.report.text_layout import Page, count_noun, format_duration, pad
+from orchestrator.report.text_layout import Page, format_duration, pad
+from orchestrator.wording import count_noun
 
 NAME_WIDTH = 28
 

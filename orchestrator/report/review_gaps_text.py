@@ -11,7 +11,8 @@ from orchestrator.code_review.verdict.agents import AgentReport
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import OPEN_QUESTION, Skipped, Verdict
 from orchestrator.report.terminal_escaping import escape_line, quote_path
-from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun, truncate
+from orchestrator.report.text_layout import DEEP_INDENT, Page, truncate
+from orchestrator.wording import count_noun
 
 WHOLE_CHANGE = "*"
 _REASON = re.compile(r"symbolic link|submodule|[^:;,]+")

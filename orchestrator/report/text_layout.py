@@ -6,6 +6,7 @@ from msgspec import Struct
 from rich.cells import cell_len, chop_cells
 
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.wording import count_noun
 
 MIN_WIDTH = 40
 NAME_WIDTH = 24
@@ -20,11 +21,6 @@ _STYLES = {
     "green": "1;32",
     "blue": "1;34",
 }
-
-
-def count_noun(count: int, noun: str) -> str:
-    """``1 file``, ``1,204 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_duration(seconds: float) -> str:

@@ -15,14 +15,8 @@ from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text, review_gaps_text
 from orchestrator.report.review_details_text import describe_cost, render_details
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import (
-    MIN_WIDTH,
-    UNBOUNDED,
-    Page,
-    count_noun,
-    format_duration,
-    truncate,
-)
+from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, Page, format_duration, truncate
+from orchestrator.wording import count_noun
 
 Detail = Literal["short", "brief", "full", "verbose"]
 """One line a finding; at most 100 lines; all that concerns the change; also how the review went."""

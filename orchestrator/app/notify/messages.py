@@ -7,6 +7,7 @@ from msgspec import Struct
 from orchestrator.catalog.notify_channels import EventName
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import answer_command, approve_command, resume_command
+from orchestrator.wording import count_noun
 
 VIEW = "DIFFCOURT_VIEW_URL"
 """Environment variable: the address of the team's page, to which messages link."""
@@ -70,7 +71,7 @@ def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Me
         yield Message(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
     elif verdict.status == "incomplete" and verdict.stop.reason != "cancelled":
         gaps = sum(skip.gap for skip in verdict.skipped)
-        text = f"{gaps} {'gap' if gaps == 1 else 'gaps'}; {stop}"
+        text = f"{count_noun(gaps, 'gap')}; {stop}"
         title = "A review is incomplete"
         yield Message(f"{run}/incomplete/{tail}", "incomplete", run, title, text, show, link)
 

@@ -28,6 +28,7 @@ from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Block, Opaque, ToolCall, ToolResult
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
+from orchestrator.wording import count_noun
 
 MOST_CHARACTERS = 200_000
 """Of one text of a call; of a longer one, its beginning. An opening as shipped has fewer."""
@@ -217,7 +218,7 @@ class _CallReader:
                 f"{tool[0]}: {tool[1]}\n{json.dumps(tool[2], ensure_ascii=False)}" for tool in value
             )
             names = ", ".join(tool[0] for tool in value)
-            yield _passage(f"{_count(len(value), 'tool')}: {names}", listed)
+            yield _passage(f"{count_noun(len(value), 'tool')}: {names}", listed)
         else:
             yield _passage({"contract": "Output contract"}.get(name, name.capitalize()), value)
 
@@ -295,15 +296,11 @@ def _describe_block(block: Block, turn: int, kinds: Mapping[str, str]) -> tuple[
 def _describe_omission(turn: int, omission: Omission) -> str:
     parts = []
     if omission.exchanges:
-        parts.append(f"the oldest {_count(omission.exchanges, 'answer')} and what followed")
+        parts.append(f"the oldest {count_noun(omission.exchanges, 'answer')} and what followed")
     if keys := [Key.parse(key) for key in omission.observations]:
         named = ", ".join(f"{key.tool} (turn {key.turn})" for key in keys)
-        parts.append(f"{_count(len(keys), 'result')}, each now a line: {named}")
+        parts.append(f"{count_noun(len(keys), 'result')}, each now a line: {named}")
     return f"Before turn {turn}: {'; '.join(parts)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _passage(title: str, value: Any, kind: str = "", *, fresh: bool = False) -> Passage:

@@ -16,8 +16,9 @@ from orchestrator.report.formats import Sources
 from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
 from orchestrator.report.terminal_escaping import escape_code_lines
-from orchestrator.report.text_layout import count_noun, truncate
+from orchestrator.report.text_layout import truncate
 from orchestrator.report.verdict_text import describe_since_previous
+from orchestrator.wording import count_noun
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment and 1 MiB on a job's page."""

@@ -10,7 +10,8 @@ from rich.cells import cell_len
 
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics, rows_by
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import Page, count_noun, format_duration, pad
+from orchestrator.report.text_layout import Page, format_duration, pad
+from orchestrator.wording import count_noun
 
 LISTED = 10
 NAME = 30

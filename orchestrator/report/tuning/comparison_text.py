@@ -1,9 +1,10 @@
 """A comparison of two rubrics or judges as plain text, the conclusion first."""
 
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page, count_noun, truncate
+from orchestrator.report.text_layout import Page, truncate
 from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
 from orchestrator.tuning.statistics.confidence_intervals import format_change, format_statistic
+from orchestrator.wording import count_noun
 
 MAX_CHANGED = 8
 _COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "yellow"}

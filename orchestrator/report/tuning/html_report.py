@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.report.figure_pages import Section, table
 from orchestrator.report.html_elements import bullets, figure, fold, link, quote, text
-from orchestrator.report.text_layout import count_noun
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.comparison_text import describe_change, describe_power
 from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
@@ -30,6 +29,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_statistic,
 )
 from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
+from orchestrator.wording import count_noun
 
 MOST_OPEN = 10
 """Items of one list that are not folded away."""

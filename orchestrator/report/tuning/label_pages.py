@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from orchestrator.report.figure_pages import Section, table
 from orchestrator.report.html_elements import bullets, figure, link, quote, text
-from orchestrator.report.text_layout import count_noun
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
 from orchestrator.report.tuning.html_report import (
@@ -28,6 +27,7 @@ from orchestrator.tuning.labels.disagreements import (
 )
 from orchestrator.tuning.labels.drift import Drift
 from orchestrator.tuning.statistics.confidence_intervals import format_interval, format_statistic
+from orchestrator.wording import count_noun
 
 
 def render_evaluation_page(

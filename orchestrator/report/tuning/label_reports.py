@@ -3,7 +3,7 @@
 import math
 
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import Page, count_noun, pad
+from orchestrator.report.text_layout import Page, pad
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
 from orchestrator.tuning.labels.disagreements import (
     CriterionAgreement,
@@ -15,6 +15,7 @@ from orchestrator.tuning.labels.drift import Drift
 from orchestrator.tuning.labels.feedback_rate import FeedbackReport
 from orchestrator.tuning.rubric_lint import LintReport
 from orchestrator.tuning.statistics.confidence_intervals import format_interval, format_statistic
+from orchestrator.wording import count_noun
 
 SHORT_LIST = 3
 """Entries of a list that are shown without ``--all``."""

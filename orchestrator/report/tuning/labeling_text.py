@@ -8,8 +8,9 @@ from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.findings_text import render_open
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable, quote_path
-from orchestrator.report.text_layout import Page, count_noun
+from orchestrator.report.text_layout import Page
 from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.wording import count_noun
 
 MOST_DIFF_LINES = 200
 """Of one change; what is more is read with git, in a pager."""

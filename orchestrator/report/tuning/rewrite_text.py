@@ -5,11 +5,12 @@ import difflib
 from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
 from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page, count_noun
+from orchestrator.report.text_layout import Page
 from orchestrator.report.tuning.comparison_text import describe_change
 from orchestrator.report.tuning.scoring_text import describe_estimate
 from orchestrator.tuning.file_formats.rubric_file import to_yaml
 from orchestrator.tuning.statistics.confidence_intervals import format_statistic
+from orchestrator.wording import count_noun
 
 _STOPPED = (
     "The limit ended the search before a wording could be proven. Raise it and run the command "

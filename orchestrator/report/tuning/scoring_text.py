@@ -7,7 +7,8 @@ from typing import TextIO
 from orchestrator.app.rubric_scoring.item_judging import Estimate, Progress
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page, count_noun, format_duration
+from orchestrator.report.text_layout import Page, format_duration
+from orchestrator.wording import count_noun
 
 MAX_UNSCORED = 5
 

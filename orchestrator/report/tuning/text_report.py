@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page, count_noun, pad
+from orchestrator.report.text_layout import Page, pad
 from orchestrator.tuning.agreement_regression_gate import GateResult
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.evaluation import Evaluation
@@ -25,6 +25,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_statistic,
 )
 from orchestrator.tuning.tuning_result import TuningResult
+from orchestrator.wording import count_noun
 
 MAX_FLIPS, MAX_GATE_FLIPS = 20, 5
 

@@ -5,8 +5,9 @@ from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats.open_findings import describe_skip, gaps, joined_gaps
 from orchestrator.report.html_elements import fold, render_section, render_table, text
-from orchestrator.report.text_layout import count_noun, format_duration
+from orchestrator.report.text_layout import format_duration
 from orchestrator.report.verdict_text import describe_since_previous
+from orchestrator.wording import count_noun
 
 MOST_FILES = 3_000
 _TITLES = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
