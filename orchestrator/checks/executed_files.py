@@ -120,7 +120,8 @@ _KNOWN: Final = frozenset({"makefile", "dockerfile", "containerfile", "jenkinsfi
 
 def _token(path: str) -> str:
     """The part of a file's name by which programs are searched for it."""
-    return (_TOKEN.findall(PurePosixPath(path).name) or [""])[-1]
+    tokens: list[str] = _TOKEN.findall(PurePosixPath(path).name)
+    return tokens[-1] if tokens else ""
 
 
 def _executions(program: str, text: str, paths: Iterable[str]) -> Iterator[tuple[str, str, int]]:

@@ -387,6 +387,11 @@ GENERATED = {".gitattributes": "dist/** linguist-generated\n", "dist/a.js": "exp
     [
         ({"vendor/lib/a.py": ""}, {"vendor/lib/b.py": DECODED}, ["security.decoded-code"]),
         (GENERATED, {"dist/b.js": "ev\\u0061l(text);\n"}, ["security.hidden-code"]),
+        (
+            {"vendor/a.py": ""},
+            {"vendor/b.svg": '<svg onload="go()"/>\n'},
+            ["security.script-in-image"],
+        ),
         # What is usual in a library, what base had already, and what cannot be parsed.
         ({"vendor/a.js": ""}, {"vendor/b.js": "export const f = (x) => eval(x);\n"}, []),
         ({"vendor/a.py": DECODED}, {"vendor/a.py": f"{DECODED}# 2\n"}, []),

@@ -40,6 +40,13 @@ def _setting(
 
 
 _SETTINGS: Final = (
+    _setting(
+        r"\.diffcourt/.+\.(?:yaml|md)",
+        r"\s*needs_changes_at:\s*(?:high|critical)|\s*fail_on:\s*block|\s*unread:\s*note|\s*tools:\s*\[\s*\]"
+        r"|.*\bpaths:\s*\[\s*[\"']?\*{1,2}(?:/\*{1,2})?[\"']?\s*\]",
+        "Reviews are less strict from the merge on",
+        code="review-policy",
+    ),
     _setting(r"\.gitmodules", r"\s*update\s*=\s*!", "git runs this command to update a submodule"),
     _setting(
         r"\.gitmodules", r"\s*url\s*=\s*[\"']?(?:ext::|-)", "git runs a command for this address"

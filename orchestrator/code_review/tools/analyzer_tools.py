@@ -43,6 +43,7 @@ SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
 SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
+MALICIOUS_CODE = 506
 """What is reported in vendored and generated files, whose minor defects are not the change's."""
 LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base", "gaps", "findings")
 RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
@@ -114,7 +115,7 @@ def _left_out(
 def _without_minor(
     workspace: ReviewWorkspace, report: AnalyzerReport, searched_only: Collection[str]
 ) -> AnalyzerReport:
-    """The report without anything but severe findings in vendored and generated files.
+    """The report with only severe findings and malicious code in vendored and generated files.
 
     They do not count as examined, and what cannot be parsed in them is no gap.
     """
@@ -123,8 +124,12 @@ def _without_minor(
 
     def is_kept(raw: RawFinding) -> bool:
         rule = workspace.rules.find_for(report.tool, raw)
-        severe = rule is not None and rule.severity_of(raw) in SEVERE
-        return severe or raw.path not in searched_only
+        if raw.path not in searched_only:
+            return True
+        if rule is None:
+            return False
+        severity = rule.severity_of(raw)
+        return severity in SEVERE or (severity == "medium" and MALICIOUS_CODE in rule.cwe)
 
     return replace(
         report,

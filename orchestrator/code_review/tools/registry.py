@@ -94,6 +94,7 @@ SECURITY: Mapping[str, Entry] = {
         "file",
         "Scripts in images and prose, commands in settings, and settings that run a program.",
         reads=NOTHING,
+        reads_others_code=True,
     ),
     "ruff_security": SideEntry(
         "Security defects in Python, by ruff's rules.",

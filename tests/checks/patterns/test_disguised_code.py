@@ -24,6 +24,8 @@ DISGUISED = {
         ("importlib.import_module('subprocess').run(x)", NAME),
         ("__builtins__['eval'](x)", NAME),
         ("vars(os)['system'](x)", NAME),
+        ("globals()['__builtins__'].__dict__['ev' + 'al'](x)", NAME),
+        ("@exec\n@read\nclass A:\n    pass", VALUE),
         ("ctypes.CDLL(None).system(x)", NAME),
         ("exec(zlib.decompress(base64.b64decode('eJw=')))", DECODED),
         ("exec(marshal.loads(data))", DECODED),

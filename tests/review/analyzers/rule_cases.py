@@ -154,6 +154,9 @@ COUPONS = "def coupons(id):\n    return pay(id)\n"
 
 
 OWN: dict[str, Case] = {
+    "security.review-policy": text(
+        ".diffcourt/config/verdict.yaml", "needs_changes_at: critical\n", "needs_changes_at: medium\n"
+    ),
     "security.script-in-image": text("a.svg", '<svg onload="go()"></svg>\n', "<svg></svg>\n"),
     "security.script-in-prose": text("a.md", "[a](javascript:go())\n", "`[a](javascript:go())`\n"),
     "security.run-setting": text(
