@@ -7,7 +7,8 @@ variable that such a line uses.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -70,7 +71,18 @@ _SHELL_SUFFIXES: Final = frozenset(
 )
 _TOKEN = re.compile(r"[\w.+-]+")
 _COMMENT = re.compile(r"\s*(?:#(?!\s*include\b|!)|//|\*|--\s)")
-_LOOKED_UP = 20  # variables with the name of one file; each is searched for in the whole program
+_LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
+# How a program finds files by their suffix, and how it runs what it found.
+_FOUND_AND_RUN: Final = {
+    "py": (
+        re.compile(r"(?P<name>)glob\(\s*f?[\"'][^\"'\n]*\*(?P<suffix>\.\w+)[\"']"),
+        r"(?<![\w.])(?:exec|eval)\s*\(\s*(?:compile\(\s*)?(?:open\(\s*\w+\b|\w+\.read)|run_path\(\s*(?:str\()?\w+\)",
+    ),
+    "sh": (
+        re.compile(r"\bfor\s+(?P<name>\w+)\s+in\s+[^;\n]*\*(?P<suffix>\.\w+)"),
+        r"(?:\.|source|sh|bash|python3?|node)\s+[\"']?\$\{{?{}\b",
+    ),
+}
 _LONGEST = 2000  # characters of a line; longer ones are minified code, whose names differ
 _SETTING = re.compile(
     r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
@@ -101,6 +113,10 @@ def run(job: dict[str, Any]) -> CheckReply:
             if language != "sh" or not _only_sets_variables(wanted[path]):
                 why = f"{program}:{line} runs it as {_NAMES[language]}, but it is named like a text"
                 gaps.setdefault(path, why)
+        for ending, language, line in _globs(text):
+            for path in wanted:
+                if path.endswith(ending) and path != program:
+                    gaps.setdefault(path, f"{program}:{line} runs such files as {_NAMES[language]}")
     return CheckReply(examined=sorted(set(wanted) - set(gaps)), gaps=gaps)
 
 
@@ -124,24 +140,47 @@ def _token(path: str) -> str:
     return tokens[-1] if tokens else ""
 
 
-def _executions(program: str, text: str, paths: Iterable[str]) -> Iterator[tuple[str, str, int]]:
-    """(path, language, line) for each of the files that a program runs."""
+def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str, str, int]]:
+    """(path, language, line) for each of the files that a program names and runs."""
+    if not paths:
+        return
     suffix = PurePosixPath(program).suffix.lower().lstrip(".")
-    language = _LANGUAGES.get(suffix, suffix)
+    language, looked_up = _LANGUAGES.get(suffix, suffix), 0
     lines = text.split("\n")
+    places = _places(lines, {_token(path) for path in paths})
     for path in paths:
-        name, looked_up = PurePosixPath(path).name, 0
+        name = PurePosixPath(path).name
         word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
-        for number, line in enumerate(lines, 1):
-            found = word.search(line[:_LONGEST]) if name in line else None
+        for number in places.get(_token(path), ()):
+            line = lines[number]
+            found = word.search(line[:_LONGEST])
             if found is None or _COMMENT.match(line):
                 continue
             how = _run_by(language, path, line[: found.start()])
-            if not how and looked_up < _LOOKED_UP:
+            if not how and looked_up < _LOOKED_UP and _ASSIGNED.match(line):
                 looked_up += 1
                 how = _later(language, path, line, lines)
             if how:
-                yield path, how, number
+                yield path, how, number + 1
+                break
+
+
+def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
+    """The lines, from 0, that have each token."""
+    places = defaultdict[str, list[int]](list)
+    for number, line in enumerate(lines):
+        for token in tokens.intersection(_TOKEN.findall(line)):
+            places[token].append(number)
+    return places
+
+
+def _globs(text: str) -> Iterator[tuple[str, str, int]]:
+    """(suffix, language, line) of the files that a program finds by their suffix and runs."""
+    for language, (found, run) in _FOUND_AND_RUN.items():
+        by_name = {files["name"]: files for files in islice(found.finditer(text), _LOOKED_UP)}
+        for name, files in by_name.items():
+            if re.search(run.format(name), text):
+                yield files["suffix"], language, text.count("\n", 0, files.start()) + 1
                 break
 
 
@@ -169,6 +208,8 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
         return ""
     word = re.compile(rf"(?<!\w){re.escape(assigned['name'])}(?!\w)")
     for other in lines:
+        if assigned["name"] not in other:
+            continue
         found = word.search(other) if other is not line and len(other) <= _LONGEST else None
         if found and (how := _run_by(language, path, other[: found.start()])):
             return how

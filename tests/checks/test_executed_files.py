@@ -76,6 +76,21 @@ def test_a_text_that_is_read_and_a_program_of_its_own_name_are_not(
     assert look(tmp_path, {program: f"{line}\n", path: text}).gaps == {}
 
 
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("a.py", "for p in Path('d').glob('*.txt'):\n    exec(p.read_text())\n"),
+        ("a.sh", 'for f in d/*.txt; do . "$f"; done\n'),
+    ],
+)
+def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
+    tmp_path: Path, program: str, text: str
+) -> None:
+    read = text.replace("exec(", "print(").replace(". ", "cat ")
+    assert list(look(tmp_path, {program: text, "d/x.txt": CODE}).gaps) == ["d/x.txt"]
+    assert look(tmp_path, {program: read, "d/x.txt": CODE}).gaps == {}
+
+
 def test_settings_that_run_a_command_are_a_gap(tmp_path: Path) -> None:
     assert list(look(tmp_path, {"a.sh": ". ./.env\n", ".env": "A=$(id)\n"}).gaps) == [".env"]
 
@@ -87,6 +102,7 @@ def test_an_unchanged_program_that_runs_a_changed_text_is_found(tmp_path: Path) 
 
 def test_large_programs_and_many_texts_take_linear_time(tmp_path: Path) -> None:
     files = {f"d/{n}.txt": CODE for n in range(300)}
+    files["all.py"] = "".join(f"a{n} = '{n}.txt'\n" for n in range(300)) * 60
     files |= {f"{n}.py": "".join(f"a{k} = '{n}.txt'\n" for k in range(20_000)) for n in range(3)}
     start = time.process_time()
     assert look(tmp_path, files).gaps == {}
