@@ -4,6 +4,7 @@ Only the code is read, not the template around it or its attributes. What cannot
 reliably is a gap.
 """
 
+import html
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -113,6 +114,12 @@ def _language(tag: str) -> str | None:
 
 
 _PAGE_SCRIPT = re.compile(r"<script(?=[\s/>])([^>]*)>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_HANDLER = re.compile(
+    r"(?<=\s)(?:on[a-z]{3,20}\s{0,9}=\s{0,9}(?P<code>\"[^\"<>]{1,2000}\"|'[^'<>]{1,2000}'))"
+    r"|\bhref\s{0,9}=\s{0,9}(?P<address>\"javascript:[^\"<>]{1,2000}\"|'javascript:[^'<>]{1,2000}')",
+    re.IGNORECASE,
+)
+_MOST_HANDLERS = 5000
 _SCRIPT_END = re.compile(r"</script", re.IGNORECASE)
 _FILLED_IN = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[%?].*?[%?]>", re.DOTALL)
 
@@ -131,7 +138,21 @@ def extract_page_scripts(text: str) -> list[str]:
             if _language(script[1]) == "js" and script[2].strip():
                 body = _FILLED_IN.sub(lambda mark: "0" + "\n" * mark[0].count("\n"), script[2])
                 found.append("\n" * text.count("\n", 0, script.start(2)) + body)
-    return found
+    handlers = _extract_handlers(text)
+    return [*found, handlers] if handlers else found
+
+
+def _extract_handlers(text: str) -> str:
+    """The code of event handlers and of ``javascript:`` addresses, each on its line."""
+    parts: list[str] = []
+    at = 0
+    for handler in islice(_HANDLER.finditer(text), _MOST_HANDLERS):
+        parts.append("\n" * text.count("\n", at, handler.start()))
+        at = handler.start()
+        code = html.unescape((handler["code"] or handler["address"])[1:-1])
+        code = _FILLED_IN.sub("0", code).replace("\n", " ").strip()
+        parts.append(f"{code.removeprefix('javascript:')} ; ")
+    return "".join(parts)
 
 
 _SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it is removed

@@ -104,3 +104,15 @@ def test_scripts_without_an_end_take_linear_time() -> None:
     assert extract_page_scripts("<script>" * 100_000) == []
     assert extract_page_scripts("<script>a</script>" + "<script>" * 100_000) == ["a"]
     assert time.process_time() - start < 3
+
+
+def test_handlers_and_addresses_of_a_page_are_read_at_their_lines(tmp_path: Path) -> None:
+    sent = "fetch(u + document.cookie)"
+    page = f"<p>\n<a onclick='{sent}'>a</a>\n<a href=\"javascript:{sent}\">b</a>\n"
+    page += f"<b title='{sent}'></b>\n<i onclick='show({{{{ a }}}})'></i>\n"
+    reply = look(tmp_path, {"a.html": page})
+    assert [(f.code, f.line) for f in reply.findings] == [("js-cookie-sent", n) for n in (2, 3)]
+    start = time.process_time()
+    for text in ('<a onclick="a()">' * 50_000, ' onclick="' * 90_000, "href='javascript:" * 60_000):
+        extract_page_scripts(text)
+    assert time.process_time() - start < 3
