@@ -52,9 +52,15 @@ _INTERPRETERS: Final = {
     "perl": "pl",
     "lua": "lua",
 }
-_STARTED = re.compile(
-    r"""(?:^|[\s"'`;&|(\[{,=:/])(?P<program>sh|bash|dash|zsh|ksh|source|\.|python|node|ruby|php|perl|lua)"""
-    r"""[\d.]*["']?,?\s+(?:-[\w-]+\s+|["']-[\w-]+["'],\s*)*["']?[^\s"',;&|<>]*\Z"""
+_PROGRAM = r"(?P<program>sh|bash|dash|zsh|ksh|source|python|node|ruby|php|perl|lua)[\d.]*"
+_STARTED = (
+    re.compile(rf"(?:^|[\s\"'`;&|(\[{{=/]){_PROGRAM}\s+(?:-[\w-]+\s+)*[\"']?[^\s\"',;&|<>]*\Z"),
+    re.compile(
+        rf"[\"'](?:[\w./]*/)?{_PROGRAM}[\"']\s*,\s*(?:[\"']-[\w-]+[\"'],\s*)*[\"'][^\s\"',]*\Z"
+    ),
+    re.compile(  # the same as source, where a command begins
+        r"(?:^|[;&|({`\"':]|\b(?:then|do|else)|(?:^|\s)-)\s*(?P<program>\.)\s+[\"']?[^\s\"',;&|<>]*\Z"
+    ),
 )
 _ITSELF = re.compile(r"\bsys\.executable\s*,\s*(?:[\"']-\w+[\"'],\s*)*[^\n,]*\Z")
 _ASSIGNED = re.compile(
@@ -91,9 +97,14 @@ _SUBSTITUTION = re.compile(r"\$\(|`|<\(")
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Name each changed file that is run under the name of a text as a gap (see ``check_io``)."""
+    """Name each changed file that is run under the name of a text as a gap (see ``check_io``).
+
+    Args:
+        job: also ``texts``: changed files that are not named like programs, and ``programs``: files
+            of head, beside the changed ones, that may run one.
+    """
     changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
-    found = ((path, _as_text(job["head_root"], path)) for path in changed)
+    found = ((path, _as_text(job["head_root"], path)) for path in job["texts"])
     wanted = {path: data for path, data in found if data is not None}
     if not wanted:
         return CheckReply(examined=[])
@@ -122,16 +133,13 @@ def run(job: dict[str, Any]) -> CheckReply:
 
 def _as_text(root: str, path: str) -> bytes | None:
     """The contents of a file that no analyzer takes for a program; None for others."""
-    if {"code", "lock_files"} & path_kinds(path) or PurePosixPath(path).name.lower() in _KNOWN:
+    if "lock_files" in path_kinds(path):
         return None
     try:
         data = read(root, path)
     except Gap:
         return None
     return None if not data.strip() or script_language(path, data) else data
-
-
-_KNOWN: Final = frozenset({"makefile", "dockerfile", "containerfile", "jenkinsfile", "justfile"})
 
 
 def _token(path: str) -> str:
@@ -150,7 +158,7 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
     places = _places(lines, {_token(path) for path in paths})
     for path in paths:
         name = PurePosixPath(path).name
-        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w/-]|\.\w)")
         for number in places.get(_token(path), ()):
             line = lines[number]
             found = word.search(line[:_LONGEST])
@@ -169,7 +177,7 @@ def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
     """The lines, from 0, that have each token."""
     places = defaultdict[str, list[int]](list)
     for number, line in enumerate(lines):
-        for token in tokens.intersection(_TOKEN.findall(line)):
+        for token in tokens & set(_TOKEN.findall(line)):
             places[token].append(number)
     return places
 
@@ -188,13 +196,16 @@ def _run_by(language: str, path: str, before: str) -> str:
     """In which language a line runs a file, by what precedes its name; empty: it does not."""
     if _ITSELF.search(before):
         return "py"
-    started = _STARTED.search(before)
-    if started and (started["program"] not in {".", "source"} or language in _SHELL_SUFFIXES):
-        return _INTERPRETERS[started["program"]]
+    for started in filter(None, (expression.search(before) for expression in _STARTED)):
+        if started["program"] not in {".", "source"} or language in _SHELL_SUFFIXES:
+            return _INTERPRETERS[started["program"]]
     suffix = PurePosixPath(path).suffix.lower()
     reader = _READERS.get(language)
     if reader is None or not reader.search(before):
         return ""
+    directory = PurePosixPath(path).parent.name
+    if not suffix and not before.endswith(("./", f"{directory or '.'}/")):
+        return ""  # a common word, which names many things
     # Bundlers give data to `require`, and C includes lists under names of their own.
     is_data = language == "js" and _DATA.fullmatch(suffix)
     is_list = language == "c" and not _TEXT.fullmatch(suffix)

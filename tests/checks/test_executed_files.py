@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.checks import executed_files
 from orchestrator.checks.check_io import CheckReply
+from orchestrator.checks.path_kinds import is_code
 
 CODE = "print(1)\n"
 
@@ -16,9 +17,10 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     jobs = [{"path": path, "status": "modified"} for path in changed or files]
-    return executed_files.run(
-        {"head_root": str(root), "files": jobs, "programs": [] if changed is None else list(files)}
-    )
+    texts = [path for path in changed or files if not is_code(path) and path != "Dockerfile"]
+    programs = [] if changed is None else list(files)
+    job = {"head_root": str(root), "files": jobs, "texts": texts, "programs": programs}
+    return executed_files.run(job)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,8 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
         ("a.sh", ". ./x.txt", "x.txt", "shell"),
         ("a.sh", "bash -e $DIR/x.txt", "x.txt", "shell"),
         ("a.sh", "sh tools/setup", "tools/setup", "shell"),
+        ("a.sh", "make && . ./x.txt", "x.txt", "shell"),
+        ("a.js", "require('./b/config')", "b/config", "JavaScript"),
         ("Dockerfile", 'CMD ["python3", "/app/x.txt"]', "x.txt", "Python"),
         ("package.json", '{"scripts": {"build": "node x.txt"}}', "x.txt", "JavaScript"),
     ],
@@ -66,6 +70,9 @@ def test_a_text_that_is_run_is_a_gap(
         ("a.php", "<?php echo $dir . '/x.txt';", "x.txt", CODE),
         ("a.sh", ". ./.env", ".env", "# settings\nexport A='b c'\nB=1\n"),
         ("a.sh", "cat x.txt", "x.txt", CODE),
+        ("Makefile", "\tpip install -e . -c x.txt", "x.txt", CODE),
+        ("a.go", 'filepath.Join(node, "x.txt")', "x.txt", CODE),
+        ("a.js", "require('../config/a')", "b/config", CODE),
         ("a.sh", "sh x.txt.sh", "x.txt", CODE),
         ("a.sh", "sh tools/setup", "tools/setup", "#!/bin/sh\nls\n"),
     ],

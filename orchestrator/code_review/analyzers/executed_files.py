@@ -7,7 +7,9 @@ from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     NOTHING,
+    PAGES,
     SOURCE_CODE,
+    TOOL_SETTINGS,
     WITH_PROGRAMS,
     matches,
 )
@@ -16,6 +18,7 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 _PROGRAMS = (*SOURCE_CODE, *WITH_PROGRAMS)
+_NAMED_AS_PROGRAMS = tuple(set(_PROGRAMS) - {*PAGES, *TOOL_SETTINGS})
 # Changed in most changes, and run by none but a changed program; so the tree is not searched.
 _PROSE_AND_DATA = (
     "*.md", "*.rst", "*.adoc", "*.json", "*.yaml", "*.yml", "*.toml", "*.html", "*.css", "*.scss",
@@ -34,15 +37,15 @@ class ExecutedFiles(ComparisonCheck):
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
         """The programs of head, where a file was changed that one of them might run."""
-        known = (*_PROGRAMS, *_PROSE_AND_DATA)
-        unusual = [
-            file
+        texts = [
+            file.path
             for file in change.files
-            if file.in_head and file.kind == "text" and not matches(file.path, known)
+            if file.in_head and file.kind == "text" and not matches(file.path, _NAMED_AS_PROGRAMS)
         ]
-        if not unusual:
-            return {"programs": []}
+        if all(matches(path, _PROSE_AND_DATA) for path in texts):
+            return {"texts": texts, "programs": []}
         await self._workspace.pack_matching("head", _PROGRAMS)
         tree = await self._workspace.contents.paths("head")
         regular = (path for path, (mode, _) in tree.items() if mode.startswith("100"))
-        return {"programs": [path for path in regular if matches(path, _PROGRAMS)]}
+        programs = [path for path in regular if matches(path, _PROGRAMS)]
+        return {"texts": texts, "programs": programs}
