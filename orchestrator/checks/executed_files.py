@@ -104,7 +104,8 @@ def run(job: dict[str, Any]) -> CheckReply:
             of head, beside the changed ones, that may run one.
     """
     changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
-    found = ((path, _as_text(job["head_root"], path)) for path in job["texts"])
+    texts = frozenset(job["texts"])
+    found = ((path, _as_text(job["head_root"], path)) for path in changed if path in texts)
     wanted = {path: data for path, data in found if data is not None}
     if not wanted:
         return CheckReply(examined=[])
