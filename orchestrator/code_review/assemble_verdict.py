@@ -231,6 +231,8 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
         ": ".join(filter(None, (f"{gap.tool} {gap.path}".strip(), gap.why))) for gap in form.gaps
     ]
     notes = list(state.synthesis.notes.get((iteration, result.agent), ()))
+    # An agent that escalated may have left out the same at two stages.
+    notes += dict.fromkeys(state.focus.dropped.get((iteration, result.agent), ()))
     if "criteria" in report:
         notes += state.rounds[iteration - 1].mark_errors
     return AgentReport(

@@ -184,6 +184,12 @@ class ReviewWorkspace:
                 self._listing = listing
             return self._listing
 
+    async def known_path(self, path: str) -> str:
+        """The path in the tree, without a diff's prefix or ``./`` that an agent copied."""
+        trees = [await self.contents.paths(side) for side in SIDES]
+        forms = (path, *(path.removeprefix(prefix) for prefix in ("./", "a/", "b/")))
+        return next((form for form in forms if any(form in tree for tree in trees)), path)
+
     async def read_head(self, path: str) -> list[str]:
         """The lines of a file of head; empty if it does not exist or cannot be written to disk."""
         side, _ = await self.side("head", [path])
@@ -270,6 +276,7 @@ class Focus(Struct):
         targets: fingerprint → the finding as a target of responses.
         shares: agent → the files that code assigns to it; empty: the lead assigns them.
         fixes: the data that proofs of patches compare with.
+        dropped: (iteration, agent) → its findings that it left out when they were sent back.
     """
 
     number: int = 0
@@ -283,3 +290,4 @@ class Focus(Struct):
     targets: Mapping[str, Target] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fixes: FixFocus = field(default_factory=FixFocus)
+    dropped: dict[tuple[int, str], list[str]] = field(default_factory=dict)

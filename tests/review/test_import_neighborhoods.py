@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from orchestrator.code_review.agents.import_neighborhoods import (
     find_neighbors,
+    merge_remainders,
     merge_smallest,
     pack,
 )
@@ -53,6 +54,13 @@ def test_a_file_above_the_room_has_a_shard_of_its_own() -> None:
     assert pack(
         {"a": 3, "big": 90, "c": 3}, {"a": ["big"], "big": ["a", "c"], "c": ["big"]}, 10
     ) == [["a", "c"], ["big"]]
+
+
+def test_a_remainder_is_not_an_agent_of_its_own() -> None:
+    sizes = {"a": 99, "b": 7, "c": 60, "d": 52}
+    assert merge_remainders([["a"], ["b"]], sizes, 100) == [["b", "a"]]
+    assert merge_remainders([["a"], ["c"], ["b"]], sizes, 100) == [["a"], ["b", "c"]]
+    assert merge_remainders([["c"], ["d"]], sizes, 100) == [["c"], ["d"]]
 
 
 def test_the_smallest_shards_become_one() -> None:

@@ -101,6 +101,14 @@ async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):
         assert len(shown[path]) == 1 + len(lines)
 
 
+async def test_a_path_may_have_the_prefix_of_a_diff(repo):
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        for path in ("b/app.py", "./app.py", "a/app.py"):
+            assert await look.read_file({"path": path}) == await look.read_file({"path": "app.py"})
+            assert await look.git_diff({"path": path}) == await look.git_diff({"path": "app.py"})
+
+
 async def test_a_large_diff_is_read_page_by_page_without_a_loss(repo, monkeypatch):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)

@@ -116,3 +116,14 @@ async def test_a_question_to_an_agent_that_does_not_exist_goes_to_another_one(
     assert f"{start} idle, which is not an agent of this review; it asked nothing" in (
         verdict.stop.uncertain
     )
+
+
+async def test_a_file_that_the_plan_omits_goes_to_all_without_a_question(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, HEAD)
+    tasks = [{"agent": "qa", "paths": ["app.py"], "why": "Does it end?"}]
+    model = team(text_reply(json.dumps({"tasks": tasks})))
+    await review(repo, model)
+    first = {r.agent: facts(r) for r in model.requests if len(r.messages) == 1}
+    assert first["qa"]["questions"] == ["Does it end?"]
+    assert "questions" not in first["docs"]
+    assert set(first["docs"]["paths"]) == set(HEAD) - {"app.py"}

@@ -98,6 +98,18 @@ async def test_a_duplicate_of_two_analyzers_findings_costs_no_second_report(tmp_
     assert not [text for text in sent if "Parts of that report are wrong" in text]
 
 
+async def test_a_finding_that_is_left_out_when_it_is_sent_back_is_noted(tmp_path: Path) -> None:
+    lines = script(docs=[reports(RIGHT, WRONG), reports(RIGHT)])
+    model = ScriptedModel(lines)
+    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model)
+    model.finish()
+    assert verdict.rejected == ()
+    (docs,) = [one for one in verdict.agents if one.agent == "docs"]
+    assert docs.notes == (
+        "left out when sent back: medium: Never adds: its quote is not in app.py",
+    )
+
+
 async def test_a_finding_that_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:
     lines = script(docs=[reports(RIGHT, WRONG), reports(RIGHT, WRONG)])
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))

@@ -10,6 +10,9 @@ from orchestrator.checks.python.imported_files import ModuleIndex, scan_imports
 _RELATIVE = re.compile(r"""["'](\.{1,2}/[^"'\n]{1,200}|[^"'\n/ ]{1,200}\.h(?:h|pp)?)["']""")
 """What JavaScript, TypeScript and C name of their own: a path relative to the importing file."""
 
+SLACK = 1.1
+"""How much of its limit an agent reads rather than that another agent shares the files."""
+
 _ENDINGS = (
     "",
     ".ts",
@@ -108,6 +111,22 @@ def _components(
                     walk.append(path)
                     ahead.append(path)
         yield walk
+
+
+def merge_remainders(
+    shards: Sequence[list[str]], sizes: Mapping[str, int], room: int
+) -> list[list[str]]:
+    """The shards without small remainders: each further agent reads the whole opening again.
+
+    Two become one as long as they exceed the limit of one by at most a tenth.
+    """
+    found = list(shards)
+    while len(found) > 1:
+        smallest = sorted(sum(sizes[path] for path in shard) for shard in found)[:2]
+        if sum(smallest) > room * SLACK:
+            break
+        found = merge_smallest(found, sizes)
+    return found
 
 
 def merge_smallest(shards: Sequence[list[str]], sizes: Mapping[str, int]) -> list[list[str]]:

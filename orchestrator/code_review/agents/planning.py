@@ -114,10 +114,7 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
     planned |= {skip.path for skip in skips}
     if forgotten := [path for path in everything if path not in planned]:
-        kept += [
-            PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
-            for agent in state.settings.specialists
-        ]
+        kept += [PlannedTask(agent=agent, paths=forgotten) for agent in state.settings.specialists]
     if not state.runtime.opening:  # otherwise code has run them on every file
         kept += _tasks_for_required_checks(state, kept)
     return replace(proposed, tasks=kept + redirected, skips=skips)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask
 from orchestrator.code_review.agents.import_neighborhoods import (
     find_neighbors,
+    merge_remainders,
     merge_smallest,
     pack,
 )
@@ -138,7 +139,8 @@ async def _share_out(
     auto, neighbors = state.settings.auto, await find_neighbors_of(state, sizes)
     shards: dict[str, list[list[str]]] = {}
     for role, paths in _concerns(state, diffs, sizes).items():
-        shards[role] = pack({path: sizes[path] for path in paths}, neighbors, auto.tokens_per_agent)
+        packed = pack({path: sizes[path] for path in paths}, neighbors, auto.tokens_per_agent)
+        shards[role] = merge_remainders(packed, sizes, auto.tokens_per_agent)
     while sum(map(len, shards.values())) > auto.max_agents:
         role = max(reversed(shards), key=lambda name: len(shards[name]))
         if len(shards[role]) == 1:

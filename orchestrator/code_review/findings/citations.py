@@ -59,9 +59,9 @@ async def locate_finding(
     if isinstance(guided, Rejection):
         return guided
     finding = guided
-    path = await _known_path(workspace, finding.path)
+    path = await workspace.known_path(finding.path)
     if cause := finding.because_of:
-        named = await _known_path(workspace, cause.path)
+        named = await workspace.known_path(cause.path)
         finding = replace(finding, because_of=replace(cause, path=named))
     cited = finding.start_line, finding.end_line
     outside: Rejection | None = None
@@ -87,13 +87,6 @@ async def locate_finding(
     if not readable:
         return Rejection("unverified", f"{finding.path} is not a readable file")
     return Rejection("unverified", f"its quote is not in {finding.path}")
-
-
-async def _known_path(workspace: ReviewWorkspace, path: str) -> str:
-    """The path in the tree, without a diff's prefix or ``./`` that an agent copied."""
-    trees = [await workspace.contents.paths(side) for side in SIDES]
-    forms = (path, path.removeprefix("./"), path.removeprefix("a/"), path.removeprefix("b/"))
-    return next((form for form in forms if any(form in tree for tree in trees)), path)
 
 
 def changed_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> frozenset[int]:
@@ -197,11 +190,11 @@ class Sources(Struct, frozen=True):
         """The texts of a source."""
         match citation.source:
             case "file":
-                path = await _known_path(self.workspace, citation.name)
+                path = await self.workspace.known_path(citation.name)
                 head = await read_lines(self.workspace, "head", path)
                 return ["\n".join(head), *guidance_texts(self.workspace, path)]
             case "diff":
-                return await self._changed_lines(await _known_path(self.workspace, citation.name))
+                return await self._changed_lines(await self.workspace.known_path(citation.name))
             case "finding":
                 finding = self.findings.get(citation.name)
                 return [] if finding is None else _finding_texts(finding)
@@ -210,7 +203,7 @@ class Sources(Struct, frozen=True):
 
     async def _is_in_hunk(self, citation: Citation) -> bool:
         """Whether a quotation of changed lines holds lines of context as well, as diffs do."""
-        name = await _known_path(self.workspace, citation.name)
+        name = await self.workspace.known_path(citation.name)
         for file in self.workspace.change.files:
             if name not in {file.path, file.old_path}:
                 continue

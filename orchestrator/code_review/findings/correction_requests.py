@@ -132,11 +132,17 @@ class ReportCorrections(Struct, frozen=True):
         """The second report, plus what was valid in the first and is not repeated."""
         first, second = (as_form(SpecialistReport, version) for version in (earlier, report))
         repeated = {_identity(finding) for finding in second.findings}
-        findings = [
-            raw
-            for raw, finding in zip(earlier.get("findings", ()), first.findings, strict=True)
-            if _identity(finding) not in repeated and not await self._error(agent, finding, known)
-        ]
+        findings = list[Json]()
+        for raw, finding in zip(earlier.get("findings", ()), first.findings, strict=True):
+            if _identity(finding) in repeated:
+                continue
+            if why := await self._why_not(agent, finding, known):
+                dropped = self.focus.dropped.setdefault((self.focus.number, agent), [])
+                dropped.append(
+                    f"left out when sent back: {finding.severity}: {finding.title}: {why}"
+                )
+            else:
+                findings.append(raw)
         wrong = await self._response_errors(agent, first, known)
         answered = {response.finding for response in second.responses}
         responses = [
@@ -157,18 +163,23 @@ class ReportCorrections(Struct, frozen=True):
             "responses": [*report.get("responses", ()), *responses],
         }
 
-    async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
-        """Why a finding does not count, with the cited lines; empty if it does."""
+    async def _why_not(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
+        """Why a finding does not count; empty if it does."""
         if self.focus.shown.get(finding.fingerprint, finding.fingerprint) in known:
             return ""
         found = await locate_finding(self.workspace, read_claim(finding, agent))
-        if not isinstance(found, Rejection):
+        return found.reason if isinstance(found, Rejection) else ""
+
+    async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
+        """Why a finding does not count, with the cited lines; empty if it does."""
+        why = await self._why_not(agent, finding, known)
+        if not why:
             return ""
         lines = await read_lines(self.workspace, "head", finding.path)
         start = max(1, min(finding.start_line, len(lines)) - SHOWN_AROUND)
         end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)
         shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(start, end + 1))
-        return f"{found.reason}; {finding.path} reads\n{shown}" if shown else found.reason
+        return f"{why}; {finding.path} reads\n{shown}" if shown else why
 
 
 def _keep_scores(report: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,8 @@ class Navigation:
 
     async def read_file(self, arguments: Mapping[str, Json]) -> str:
         """Numbered lines of one file."""
-        path, side = arguments["path"], arguments.get("side", "head")
+        side = arguments.get("side", "head")
+        path = await self._workspace.known_path(arguments["path"])
         entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not exist in {side}")
@@ -206,6 +207,8 @@ class Navigation:
     async def git_diff(self, arguments: Mapping[str, Json]) -> str:
         """The change as text."""
         change, path = self._workspace.change, arguments.get("path")
+        if path is not None:
+            path = await self._workspace.known_path(path)
         parts = await history.diff(change, path)
         if not parts and path is not None:
             return f"{path} did not change"
