@@ -17,6 +17,7 @@ from orchestrator.code_review.agents.changes_since_review import (
     rules_for_known_lines,
 )
 from orchestrator.code_review.agents.judging import participants
+from orchestrator.code_review.agents.names_used_elsewhere import list_used_elsewhere
 from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import FileDiff
@@ -117,6 +118,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state)]
     findings += await list_changed_since(state)
     diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)
+    findings += await list_used_elsewhere(state, diffs)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings))
     checked = list_checked(calls, {}, state.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}

@@ -1,0 +1,47 @@
+"""The opening names unchanged files that use what the change removes or redefines."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.review.push_kit import Branch
+
+pytestmark = pytest.mark.anyio
+
+BASE = {
+    "lib.py": "def fetch_job(queue_name):\n    return queue_name\n\n\nOLD_LIMIT = 3\n\n\ndef keep_me():\n    pass\n",
+    "web.js": "export function loadUser(id) {\n  return id;\n}\n",
+    "caller.py": "import lib\n\nlib.fetch_job(queue_name=1)\nlib.fetch_job(2)\nlib.keep_me()\n",
+    "docs/guide.md": "Call `fetch_job(queue_name=...)`; OLD_LIMIT applies.\n",
+    "tests/test_lib.py": "import lib\n\n\ndef test_it():\n    assert lib.fetch_job(1) == 1\n",
+    "page.js": 'import { loadUser } from "./web.js";\nloadUser(1);\n',
+    "logo.bin": "\0OLD_LIMIT",
+}  # fmt: skip
+HEAD = {
+    "lib.py": "def fetch_job(name):\n    return name\n\n\ndef keep_me():\n    pass\n",
+    "web.js": "export function loadUser(id, deep) {\n  return deep ? id : null;\n}\n",
+}
+START = "Removed or redefined names, and where files that the change does not touch use them:\n"
+
+
+def listed(branch: Branch) -> list[str]:
+    opening = branch.opening()
+    return opening.partition(START)[2].partition("\n\n")[0].splitlines() if START in opening else []
+
+
+async def test_callers_and_guides_that_a_change_forgets_are_named(tmp_path: Path) -> None:
+    branch = Branch(tmp_path, BASE)
+    await branch.push(HEAD)
+    assert sorted(listed(branch)) == [
+        "- OLD_LIMIT (removed): docs/guide.md:1",
+        "- fetch_job (redefined): caller.py:3 (and 1 more), docs/guide.md:1, tests/test_lib.py:5",
+        "- loadUser (redefined): page.js:1 (and 1 more)",
+        "- queue_name (removed): caller.py:3, docs/guide.md:1",
+    ]
+
+
+async def test_what_is_used_nowhere_else_or_everywhere_is_not_listed(tmp_path: Path) -> None:
+    common = {f"user{number}.py": "lib.fetch_job(1)\n" for number in range(31)}
+    branch = Branch(tmp_path, {"lib.py": BASE["lib.py"], **common})
+    await branch.push({"lib.py": HEAD["lib.py"]})
+    assert listed(branch) == []
