@@ -125,8 +125,8 @@ async def test_a_judge_that_contradicts_itself_is_asked_again_and_then_not_count
     both = [{**mark, "verdict": verdict} for verdict in ("confirmed", "refuted")]
     unfounded = {"id": "risk-focus", "why": "w", "evidence": [], "score": 1, "missing": []}
     said = text_reply(json.dumps({"criteria": [unfounded], "marks": both}))
-    lines = {**script(qa=[reports(RIGHT)], lead=[plan("qa"), sums()]), "judge": [said, said]}
-    model = ScriptedModel({name: lines[name] for name in ("lead", "qa", "judge")})
+    lines = {"lead": [plan("qa"), sums()], "qa": [reports(RIGHT)], "judge": [said, said]}
+    model = ScriptedModel(lines)
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model, adjust=judged)
     model.finish()
     (found,) = [one for one in verdict.findings if one.title == "Division by zero"]
