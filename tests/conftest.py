@@ -1,15 +1,17 @@
 """Shared by the whole suite: both event loops, an empty home, no network.
 
-A whole review takes its time: each of these tests runs on one of the two event loops. What a review
-is built of, the engine, the workers, the stores and the providers, is tested on both.
+The engine, the workers, the stores, and streams and stops of providers are tested on both. Whole
+reviews, and tests marked `either_loop`, run on one of the two each.
 """
 
 import gc
+import importlib
 import os
 import socket
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
-REVIEWS = Path(__file__).parent / "review"
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+REVIEWS = TESTS / "review"
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -56,12 +60,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a whole review that was collected for both loops keep one, half of the tests each."""
+    """Keep one of two loops where it does not matter which, half of the tests each."""
     twins: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         loop = item.callspec.params.get("anyio_backend") if hasattr(item, "callspec") else None
-        whole = item.path.is_relative_to(REVIEWS) or item.get_closest_marker("whole_review")
-        if loop and whole:
+        either = item.path.is_relative_to(REVIEWS) or item.get_closest_marker("either_loop")
+        if loop and either:
             twins[item.nodeid.replace(loop, "")].append(item)
     left = {
         pair[1 - zlib.crc32(name.encode()) % 2] for name, pair in twins.items() if len(pair) == 2
@@ -70,15 +74,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=sorted(left, key=lambda item: item.nodeid))
 
 
+def _import_share(config: pytest.Config) -> None:
+    """Begin with other tests than the other workers: what one has compiled, the others only load."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != config.getini("testpaths"):
+        return
+    number = int(worker["workerid"].removeprefix("gw"))
+    for path in sorted(TESTS.rglob("test_*.py"))[number :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # collection says what is wrong
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Look for no garbage in what is imported and collected, then or later: it lives to the end."""
     gc.disable()
     try:
+        _import_share(session.config)
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)  # as often as usual it takes a fifteenth of the time
         gc.enable()
 
 

@@ -60,7 +60,7 @@ async def facts_of(store: MemoryStore, verdict: Verdict, run_id: str = "run") ->
     return read_run(replace(run, meta=META), await store.rows(run_id))
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_the_figures_of_a_review_with_models_are_those_that_its_verdict_states(
     tmp_path: Path,
 ) -> None:
@@ -99,7 +99,7 @@ async def test_the_figures_of_a_review_with_models_are_those_that_its_verdict_st
     ]
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_a_finding_counts_once_as_its_newest_review_has_it(tmp_path: Path) -> None:
     branch = Branch(tmp_path, {"base.py": "X = 1\n"})
     facts: list[RunFacts] = []

@@ -306,7 +306,7 @@ async def work(
     return model, result, notes
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_over_a_hundred_turns_never_outgrow_a_small_window() -> None:
     store = await created()
     model, result, notes = await work(store, long_work(120), turns=120)

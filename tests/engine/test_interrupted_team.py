@@ -78,7 +78,7 @@ async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[A
     return results
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 @pytest.mark.parametrize("cut", [1, 100, 179])
 async def test_sixty_agents_cut_off_and_resumed_repeat_nothing_recorded(
     tmp_path: Path, cut: int

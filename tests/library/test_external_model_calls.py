@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator import Bounds, BudgetExhausted, Harness, InputError, ModelCall
 
+pytestmark = pytest.mark.either_loop
 LIMITS: dict[str, Any] = {
     "model": "anthropic:claude-haiku-5-5",
     "input_tokens": 1000,

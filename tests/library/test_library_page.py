@@ -14,6 +14,7 @@ from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change
 
+pytestmark = pytest.mark.either_loop
 PAGE = (Path(__file__).parents[2] / "docs/library.md").read_text(encoding="utf-8")
 
 
@@ -147,7 +148,7 @@ async def test_a_flow_passes_the_same_states_again(
         assert capsys.readouterr().out == "better text\n"
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_a_review_is_a_call(
     example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

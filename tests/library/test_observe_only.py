@@ -91,7 +91,7 @@ async def test_an_agents_result_says_what_would_have_been_refused_it() -> None:
     assert "[guard: not refused, since this run only observes: approval: " in shown
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_base_cannot_make_a_review_observe_only(tmp_path: Path) -> None:
     for name in ("tools", "guards", "defaults"):
         place = f".diffcourt/config/{name}.yaml"

@@ -17,7 +17,7 @@ def repo(tmp_path: Path) -> Repo:
     return change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"b.py": shell})
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_a_review_gives_the_verdict_and_keeps_the_run(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:

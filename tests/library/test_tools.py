@@ -16,6 +16,8 @@ from orchestrator import (
     tool,
 )
 
+pytestmark = pytest.mark.either_loop
+
 
 class Ticket(BaseModel):
     """A ticket of the help desk."""

@@ -123,7 +123,7 @@ class Script:
         return text_reply(REPORT)
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_path: Path) -> None:
     # A scripted model has all its agent's playbooks open: of one, not every shown tool is named.
     agent = re.sub("(?m)^skills: .*", "skills: [secret-hygiene]", generalist("rogue__say"))
@@ -146,7 +146,7 @@ async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_
     assert received(tmp_path) == []
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_a_server_that_only_the_change_names_is_never_started(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     repo.commit({"app.py": "X = 1\n"})
@@ -163,7 +163,7 @@ async def test_a_server_that_only_the_change_names_is_never_started(tmp_path: Pa
     assert not (tmp_path / "pid").exists()
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_the_change_cannot_accept_another_description_or_command(tmp_path: Path) -> None:
     other = rogue(tmp_path, "plain", pin="sha256:" + "0" * 64)
     other["command"] = ["/bin/sh", "-c", f"touch {tmp_path}/owned"]
@@ -175,7 +175,7 @@ async def test_the_change_cannot_accept_another_description_or_command(tmp_path:
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_offline_no_server_is_started_unless_a_playbook_names_its_tool(
     tmp_path: Path,
 ) -> None:
@@ -219,7 +219,7 @@ def test_the_command_starts_the_servers_that_its_environment_names(
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 @pytest.mark.parametrize("mode", ["plain", "changed"])
 async def test_offline_a_playbook_calls_it_and_an_unavailable_tool_is_a_gap(
     tmp_path: Path, mode: str

@@ -40,7 +40,7 @@ async def test_only_the_tools_that_the_configuration_names_exist(tmp_path: Path)
     assert "tools/call" not in received(tmp_path)
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

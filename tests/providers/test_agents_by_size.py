@@ -168,7 +168,7 @@ def test_an_agent_that_shares_a_role_has_its_denied_tools(
     assert "search is denied to security-1 here" in json.dumps(second.body["messages"])
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_an_interrupted_run_continues_with_the_same_shares_to_the_same_digest(
     tmp_path: Path,
 ) -> None:
@@ -192,7 +192,7 @@ async def test_an_interrupted_run_continues_with_the_same_shares_to_the_same_dig
     assert resumed.digest == whole.digest
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 async def test_an_agent_that_failed_gets_its_share_again(tmp_path: Path) -> None:
     repo = change(tmp_path, {"app.py": "X = 1\n"}, FEW)
     lines = script(

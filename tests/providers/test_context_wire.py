@@ -29,6 +29,8 @@ from tests.providers.provider_kit import (
     unmarked,
 )
 
+pytestmark = pytest.mark.either_loop
+
 REPORTED = text_reply('{"summary": "clean", "score": 0.5, "places": []}')
 SKILLS = (
     Skill("close-reading", "Read closely.", "Read every line twice."),
@@ -129,7 +131,7 @@ async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_aga
         assert ("anthropic-beta" in headers[at]) == bool(cleared)
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_omitting_messages_keeps_requests_valid(name):
     """The strict servers know calls without results, and reasoning that was signed over more."""

@@ -26,6 +26,8 @@ from tests.providers.provider_kit import (
     unmarked,
 )
 
+pytestmark = pytest.mark.either_loop
+
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 
 

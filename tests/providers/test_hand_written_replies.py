@@ -38,6 +38,7 @@ async def appears(path: Path) -> Path:
     return path
 
 
+@pytest.mark.either_loop
 @pytest.mark.parametrize("api", PATHS)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api, stream, tmp_path):

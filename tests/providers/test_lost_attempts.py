@@ -18,6 +18,8 @@ from tests.providers.provider_kit import (
     run_test_agent,
 )
 
+pytestmark = pytest.mark.either_loop
+
 USED = Usage(1000, 100)
 DONE = text_reply(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
 LOST = Cut(20, DONE)

@@ -24,6 +24,8 @@ from tests.providers.provider_kit import (
     shipped_models,
 )
 
+pytestmark = pytest.mark.either_loop
+
 NAME = "openai-compatible"
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 TEXT_CALLS = replace(FULL, tool_calls="text", schemas="none")

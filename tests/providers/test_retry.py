@@ -18,6 +18,8 @@ from orchestrator.testing.scripted_model import text_reply
 from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, ServerReply, Slow
 from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, open_session, request
 
+pytestmark = pytest.mark.either_loop
+
 DONE = text_reply("done")
 SECRET = "sk-test-" + "k3y" * 12
 

@@ -25,6 +25,8 @@ from orchestrator.testing.server_script import (
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 
+pytestmark = pytest.mark.either_loop
+
 
 @asynccontextmanager
 async def served(server):

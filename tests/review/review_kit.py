@@ -38,6 +38,7 @@ from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.memory import MemoryStore
+from tests.review import first_commits
 
 SHORT_LIVED = ("-c", "maintenance.auto=false", "-c", "core.fsync=none")
 """What a repository that lives as long as a test does not need takes half the time of a commit."""
@@ -106,10 +107,18 @@ def change(
 ) -> Repo:
     """A repository of two commits, and those before them, each with its message."""
     repo = Repo(path)
-    for message, files in past:
-        repo.commit(files, message)
-    repo.commit({"README.md": "# A project\n", **base})
-    repo.commit(head)
+    commits: list[tuple[str, Mapping[str, str | bytes | None]]] = [
+        *past,
+        ("change", {"README.md": "# A project\n", **base}),
+        ("change", head),
+    ]
+    if first_commits.can_commit(path, commits):
+        for _, files in commits:
+            repo.write(files)
+        first_commits.commit(path, commits)
+    else:
+        for message, files in commits:
+            repo.commit(files, message)
     return repo
 
 

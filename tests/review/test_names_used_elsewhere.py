@@ -2,11 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.review.push_kit import Branch
-
-pytestmark = pytest.mark.anyio
 
 BASE = {
     "lib.py": "def fetch_job(queue_name):\n    return queue_name\n\n\nOLD_LIMIT = 3\n\n\ndef keep_me():\n    pass\n",

@@ -26,9 +26,12 @@ from orchestrator.sandbox.level_and_launchers import Sandbox, Setting
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from tests.torture import sandbox_probes
 
-pytestmark = pytest.mark.skipif(
-    not process_confinement.is_available(), reason="programs cannot be confined here"
-)
+pytestmark = [
+    pytest.mark.either_loop,
+    pytest.mark.skipif(
+        not process_confinement.is_available(), reason="programs cannot be confined here"
+    ),
+]
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed"
 )

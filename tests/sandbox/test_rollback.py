@@ -18,6 +18,7 @@ from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, created, make_runtime, open_memory_journal, spec
 
+pytestmark = pytest.mark.either_loop
 CALL = "1/act/a/turn1/tool1/write"
 
 

@@ -200,7 +200,7 @@ async def test_a_reply_beyond_the_limit_is_an_error(pool: Pool) -> None:
         assert await workers.call("rogue:pid", {}, seconds=20)
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 @pytest.mark.parametrize(
     ("function", "job", "says"),
     [
@@ -225,7 +225,7 @@ async def test_a_broken_worker_is_named_and_replaced(
         assert await workers.call("rogue:pid", {}, seconds=20) != before
 
 
-@pytest.mark.whole_review
+@pytest.mark.either_loop
 @pytest.mark.parametrize(
     ("function", "says"),
     [
