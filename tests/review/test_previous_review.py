@@ -102,6 +102,28 @@ def test_a_push_says_what_is_open_new_and_fixed_and_a_later_one_what_is_back(rep
     assert not set(fourth.previous.fixed_before) & {one.fingerprint for one in fourth.findings}
 
 
+def test_a_finding_whose_line_was_edited_is_open_and_one_that_was_added_is_new(repo: Repo) -> None:
+    first = review(repo)
+    edited = CALL.replace("shell=True", "check=True, shell=True")
+    other = (
+        "    out = subprocess.check_output(y.command_line(), stderr=None, shell=True).decode()\n"
+    )
+    repo.commit({"app.py": f"{SHELL.replace(CALL, edited)}\n\ndef more(y):\n{other}"})
+    second = review(repo)
+    assert second.previous is not None
+    assert states(second) == [(RULE, "open"), (RULE, "new")]
+    assert second.previous.fixed == ()
+    (known,) = [one.identity for one in first.findings if one.rule == RULE]
+    assert second.findings[0].identity == known
+    assert second.digest == review(repo, previous=None).digest
+
+    repo.commit({"app.py": f"import subprocess\n\n\ndef more(y):\n{other}"})
+    third = review(repo)
+    assert third.previous is not None
+    assert states(third) == [(RULE, "open")]
+    assert [one.rule for one in third.previous.fixed] == [RULE]
+
+
 def test_a_finding_whose_file_is_not_examined_again_is_not_fixed(repo: Repo) -> None:
     review(repo)
     repo.commit({"app.py": SHELL + "def broken(:\n"})

@@ -1,8 +1,10 @@
 """Compare a verdict with the previous one of the same change: new, open, reopened, fixed.
 
 A finding is the same if its fingerprint is equal or, if its file was renamed or an equal line was
-added before it, if rule and cited text are equal. This affects neither the outcome nor the digest:
-the same change has the same verdict, whatever was reviewed before.
+added before it, if rule and cited text are equal. So is one whose line was edited, such as for
+another finding there: of the same rule and file, no more severe, and with a similar text. This
+affects neither the outcome nor the digest: the same change has the same verdict, whatever was
+reviewed before.
 """
 
 from collections import Counter
@@ -10,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -22,6 +25,10 @@ from orchestrator.code_review.verdict.previous import (
 from orchestrator.data_directories import MEMORY
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
+
+SIMILAR = 0.6  # of the characters of a line that was edited and is still the same finding
+CANDIDATES = 20  # earlier findings that one is compared with
+COMPARED = 400  # characters of a cited text
 
 ReadHead = Callable[[str], Awaitable[Sequence[str]]]
 """Path → its lines in head; none where it is not there or cannot be read."""
@@ -168,7 +175,30 @@ def _match(
         elif finding.fingerprint in known.review.fixed_before:
             since = "reopened"
         marked.append(replace(finding, since_previous=since, first_fingerprint=first))
+    for at, finding in enumerate(marked):
+        if finding.since_previous == "new" and (edited := _edited(finding, rest)):
+            first = edited.first_fingerprint or edited.finding.fingerprint
+            marked[at] = replace(finding, since_previous="open", first_fingerprint=first)
+            rest.remove(edited)
     return tuple(marked), rest
+
+
+def _edited(finding: Finding, rest: Iterable[RememberedFinding]) -> RememberedFinding | None:
+    """The earlier finding whose line became this one's; each is taken once."""
+    from difflib import SequenceMatcher  # noqa: PLC0415 - few reviews need it
+
+    text, severity = _cited(finding)[:COMPARED], SEVERITIES.index(finding.severity)
+    near = [
+        one
+        for one in rest
+        if (one.finding.rule, one.finding.path) == (finding.rule, finding.path)
+        and one.text
+        and one.open
+        and SEVERITIES.index(one.finding.severity) <= severity
+    ][:CANDIDATES]
+    ratios = [SequenceMatcher(None, one.text[:COMPARED], text).ratio() for one in near]
+    best = max(ratios, default=0.0)
+    return near[ratios.index(best)] if best >= SIMILAR else None
 
 
 def _first(rest: Iterable[RememberedFinding], same: tuple[str, str]) -> RememberedFinding:
