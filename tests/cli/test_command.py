@@ -273,6 +273,8 @@ def test_a_rule_is_explained_with_an_entry_that_turns_it_off(repo: Repo, call: C
     told = call("catalog", rule, cwd=repo.path).stdout
     assert told.startswith(f"{rule}: ")
     assert all(part in told for part in ("\nwhy: ", "\nfix: ", "\nreported: ", "\nquiet: "))
+    document = json.loads(call("catalog", rule, "--json", cwd=repo.path).stdout)
+    assert (document["id"], document["severity"]) == (rule, "critical")
     entry = told.partition("preferences.md:\n")[2]
     secret = "KEY = '" + "sk_live_" + "51Hq8ZrT3vXw2LmB9cKdY7pNf'\n"
     repo.commit({".diffcourt/memory/preferences.md": entry})

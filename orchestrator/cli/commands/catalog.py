@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from orchestrator.cli.arguments import add_json_flag, add_repo, did_you_mean
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, InputError
@@ -39,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.catalog_listing import list_catalog, list_readers, list_rules
 
     if args.rule is not None:
-        emit(_explain(args.rule, {rule.id: rule for rule in list_rules(args.repo)}), sys.stdout)
+        rules = {rule.id: rule for rule in list_rules(args.repo)}
+        emit(_explain(args.rule, rules, json=args.json), sys.stdout)
         return EXIT_OK
     if args.rules:
         from orchestrator.report.rules_page import render_rules_page
@@ -57,12 +60,14 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_USAGE if listing.problems else EXIT_OK
 
 
-def _explain(name: str, rules: Mapping[str, Rule]) -> str:
+def _explain(name: str, rules: Mapping[str, Rule], *, json: bool) -> str:
     from orchestrator.report.rules_page import render_rule_text
 
     if name not in rules:
         hint = did_you_mean(name, rules) or "; `diffcourt catalog --rules` prints all"
         raise InputError(f"there is no rule {escape_unprintable(name)}{hint}")
+    if json:
+        return as_json(to_builtins(rules[name]))
     return render_rule_text(rules[name], width_of(sys.stdout))
 
 
