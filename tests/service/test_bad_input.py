@@ -248,7 +248,10 @@ def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
         # The same delivery, when the forge sends it again. Huge numbers and odd texts are stored.
         request = pull_request(additions=2**40, title="a\0b", head={"sha": service.head})
         assert send(url, request).status_code == 202
-    lines = [line for line in service.log().splitlines() if ": 503," in line]
+    log = service.log()
+    assert f"INFO webhooks of forge: {url}/webhooks/forge\n" in log
+    assert "INFO taking jobs, at most " in log
+    lines = [line for line in log.splitlines() if ": 503," in line]
     assert len(lines) == 2
     assert all("the database cannot be used: " in line for line in lines)
 

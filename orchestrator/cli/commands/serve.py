@@ -24,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until asked to end."""
     require_service()
+    from logging import getLogger
+
     import uvicorn
 
     from orchestrator.service.database import prepare_database
@@ -34,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
     settings = load_settings(args.config)
     log_to_stderr()
     prepare_database(settings.database.read())
+    for forge in settings.forges:
+        getLogger("diffcourt").info(
+            "webhooks of %s: http://%s:%d/webhooks/%s", forge, args.host, args.port, forge
+        )
     uvicorn.run(
         make_app(settings),
         host=args.host,

@@ -47,6 +47,7 @@ def require_service() -> None:
 def run(args: argparse.Namespace) -> int:
     """Work until asked to end."""
     import asyncio
+    from logging import getLogger
 
     require_service()
     from orchestrator.service.database import prepare_database
@@ -60,5 +61,6 @@ def run(args: argparse.Namespace) -> int:
     if settings.traces:
         check_exporter(settings.traces)
     prepare_database(settings.database.read())
+    getLogger("diffcourt").info("taking jobs, at most %d at a time", settings.worker.concurrency)
     asyncio.run(run_worker(settings))
     return EXIT_OK
