@@ -25,6 +25,10 @@ from orchestrator.report.terminal_escaping import escape_line
 
 MARKER = "<!-- diffcourt:"
 SUMMARY_MARKER = f"{MARKER}summary -->"
+ANSWERS = (
+    "To accept a finding: `diffcourt waive ID --why REASON`, with the ID after its rule. "
+    "What a rule means: `diffcourt catalog RULE`.\n\n"
+)
 _LAST_MARKER = re.compile(rf"{re.escape(MARKER)}finding ([0-9A-Za-z]+) -->\s*\Z")
 INLINE = 5
 """Comments at lines that one verdict may add; the summary has the rest."""
@@ -187,7 +191,8 @@ def identity_of(body: str) -> str:
 
 def render_summary(verdict: Verdict) -> str:
     """The summary comment."""
-    return f"{render_markdown(verdict, Sources())}\n{SUMMARY_MARKER}"
+    answers = ANSWERS if any(one.state == "open" for one in verdict.findings) else ""
+    return f"{render_markdown(verdict, Sources())}\n{answers}{SUMMARY_MARKER}"
 
 
 def describe_check(verdict: Verdict, *, dismissed: int = 0) -> Check:

@@ -41,6 +41,7 @@ def test_at_most_five_comments_the_most_severe_first_and_the_summary_has_all() -
     assert plan.summary is not None
     assert plan.summary.count("**medium: ") == 8
     assert plan.summary.endswith(SUMMARY_MARKER)
+    assert "`diffcourt waive ID --why REASON`" in plan.summary
 
 
 @pytest.mark.parametrize(

@@ -114,8 +114,8 @@ def test_a_finding_whose_line_was_edited_is_open_and_one_that_was_added_is_new(r
     assert states(second) == [(RULE, "open"), (RULE, "new")]
     assert second.previous.fixed == ()
     (known,) = [one.identity for one in first.findings if one.rule == RULE]
-    assert second.findings[0].identity == known
-    assert second.digest == review(repo, previous=None).digest
+    # Its dismissal in the pull request, which is by identity, does not hold for the edited line.
+    assert known not in {one.identity for one in second.findings}
 
     repo.commit({"app.py": f"import subprocess\n\n\ndef more(y):\n{other}"})
     third = review(repo)

@@ -1,9 +1,9 @@
 """Compare a verdict with the previous one of the same change: new, open, reopened, fixed.
 
 A finding is the same if its fingerprint is equal or, if its file was renamed or an equal line was
-added before it, if rule and cited text are equal. So is one whose line was edited, such as for
-another finding there: of the same rule and file, no more severe, and with a similar text. This
-affects neither the outcome nor the digest: the same change has the same verdict, whatever was
+added before it, if rule and cited text are equal. One whose line was edited, such as to fix another
+finding there, is open as before: of the same rule and file, no more severe, with a similar text.
+This affects neither the outcome nor the digest: the same change has the same verdict, whatever was
 reviewed before.
 """
 
@@ -177,8 +177,8 @@ def _match(
         marked.append(replace(finding, since_previous=since, first_fingerprint=first))
     for at, finding in enumerate(marked):
         if finding.since_previous == "new" and (edited := _edited(finding, rest)):
-            first = edited.first_fingerprint or edited.finding.fingerprint
-            marked[at] = replace(finding, since_previous="open", first_fingerprint=first)
+            # It keeps its own identity: what people said of the line before may not hold now.
+            marked[at] = replace(finding, since_previous="open")
             rest.remove(edited)
     return tuple(marked), rest
 
