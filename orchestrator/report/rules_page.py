@@ -159,7 +159,7 @@ TURN_OFF = (
 def render_rule_text(rule: Rule, width: int) -> str:
     """A rule for a terminal, with what turns it off; ends in a newline."""
     page = Page(max(width, MIN_WIDTH))
-    severity = rule.severity
+    severity: str = rule.severity
     if rule.severity_from_request:
         severity += f", {rule.severity_from_request} if a value from a request reaches it"
     lines = page.wrap(f"{rule.id}: {rule.title}", limit=UNBOUNDED)
