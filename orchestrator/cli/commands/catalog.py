@@ -63,6 +63,9 @@ def run(args: argparse.Namespace) -> int:
 def _explain(name: str, rules: Mapping[str, Rule], *, json: bool) -> str:
     from orchestrator.report.rules_page import render_rule_text
 
+    if name.startswith("import.") or name.endswith(".reported"):
+        whose = "another analyzer" if name.startswith("import.") else "an agent"
+        raise InputError(f"{name} marks findings of {whose}, which no rule here describes")
     if name not in rules:
         hint = did_you_mean(name, rules) or "; `diffcourt catalog --rules` prints all"
         raise InputError(f"there is no rule {escape_unprintable(name)}{hint}")
