@@ -72,8 +72,10 @@ def _index(path: Path, files: Mapping[bytes, bytes]) -> bytes:
     for name in sorted(files):
         stat = os.lstat(os.fsencode(path) + b"/" + name)
         seconds = (divmod(stat.st_ctime_ns, 10**9), divmod(stat.st_mtime_ns, 10**9))
-        numbers = (*seconds[0], *seconds[1], stat.st_dev, stat.st_ino, stat.st_mode)
-        numbers = (*numbers, stat.st_uid, stat.st_gid, stat.st_size)
+        numbers = (
+            *(*seconds[0], *seconds[1], stat.st_dev, stat.st_ino, stat.st_mode),
+            *(stat.st_uid, stat.st_gid, stat.st_size),
+        )
         fixed = b"".join((number & 0xFFFFFFFF).to_bytes(4, "big") for number in numbers)
         entry = fixed + files[name] + min(len(name), 0xFFF).to_bytes(2, "big") + name
         entries.append(entry + b"\0" * (8 - len(entry) % 8))

@@ -1,15 +1,24 @@
 """The repositories of the suite's reviews are those that git itself would make."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.review.review_kit import Repo, change
 
-BASE = {"a.py": "x = 1\n", "d/e/f.py": b"\xff\0", "d.py": "", "d-e/ä ö.txt": "text\n", "gone": "y"}
-HEAD = {"a.py": "x = 2\n", "gone": None, "d/g": "new\n"}
+BASE: Mapping[str, str | bytes] = {
+    "a.py": "x = 1\n",
+    "d/e/f.py": b"\xff\0",
+    "d.py": "",
+    "d-e/ä ö.txt": "text\n",
+    "gone": "y",
+}
+HEAD: Mapping[str, str | None] = {"a.py": "x = 2\n", "gone": None, "d/g": "new\n"}
 
 
 def test_commits_without_git_are_those_of_git(tmp_path: Path) -> None:
-    past = [("Fix a bug\n\nIt was old.", {"d/old.py": "old\n"})]
+    past: list[tuple[str, Mapping[str, str | bytes]]] = [
+        ("Fix a bug\n\nIt was old.", {"d/old.py": "old\n"})
+    ]
     quick = change(tmp_path / "quick", BASE, HEAD, past)
     slow = Repo(tmp_path / "slow")
     for message, files in (*past, ("change", {"README.md": "# A project\n", **BASE})):
