@@ -29,13 +29,16 @@ from orchestrator.checks.python.source_definitions import (
 from orchestrator.checks.python.syntax_tree_cache import walk
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
-_DEPLOYS = tuple(
-    folder + name
-    for folder in ("", "container/", "deploy/", "docker/")
-    for name in (
-        *("Dockerfile", "Procfile", "alembic.ini", "compose.yaml", "compose.yml"),
-        *("docker-compose.yaml", "docker-compose.yml", "manage.py", "wsgi.py"),
-    )
+_FOLDERS = ("container/", "deploy/", "docker/")
+_COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+_DEPLOYS = (
+    *(
+        folder + name
+        for folder in ("", *_FOLDERS)
+        for name in ("Dockerfile", "Procfile", "alembic.ini", "manage.py", "wsgi.py")
+    ),
+    # At the top of a library it starts the databases that its tests need.
+    *(folder + name for folder in _FOLDERS for name in _COMPOSE),
 )
 _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
