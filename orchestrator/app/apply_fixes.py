@@ -69,7 +69,7 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: it has no such finding, or no finding (or not the named one) has a usable patch.
+        InputError: it has no such finding, or a named one has no usable patch.
     """
     verdict = load_verdict(repo, run_id)
     known = {finding.id: finding for finding in verdict.findings}
@@ -86,14 +86,6 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
             raise InputError(f"{name} cannot be fixed: {why}")
         elif known[name].fix:
             left_out[name] = why
-    if not chosen:
-        by_reason: dict[str, list[str]] = {}
-        for name, why in left_out.items():
-            by_reason.setdefault(why, []).append(name)
-        more = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
-        raise InputError(
-            f"the run {verdict.run_id} has no verified patch{f' ({more})' if more else ''}"
-        )
     return ChosenFixes(verdict, tuple(chosen), left_out)
 
 

@@ -108,6 +108,17 @@ def test_nothing_is_changed_without_a_yes(restored: Repo, fix: Fix) -> None:
         assert bool(restored.git("diff", "--stat")) == (answer == "y\n")
 
 
+def test_a_run_without_patches_is_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = str(change(tmp_path, {}, {"a.py": "X = 1\n"}).path)
+    assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", repo]) == 0
+    for options in (["--yes"], ["--check"]):
+        capsys.readouterr()
+        assert main(["fix", *options, "--repo", repo]) == 0
+        assert "nothing to apply: the run" in capsys.readouterr().out
+
+
 def test_a_check_proves_again_and_changes_nothing(restored: Repo, fix: Fix) -> None:
     code, shown, error = fix("fix", "--check")
     assert (code, error) == (0, "")

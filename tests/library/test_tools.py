@@ -65,7 +65,7 @@ async def test_a_handler_gets_instances_and_may_return_them(tmp_path: Path) -> N
     ("name", "arguments"),
     [
         ("lookup", {"number": 0, "opened": "2026-03-01"}),
-        ("lookup", {"number": "7", "opened": "2026-03-01"}),
+        ("lookup", {"number": "seven", "opened": "2026-03-01"}),
         ("search", {"text": "x", "limti": 3}),
         ("search", {}),
     ],

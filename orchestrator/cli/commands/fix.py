@@ -54,6 +54,11 @@ def run(args: argparse.Namespace) -> int:
     run_id, names = _split(args.names)
     fixes = choose_fixes(args.repo, run_id, names)
     _show(fixes)
+    if not fixes.findings:
+        emit(
+            f"nothing to apply: the run {fixes.verdict.run_id} has no verified patch\n", sys.stdout
+        )
+        return EXIT_OK
     if args.check:
         return _check(args, fixes)
     check_applies(args.repo, fixes)
