@@ -49,6 +49,7 @@ FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 REVIEWS = TESTS / "review"
+SERVICE = TESTS / "service"
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -60,7 +61,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one of two loops where it does not matter which, half of the tests each."""
+    """Keep one of two loops where it does not matter which, half of the tests each.
+
+    The service's tests come first: they wait for other processes, while other workers compute. At
+    the end, nobody else would be left to compute.
+    """
+    items.sort(key=lambda item: not item.path.is_relative_to(SERVICE))
     twins: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         loop = item.callspec.params.get("anyio_backend") if hasattr(item, "callspec") else None
