@@ -57,6 +57,16 @@ class Control(Struct, frozen=True):
         """Equal for the same control anywhere in the change."""
         return self.kind, self.key
 
+    @property
+    def public_name(self) -> str:
+        """Its name, equal for a function that the change makes public or private."""
+        return public(self.name)
+
+
+def public(name: str) -> str:
+    """A name without what makes it private: underscores, or in Go a lower case letter."""
+    return name.lstrip("_")[:1].lower() + name.lstrip("_")[1:]
+
 
 def is_weaker(old: Control, new: Control) -> bool:
     """Whether a setting was turned off, a limit raised a lot, or a mode widened."""

@@ -11,6 +11,7 @@ from orchestrator.checks.removed_controls.control import (
     ChangedFile,
     Control,
     is_weaker,
+    public,
     rejects_alike,
 )
 from orchestrator.checks.removed_controls.decoys import is_constant, is_decoy
@@ -73,11 +74,11 @@ class Losses:
 
     @cached_property
     def _calls(self) -> Counter[str]:
-        """Name → number of calls in head minus number in base."""
+        """Public name → number of calls in head minus number in base."""
         change: Counter[str] = Counter()
         for file in self._files:
-            change.update(c.name.lstrip("_") for c in file.head.controls if c.kind == "call")
-            change.subtract(c.name.lstrip("_") for c in file.base.controls if c.kind == "call")
+            change.update(c.public_name for c in file.head.controls if c.kind == "call")
+            change.subtract(c.public_name for c in file.base.controls if c.kind == "call")
         return change
 
     def findings(self) -> Iterator[RawFinding]:
@@ -260,7 +261,7 @@ class Losses:
     def call(self, file: ChangedFile, control: Control) -> tuple[str, str, float] | None:
         """A call that checks, sanitizes, or ends a session."""
         name = control.name
-        if self._calls[name.lstrip("_")] >= 0 or name in words.WEAKER_CALLS:
+        if self._calls[control.public_name] >= 0 or name in words.WEAKER_CALLS:
             return self._loosened_call(file, control)
         if special := self._special_call(file, control):
             return special
@@ -283,18 +284,18 @@ class Losses:
     @cached_property
     def _lost_helpers(self) -> frozenset[str]:
         """Names of removed functions that reject or sanitize; a call of one is a lost check."""
-        kept = {scope.rpartition(".")[2] for file in self._files for scope in file.head.scopes}
+        kept = {public(scope.rpartition(".")[2]) for f in self._files for scope in f.head.scopes}
         return frozenset(
             name
             for file in self._files
             for control in file.base.controls
-            if control.scope and (name := control.scope.rpartition(".")[2]) not in kept
+            if control.scope and public(name := control.scope.rpartition(".")[2]) not in kept
             if self._is_gone(control) and self._protects(control)
         )
 
     def _protects(self, control: Control) -> bool:
         if control.kind == "call":
-            return words.is_check(control.name) and self._calls[control.name.lstrip("_")] < 0
+            return words.is_check(control.name) and self._calls[control.public_name] < 0
         if control.kind != "guard" or control.effect not in {"raise", "reject"}:
             return False
         denies = words.DENIAL.search(control.rejection) or "traversal" in control.rejection

@@ -111,6 +111,14 @@ LOST = [
     ),
 ]
 KEPT = [
+    # a function of another package now, which Go exports by its first letter
+    (
+        "a.go",
+        "package a\n\nfunc act(c *Context, code string) {\n\tif user := verifyCode(code); user != nil {\n"
+        "\t\tremove(user, c)\n\t}\n}\n\nfunc verifyCode(code string) *User {\n\treturn find(code)\n}\n",
+        "package a\n\nfunc act(c *Context, code string) {\n\tif user := VerifyCode(code); user != nil {\n"
+        "\t\tremove(user, c)\n\t}\n}\n\nfunc VerifyCode(code string) *User {\n\treturn find(code)\n}\n",
+    ),
     # no right and no limit
     (
         "a.js",
