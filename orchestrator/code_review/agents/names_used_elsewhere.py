@@ -90,8 +90,10 @@ async def _places(state: ReviewState, names: Iterable[str]) -> dict[str, dict[st
     async def keep(blob: str, data: bytes) -> None:
         if b"\0" in data[:8000]:
             return
+        line, counted = 1, 0
         for match in pattern.finditer(data):
-            line = data.count(b"\n", 0, match.start()) + 1
+            line += data.count(b"\n", counted, match.start())
+            counted = match.start()
             for path in paths[blob]:
                 places = found.setdefault(match[0].decode(), {}).setdefault(path, [])
                 if line not in places[-1:]:
