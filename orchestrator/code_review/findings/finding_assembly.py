@@ -141,7 +141,6 @@ def _several(first: LocatedFinding, reports: list[FindingReport]) -> tuple[Repor
     """Each reporter's own text, and its place if it is elsewhere, if there are several."""
     if len(reports) == 1:
         return ()
-    elsewhere = [not overlaps(first, report.finding) for report in reports]
     return tuple(
         Reported(
             by=report.reporter,
@@ -150,8 +149,9 @@ def _several(first: LocatedFinding, reports: list[FindingReport]) -> tuple[Repor
             confidence=report.finding.confidence,
             title=report.finding.title,
             detail=report.finding.detail,
-            path=report.finding.path if other else "",
-            start_line=report.finding.start_line if other else 0,
+            path=report.finding.path if elsewhere else "",
+            start_line=report.finding.start_line if elsewhere else 0,
         )
-        for report, other in zip(reports, elsewhere, strict=True)
+        for report in reports
+        for elsewhere in [not overlaps(first, report.finding)]
     )
