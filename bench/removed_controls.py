@@ -41,7 +41,7 @@ while looking at one project in three (watched); the others were measured once a
       the fixes themselves   280     1.8%     0.7%      2.1%    2.1%
       ordinary commits       799     1.0%     0.0%      1.0%    1.6%
 
-Measured again in 11 projects, 5 in Python, after the rules about weakened guards were added:
+Measured again in 11 projects, 6 of them in Python, after the rules about weakened guards were added:
 
       fixes reverted          81    34.6%    54.3%     66.7%
       reverted later          20    15.0%    60.0%     65.0%
