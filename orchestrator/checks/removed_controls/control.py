@@ -64,8 +64,9 @@ class Control(Struct, frozen=True):
 
 
 def public(name: str) -> str:
-    """A name without what makes it private: underscores, or in Go a lower case letter."""
-    return name.lstrip("_")[:1].lower() + name.lstrip("_")[1:]
+    """Equal for the private and the public spelling of a name: _check, check and, in Go, Check."""
+    plain = name.lstrip("_")
+    return plain[:1].lower() + plain[1:]
 
 
 def is_weaker(old: Control, new: Control) -> bool:

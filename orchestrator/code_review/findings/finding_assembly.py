@@ -141,17 +141,19 @@ def _several(first: LocatedFinding, reports: list[FindingReport]) -> tuple[Repor
     """Each reporter's own text, and its place if it is elsewhere, if there are several."""
     if len(reports) == 1:
         return ()
-    return tuple(
-        Reported(
-            by=report.reporter,
-            proved=report.from_analyzer,
-            severity=report.finding.severity,
-            confidence=report.finding.confidence,
-            title=report.finding.title,
-            detail=report.finding.detail,
-            path=report.finding.path if elsewhere else "",
-            start_line=report.finding.start_line if elsewhere else 0,
-        )
-        for report in reports
-        for elsewhere in [not overlaps(first, report.finding)]
+    return tuple(_report_of(report, first) for report in reports)
+
+
+def _report_of(report: FindingReport, first: LocatedFinding) -> Reported:
+    finding = report.finding
+    elsewhere = not overlaps(first, finding)
+    return Reported(
+        by=report.reporter,
+        proved=report.from_analyzer,
+        severity=finding.severity,
+        confidence=finding.confidence,
+        title=finding.title,
+        detail=finding.detail,
+        path=finding.path if elsewhere else "",
+        start_line=finding.start_line if elsewhere else 0,
     )
