@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test torture analyzers readers properties simulations mutants lint docs bench clean
+.PHONY: help review serve test attack torture analyzers readers properties simulations mutants lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -23,6 +23,9 @@ serve: $(VENV)/.installed-dev ## server, worker and database here, and a sample 
 
 test: $(VENV)/.installed-dev ## run the whole suite
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+attack: $(VENV)/.installed-dev ## every attack that the suite holds off, a row each
+	@$(BIN)/python -m pytest -m attack --numprocesses auto --dist worksteal $(ARGS)
 
 torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all of them; ARGS="kill_points --count 50"
 	@$(BIN)/python -m tests.torture $(ARGS)

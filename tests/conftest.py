@@ -67,6 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     the end, nobody else would be left to compute.
     """
     items.sort(key=lambda item: not item.path.is_relative_to(SERVICE))
+    for item in items:
+        for marker in item.iter_markers("attack"):
+            item.user_properties.append(("attack", marker.args[0]))
     twins: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         loop = item.callspec.params.get("anyio_backend") if hasattr(item, "callspec") else None
@@ -105,8 +108,24 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+def _list_attacks(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print a row for each attack of `make attack`: whether it was held, and by how many tests."""
+    outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for name, attack in report.user_properties:
+                if name == "attack":
+                    outcomes[attack][outcome] += 1
+    for attack, counts in sorted(outcomes.items()):
+        got_through = counts["failed"] + counts["error"]
+        result = "GOT THROUGH" if got_through else "held" if counts["passed"] else "not tried"
+        terminalreporter.write_line(f"{result:<12} {counts.total():>3} tests  {attack}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List each reason for skipped tests once."""
+    """List each reason for skipped tests once, and the attacks when only those were run."""
+    if terminalreporter.config.getoption("markexpr") == "attack":
+        _list_attacks(terminalreporter)
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in sorted(reasons.items()):
