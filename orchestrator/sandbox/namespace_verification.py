@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("net", "pid", "mnt", "ipc", "uts", "cgroup")
 _KILL = 9
+_ADDRESSES = {_socket.AF_INET: "192.0.2.1", _socket.AF_INET6: "2001:db8::1"}
+"""Of documentation: no machine has them."""
 _NEW = {
     "/": "tmpfs", "/dev": "tmpfs", "/dev/shm": "tmpfs", "/tmp": "tmpfs", "/dev/pts": "devpts",  # noqa: S108
     "/proc": "proc",
@@ -69,14 +71,23 @@ def namespace_error(request: str) -> str:
         return "bwrap ran, but our files are visible in its namespaces"
     if error := _mounts_error(requested["paths"], requested["below"], requested["devices"]):
         return f"bwrap ran, but {error}"
-    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    reachable = any(_has_route(*probe) for probe in _ADDRESSES.items())
+    return "bwrap ran, but the network is reachable" if reachable else ""
+
+
+def _has_route(family: int, address: str) -> bool:
+    """Whether an address can be reached; sends nothing."""
     try:
-        probe.connect(("192.0.2.1", 9))  # sends nothing: only looks for a route
+        probe = _socket.socket(family, _socket.SOCK_DGRAM)
+    except OSError:  # a kernel without the family
+        return False
+    try:
+        probe.connect((address, 9))
     except OSError:
-        return ""
+        return False
     finally:
         probe.close()
-    return "bwrap ran, but the network is reachable"
+    return True
 
 
 def _namespaces(names: Iterable[str]) -> dict[str, int]:

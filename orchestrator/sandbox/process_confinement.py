@@ -31,7 +31,10 @@ SYSTEM_FILES = (
     "/dev/random", "/dev/urandom", "/dev/zero", "/dev/full",
 )  # fmt: skip
 NULL_DEVICES = ("/dev/null",)
-_FAMILIES = (_socket.AF_INET, _socket.AF_UNIX)
+_VSOCK, _CRYPTO, _UNNAMED = 40, 38, 255
+"""Families that no namespace confines, and one that no kernel has: Python lacks some by name."""
+_REFUSED_IN_NAMESPACES = (_VSOCK, _CRYPTO, _UNNAMED)
+_REFUSED_ALWAYS = (_socket.AF_INET, _socket.AF_UNIX, *_REFUSED_IN_NAMESPACES)
 
 
 class DenialError(Exception):
@@ -160,6 +163,7 @@ def confine_test_code(namespaces: str, user: int | None, *, unix_sockets: bool) 
         raise DenialError("no seccomp filter is in force")
     if kernel_calls.can_change_user() or (user is not None and os.getresuid() != (user,) * 3):
         raise DenialError("the program would still run as the user of diffcourt")
+    _sockets_denied(*_REFUSED_IN_NAMESPACES, *([] if unix_sockets else [_socket.AF_UNIX]))
 
 
 # --- the canary -----------------------------------------------------------------------------------
@@ -175,9 +179,14 @@ def check_denials(canary: str, user: int | None) -> None:
     _denied("writing a file outside", os.open, canary, os.O_WRONLY)
     _denied("listing /", os.open, "/", os.O_RDONLY)
     _denied("reading of a process", os.open, "/proc/self/environ", os.O_RDONLY)
-    for family in _FAMILIES:
+    _sockets_denied(*_REFUSED_ALWAYS)
+
+
+def _sockets_denied(*families: int) -> None:
+    # A kernel without the family would answer with another error than the filter.
+    for family in families:
         for kind in (_socket.SOCK_STREAM, _socket.SOCK_DGRAM):
-            _denied("the network", _socket.socket, family, kind)
+            _denied(f"a socket of family {family:d}", _socket.socket, family, kind)
 
 
 def _denied(what: str, attempt: Callable[..., object], *arguments: object) -> None:

@@ -1,7 +1,8 @@
 """The system calls that a confined program is refused, as a seccomp filter.
 
-A deny list: programs need too many calls for an allow list to hold from one release of a C library
-to the next. Calls newer than the list do not exist for the program.
+A deny list of calls: programs need too many for an allow list to hold from one release of a C
+library to the next. Calls newer than the list do not exist for the program. Families of sockets are
+an allow list: the kernel has some 45, a network namespace confines few, and each new one is refused.
 Imported by processes that must start fast: nothing here imports more than ``struct``.
 """
 
@@ -73,7 +74,9 @@ PROGRAMS = ("execve", "execveat")
 
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW flag
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: typing into somebody's terminal
-_UNIX, _STREAM, _PACKET = 1, 1, 5
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_STREAM, _PACKET = 1, 5
+_NETLINK_ROUTE = 0
 
 _LOAD, _EQUAL, _GREATER, _AT_LEAST, _ANY_OF, _AND, _RETURN = (
     0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06,
@@ -102,12 +105,26 @@ def _argument(index: int, steps: list[Step]) -> list[Step]:
     return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index), *steps]
 
 
-def _connected_pairs_only() -> list[Step]:
-    """Allow ``socketpair`` for stream types only: a datagram socket can send anywhere."""
+def _pairs(*, datagrams: bool) -> list[Step]:
+    """Allow ``socketpair`` for Unix sockets; a datagram socket of a pair can send anywhere."""
+    connected = [(_AND, 0, 0, 0xF), (_EQUAL, 2, 0, _STREAM), (_EQUAL, 1, 0, _PACKET)]
     return [
         *_argument(0, [(_EQUAL, 1, 0, _UNIX), (_RETURN, 0, 0, _REFUSED)]),
-        *_argument(1, [(_AND, 0, 0, 0xF), (_EQUAL, 2, 0, _STREAM), (_EQUAL, 1, 0, _PACKET)]),
-        (_RETURN, 0, 0, _REFUSED),
+        *([] if datagrams else _argument(1, [*connected, (_RETURN, 0, 0, _REFUSED)])),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+
+
+def _families(*, unix_sockets: bool) -> list[Step]:
+    """Allow ``socket`` for the families that a network namespace confines.
+
+    Of netlink, only the list of interfaces and addresses, which resolvers read.
+    """
+    allowed = (_INET, _INET6, *([_UNIX] if unix_sockets else []))
+    tests = [step for each in allowed for step in ((_EQUAL, 0, 1, each), (_RETURN, 0, 0, _ALLOW))]
+    return [
+        *_argument(0, [*tests, (_EQUAL, 1, 0, _NETLINK), (_RETURN, 0, 0, _REFUSED)]),
+        *_argument(2, [(_EQUAL, 1, 0, _NETLINK_ROUTE), (_RETURN, 0, 0, _REFUSED)]),
         (_RETURN, 0, 0, _ALLOW),
     ]
 
@@ -147,9 +164,8 @@ def seccomp_filter(
         "ioctl": _refuse_argument(1, _EQUAL, _TERMINAL),
     }
     refused = list(ALWAYS)
-    if not (own_namespaces and unix_sockets):
-        tested["socketpair"] = _connected_pairs_only()
-        tested["socket"] = _refuse_argument(0, _EQUAL, (_UNIX,))
+    tested["socketpair"] = _pairs(datagrams=own_namespaces and unix_sockets)
+    tested["socket"] = _families(unix_sockets=unix_sockets)
     if not own_namespaces:
         # Landlock learned of truncate late; ftruncate needs an open file.
         refused += [*NETWORK, *SESSIONS, "truncate"]

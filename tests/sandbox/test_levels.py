@@ -265,6 +265,26 @@ except (process_confinement.DenialError, OSError) as fault:
     assert done.stdout.startswith(b"refused:")
 
 
+@pytest.mark.attack("a filter of system calls that lets a family of sockets through")
+@pytest.mark.parametrize("missing", ["_VSOCK", "_CRYPTO", "_UNNAMED"])
+async def test_a_filter_that_opens_one_more_family_is_refused(missing: str) -> None:
+    """Whatever the kernel answers for a family, the filter must have answered before it."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(process_confinement.__file__).parents[2])!r})
+from orchestrator.sandbox import process_confinement, kernel_calls, seccomp_filter
+process_confinement.namespace_error = lambda request: ""
+kernel_calls.can_change_user = lambda: False
+seccomp_filter._INET6 = process_confinement.{missing}
+try:
+    process_confinement.confine_test_code("", None, unix_sockets=True)
+except process_confinement.DenialError as fault:
+    print("refused:", fault)
+"""
+    done = await anyio.run_process([sys.executable, "-I", "-S", "-c", script])
+    assert done.stdout.startswith(b"refused: a socket of family ")
+
+
 async def test_a_launcher_that_died_is_one_clear_line_and_then_replaced(sandbox: Sandbox) -> None:
     assert await word() == "served"
     running = run_program.start(["/bin/sleep", "60"], permissions=Permissions())

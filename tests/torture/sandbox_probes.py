@@ -64,6 +64,13 @@ probe("unix by a pair", lambda: socket.socketpair(
     socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"leak", about["datagram"]))
 probe("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
 probe("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
+def opens(family, kind):
+    try:
+        socket.socket(family, kind).close()
+    except OSError as error:
+        return error.errno != 1  # another refusal is that of a kernel without the family
+    return True
+probe("any family", lambda: any(opens(f, k) for f in range(64) for k in (1, 2, 3, 5)))
 probe("link in", lambda: os.link(outside + "/secret", work + "/linked"))
 probe("write in /tmp", lambda: write("/tmp/diffcourt-probe"))
 probe("write in /dev/shm", lambda: write("/dev/shm/diffcourt-probe"))

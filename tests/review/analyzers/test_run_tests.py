@@ -303,6 +303,52 @@ async def test_a_socket_that_appears_below_reads_cannot_be_reached(
         assert (await run_isolated([sys.executable, "-c", own], tree())).code == 0
 
 
+SOCKETS = r"""
+import ctypes, errno, json, mmap, os, socket, sys
+def error(open_one, *given):
+    try:
+        open_one(*given)
+    except OSError as error:
+        return error.errno
+    return 0
+def ends(code):
+    memory = mmap.mmap(-1, 4096, prot=7)
+    memory.write(code)
+    child = os.fork()
+    if child == 0:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        os._exit(ctypes.CFUNCTYPE(ctypes.c_int)(address)() >= 0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+libc = ctypes.CDLL(None, use_errno=True)
+kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
+found = {}
+for family in range(64):
+    errors = {error(socket.socket, family, kind) for kind in kinds}
+    pairs = {error(socket.socketpair, family, kind) for kind in kinds[:2]}
+    found[family] = [errors != {errno.EPERM}, pairs != {errno.EPERM}]
+sockets, pairs = ([f for f, opened in found.items() if opened[n]] for n in (0, 1))
+netlink = [p for p in range(32) if not error(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW, p)]
+ring = libc.syscall(425, 1, ctypes.create_string_buffer(200))
+# int 0x80: socketcall and socket of 32-bit programs; and the number of the ABI x32
+others = ["b8660000 00cd80c3", "b8670100 00cd80c3", "b8290000 400f05c3"]
+ended = [ends(bytes.fromhex(code)) for code in others] if os.uname().machine == "x86_64" else [True]
+print(json.dumps([sockets, pairs, netlink, ring, all(ended)]))
+"""
+
+
+@pytest.mark.attack("sockets that no network namespace confines, such as vsock")
+@pytest.mark.parametrize("shares", [False, True])
+async def test_code_of_the_change_opens_sockets_of_listed_families_only(
+    namespaces: None, tmp_path: Path, shares: bool
+) -> None:
+    done = await run_isolated(
+        [sys.executable, "-c", SOCKETS], tree(), reads=[tmp_path] if shares else []
+    )
+    unix = [] if shares else [socket.AF_UNIX]
+    families = [*unix, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
+    assert json.loads(done.stdout) == [families, [socket.AF_UNIX], [0], -1, True]
+
+
 @pytest.mark.parametrize(
     "path",
     ["/", "/proc/1", "/sys", "/dev/shm", "/run/user", "/var", "/var/run/x", "/tmp/x", "/root"],
