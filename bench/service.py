@@ -49,10 +49,10 @@ FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamesp
 CLIENT = """
 import asyncio, hashlib, hmac, json, sys, time
 import httpx2
-url, head, count, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+url, forge, head, count, seconds = *sys.argv[1:4], int(sys.argv[4]), float(sys.argv[5])
 
 def request(number):
-    repo = {"full_name": f"acme/shop{number % 40}", "clone_url": "http://127.0.0.1/a/b.git"}
+    repo = {"full_name": f"acme/shop{number % 40}", "clone_url": forge + "/a/b.git"}
     body = json.dumps({"action": "synchronized", "pull_request": {
         "number": number % 97 + 1, "head": {"sha": f"{number:040x}"}, "title": "x" * 200,
         "base": {"sha": head, "repo": repo}, "body": "y" * 4000}}).encode()
@@ -88,7 +88,7 @@ def webhooks(postgres: Server) -> None:
     """A thousand deliveries."""
     with service(postgres) as made, made.server() as url:
         done = subprocess.run(
-            [sys.executable, "-c", CLIENT, f"{url}/webhooks/forge", made.base, str(DELIVERIES),
+            [sys.executable, "-c", CLIENT, f"{url}/webhooks/forge", made.forge.url, made.base, str(DELIVERIES),
              str(SECONDS)],
             capture_output=True, text=True, check=True,
         )  # fmt: skip

@@ -1,8 +1,8 @@
 """The system calls that a confined program is refused, as a seccomp filter.
 
 A deny list of calls: programs need too many for an allow list to hold from one release of a C
-library to the next. Calls newer than the list do not exist for the program. Families of sockets are
-an allow list: the kernel has some 45, a network namespace confines few, and each new one is refused.
+library to the next. Calls newer than the list do not exist for the program. An allow list of
+socket families: of the kernel's 45 or so, a network namespace confines few.
 Imported by processes that must start fast: nothing here imports more than ``struct``.
 """
 

@@ -143,7 +143,7 @@ class Enqueuing(Strict, frozen=True):
 
 
 async def record_delivery(
-    db: psycopg.AsyncConnection, forge: str, delivery: str, body: bytes
+    db: psycopg.AsyncConnection, forge: str, delivery: str, body: bytes | bytearray
 ) -> bool:
     """Record a webhook's delivery id and its body's digest; False if either was recorded before.
 

@@ -1,4 +1,8 @@
-"""The server: receives webhooks and records them with their jobs in one transaction."""
+"""The server: receives webhooks and records them with their jobs in one transaction.
+
+Whoever reaches it may send anything, so what it holds before a signature is known is bounded: the
+number of connections, the time of a request's headers and body, and the bytes of all bodies.
+"""
 
 import asyncio
 import time
@@ -7,11 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import procrastinate
+import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from orchestrator.errors import InputError
 from orchestrator.service.changes import (
@@ -28,10 +34,22 @@ from orchestrator.service.missed_pushes import sweep_forever
 from orchestrator.service.queue_metrics import render_queue_metrics
 from orchestrator.service.queue_state import read_figures
 from orchestrator.service.settings import NoSecret, Settings
-from orchestrator.service.webhooks import MOST_BYTES, Delivery, NotAuthentic, read_delivery
+from orchestrator.service.webhooks import (
+    MOST_BYTES,
+    Delivery,
+    NotAuthentic,
+    check_headers,
+    read_delivery,
+)
 
 READY_SECONDS = 2.0
+HEADER_SECONDS = 10.0
 BODY_SECONDS = 20.0
+MOST_CONNECTIONS = 256
+SMALL_BYTES = 128 << 10
+"""Of a body, which each connection may hold: most webhooks are smaller. The rest of larger ones is
+taken from what they share, so that whoever exhausts it keeps no usual webhook out."""
+SHARED_BYTES = 2 * MOST_BYTES
 
 
 class Refused(Exception):
@@ -51,6 +69,7 @@ class Server:
 
     def __init__(self, settings: Settings, queue: procrastinate.App) -> None:
         self._settings, self._queue = settings, queue
+        self._shared = SHARED_BYTES
 
     async def webhook(self, request: Request) -> Response:
         """Receive a webhook: 202 if it is recorded or was before."""
@@ -76,11 +95,12 @@ class Server:
         forge = self._settings.forges.get(name)
         if forge is None:
             raise Refused(404, "no such forge is configured")
-        body = await _read_body(request)
+        headers = dict(request.headers)
         try:
-            delivery = await asyncio.to_thread(
-                read_delivery, name, forge, dict(request.headers), body
-            )
+            await asyncio.to_thread(check_headers, forge, headers)
+            async with self._body(request) as body:
+                delivery = await asyncio.to_thread(read_delivery, name, forge, headers, body)
+                return await self._record(name, delivery, body)
         except NotAuthentic as error:
             raise Refused(401, str(error)) from None
         except NoSecret as error:
@@ -88,9 +108,34 @@ class Server:
             raise Refused(503, "the webhook's secret cannot be read here") from None
         except InputError as error:
             raise Refused(400, str(error)) from None
-        return await self._record(name, delivery, body)
 
-    async def _record(self, name: str, delivery: Delivery, body: bytes) -> str:
+    @asynccontextmanager
+    async def _body(self, request: Request) -> AsyncIterator[bytearray]:
+        """The raw body, whose bytes count as held until it is let go.
+
+        Raises:
+            Refused: it is too large, incomplete, or others hold too much.
+        """
+        body, taken = bytearray(), 0
+        try:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    async for part in request.stream():
+                        body += part
+                        if len(body) > MOST_BYTES:
+                            raise Refused(413, f"the webhook is larger than {MOST_BYTES >> 20} MiB")
+                        more = max(len(body) - SMALL_BYTES - taken, 0)
+                        if more > self._shared:
+                            raise Refused(503, "other large webhooks are being received")
+                        taken += more
+                        self._shared -= more
+            except (TimeoutError, ClientDisconnect):
+                raise Refused(408, "the webhook's body did not arrive") from None
+            yield body
+        finally:
+            self._shared += taken
+
+    async def _record(self, name: str, delivery: Delivery, body: bytes | bytearray) -> str:
         """Record a delivery and its jobs in one transaction."""
         async with self.connection() as db, db.transaction():
             if not await record_delivery(db, name, delivery.id, body):
@@ -142,22 +187,72 @@ class Server:
         return connector.pool.connection(timeout=READY_SECONDS)
 
 
-async def _read_body(request: Request) -> bytes:
-    """The raw body.
+class BoundedConnection(H11Protocol):
+    """A connection that is refused above their number, and closed where it sends no request."""
 
-    Raises:
-        Refused: it is too large, or incomplete.
-    """
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                body += part
-                if len(body) > MOST_BYTES:
-                    raise Refused(413, f"the webhook is larger than {MOST_BYTES >> 20} MiB")
-    except (TimeoutError, ClientDisconnect):
-        raise Refused(408, "the webhook's body did not arrive") from None
-    return bytes(body)
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the headers of the first request."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._refuse("503 Service Unavailable", "too many connections; try again later")
+        else:
+            self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle what has arrived; the request that it completes has a time limit of its own."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request: neither it nor the rest of this one may take forever."""
+        super().on_response_complete()
+        if self.cycle.response_complete:
+            self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline, which would keep the connection in memory."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_request(self) -> None:
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._late)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self) -> None:
+        if self.cycle is None:
+            self._refuse("408 Request Timeout", "the request's headers did not arrive")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: str, why: str) -> None:
+        head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+        text = f"{head}Content-Length: {len(why) + 1}\r\n\r\n{why}\n"
+        self.transport.write(text.encode("ascii"))
+        self.transport.close()
+
+
+def server_config(settings: Settings, host: str, port: int) -> uvicorn.Config:
+    """The web server's configuration."""
+    return uvicorn.Config(
+        make_app(settings),
+        host=host,
+        port=port,
+        http=BoundedConnection,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
 
 
 def make_app(settings: Settings) -> Starlette:

@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-import msgspec
 import procrastinate
-from msgspec import Struct, ValidationError
+from msgspec import Struct
 from psycopg.rows import class_row
 
 from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.foreign_json import parse_json
 from orchestrator.service.changes import Push, load_change, record_push
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
@@ -101,7 +101,7 @@ async def find_missed_pushes(
         asked += 1
         try:
             pushes = await _open_pushes(forge, repository, connect, tokens)
-        except (DiffcourtError, httpx2.HTTPError, ValidationError, msgspec.DecodeError) as error:
+        except (DiffcourtError, httpx2.HTTPError, ValueError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             LOG.warning("%s cannot be asked for missed pushes: %s", repository.repository, why)
             if not _is_about_one_repository(error):
@@ -120,7 +120,7 @@ def _is_about_one_repository(error: Exception) -> bool:
     """Whether an error concerns only one repository, so that the next one can be queried."""
     if isinstance(error, httpx2.HTTPStatusError):
         return error.response.status_code in {301, 302, 307, 308, 404, 410, 451}
-    return isinstance(error, (InputError, ValidationError, msgspec.DecodeError))
+    return isinstance(error, (InputError, ValueError))
 
 
 async def _open_pushes(
@@ -136,10 +136,10 @@ async def _open_pushes(
         answer = await client.get(address, headers=dict(headers))
     answer.raise_for_status()
     if forge.kind == "gitlab":
-        listed = msgspec.json.decode(answer.content, type=list[_MergeRequest])
+        listed = parse_json(answer.content, list[_MergeRequest])
         pushes = [_of_merge_request(repository, request) for request in listed]
     else:
-        requests = msgspec.json.decode(answer.content, type=list[PullRequest])
+        requests = parse_json(answer.content, list[PullRequest])
         pushes = [push_of(repository.forge, row.installation, request) for request in requests]
     return [checked_push(forge, push) for push in pushes]
 

@@ -9,12 +9,12 @@ import hmac
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-import msgspec
-from msgspec import Struct, ValidationError, field
+from msgspec import Struct, field
 
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 from orchestrator.posting.comment_commands import is_command
 from orchestrator.posting.comment_events import CommentEvent
 from orchestrator.posting.forge import CHECK_NAME
@@ -27,7 +27,9 @@ MOST_BYTES = 25 << 20
 _PART = r"(?!\.{1,2}(?:/|$))[\w.-]+"
 _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})+")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _BRANCH = re.compile(r"(?!-)[^\x00-\x20\x7f~^:?*\[\\]+")
+_PORTS = {"http": 80, "https": 443}
 _TITLE, _DESCRIPTION = 1000, 60_000
 _MOST_LINES = 1_000_000
 
@@ -161,7 +163,7 @@ class _MergeRequestEvent(Struct, frozen=True):
 
 
 def read_delivery(
-    name: str, forge: ForgeSettings, headers: Mapping[str, str], body: bytes
+    name: str, forge: ForgeSettings, headers: Mapping[str, str], body: bytes | bytearray
 ) -> Delivery:
     """Check a webhook's signature over its raw body, then read it.
 
@@ -188,7 +190,7 @@ def read_delivery(
             return _of_comment(name, delivery, body)
         if event == "check_run":
             return _of_check_run(delivery, body)
-    except (ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"the webhook {event} is not as documented: {error}") from None
     return Delivery(delivery)
 
@@ -197,14 +199,34 @@ def _header(headers: Mapping[str, str], *names: str) -> str:
     return next((headers[name] for name in names if name in headers), "")
 
 
-def _authenticate(forge: ForgeSettings, headers: Mapping[str, str], body: bytes) -> None:
-    secret = forge.webhook_secret.read()
+def check_headers(forge: ForgeSettings, headers: Mapping[str, str]) -> None:
+    """Check what can be checked of a webhook's origin before its body is read.
+
+    Raises:
+        NotAuthentic: it has no signature, or not GitLab's token.
+    """
     if forge.kind == "gitlab":
-        given, wanted = headers.get("x-gitlab-token", ""), secret
-    else:
+        _require_equal(headers.get("x-gitlab-token", ""), forge.webhook_secret.read())
+    elif not _SIGNATURE.fullmatch(_signature(headers)):
+        raise NotAuthentic("the webhook has no signature; set the secret on both sides")
+
+
+def _authenticate(
+    forge: ForgeSettings, headers: Mapping[str, str], body: bytes | bytearray
+) -> None:
+    check_headers(forge, headers)
+    if forge.kind != "gitlab":
+        secret = forge.webhook_secret.read()
         signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-        given = _header(headers, "x-hub-signature-256", "x-forgejo-signature", "x-gitea-signature")
-        given, wanted = given.removeprefix("sha256="), signature
+        _require_equal(_signature(headers), signature)
+
+
+def _signature(headers: Mapping[str, str]) -> str:
+    given = _header(headers, "x-hub-signature-256", "x-forgejo-signature", "x-gitea-signature")
+    return given.removeprefix("sha256=")
+
+
+def _require_equal(given: str, wanted: str) -> None:
     if not hmac.compare_digest(given.encode(), wanted.encode()):
         raise NotAuthentic("the webhook's signature is wrong; compare the secret on both sides")
 
@@ -233,8 +255,8 @@ def _text(given: str | None, most: int) -> str:
     return (given or "").replace("\0", "\N{REPLACEMENT CHARACTER}")[:most]
 
 
-def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
-    event = msgspec.json.decode(body, type=_PullRequestEvent)
+def _of_pull_request(name: str, delivery: str, body: bytes | bytearray) -> Delivery:
+    event = parse_json(body, _PullRequestEvent)
     installation = str(event.installation.id) if event.installation else ""
     push = push_of(name, installation, event.pull_request)
     if event.action == "closed":
@@ -243,8 +265,8 @@ def _of_pull_request(name: str, delivery: str, body: bytes) -> Delivery:
     return Delivery(delivery, push if event.action in _REVIEWED or moved else None)
 
 
-def _of_comment(name: str, delivery: str, body: bytes) -> Delivery:
-    event = msgspec.json.decode(body, type=_CommentEvent)
+def _of_comment(name: str, delivery: str, body: bytes | bytearray) -> Delivery:
+    event = parse_json(body, _CommentEvent)
     text = _text(event.comment.body, _DESCRIPTION)
     if event.action != "created" or event.issue.pull_request is None or not is_command(text):
         return Delivery(delivery)
@@ -252,15 +274,15 @@ def _of_comment(name: str, delivery: str, body: bytes) -> Delivery:
     return Delivery(delivery, comment=WrittenComment(change, event.comment.id, text))
 
 
-def _of_check_run(delivery: str, body: bytes) -> Delivery:
-    event = msgspec.json.decode(body, type=_CheckRunEvent)
+def _of_check_run(delivery: str, body: bytes | bytearray) -> Delivery:
+    event = parse_json(body, _CheckRunEvent)
     if event.action != "rerequested" or event.check_run.name != CHECK_NAME:
         return Delivery(delivery)
     return Delivery(delivery, rerun=(event.repository.full_name, event.check_run.head_sha))
 
 
-def _of_merge_request(name: str, delivery: str, body: bytes) -> Delivery:
-    event = msgspec.json.decode(body, type=_MergeRequestEvent)
+def _of_merge_request(name: str, delivery: str, body: bytes | bytearray) -> Delivery:
+    event = parse_json(body, _MergeRequestEvent)
     request = event.object_attributes
     head = request.last_commit.get("id") if isinstance(request.last_commit, dict) else None
     push = Push(
@@ -312,14 +334,25 @@ def checked_push(forge: ForgeSettings, push: Push) -> Push:
 
 
 def _is_of(forge: ForgeSettings, address: str) -> bool:
-    """Whether an address has the forge's host and is encrypted if the forge's is."""
+    """Whether an address is on the forge's origin; our token is sent there, so nothing else is."""
     try:
-        ours, given = urlsplit(forge.url), urlsplit(address)
+        (scheme, host, port), given = _origin(urlsplit(forge.url)), urlsplit(address)
+        if forge.kind == "github":
+            host = host.removeprefix("api.")
+        same = _origin(given) == (scheme, host, port)
     except ValueError:
         return False
-    host = (ours.hostname or "").removeprefix("api.")
-    schemes = {"https"} if ours.scheme == "https" else {"http", "https"}
-    return given.scheme in schemes and given.hostname == host and address.isprintable()
+    return same and "@" not in given.netloc and address.isprintable() and " " not in address
+
+
+def _origin(address: SplitResult) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address, as RFC 6454 has it.
+
+    Raises:
+        ValueError: its port is no number.
+    """
+    port = _PORTS.get(address.scheme) if address.port is None else address.port
+    return address.scheme, address.hostname or "", port
 
 
 def _is_branch(name: str) -> bool:

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -22,6 +23,7 @@ class ForgeServer:
         refuse: (method, part of the path) → what the next such calls are answered, as
             (status, headers, message); with "performed" among its headers, the call is made first.
         url: its address, while it is served.
+        folder: what it serves below ``/clones/`` as files.
     """
 
     token_header = "Authorization", f"token {TOKEN}"
@@ -31,6 +33,7 @@ class ForgeServer:
         self.calls: list[str] = []
         self.refuse: dict[tuple[str, str], list[tuple[int, dict[str, str], str]]] = {}
         self.url = ""
+        self.folder = Path()
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         """The document that a call is answered with; a text is sent as it is.
@@ -49,7 +52,7 @@ class Refusal(Exception):
         self.status, self.headers, self.message = status, headers, message
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(SimpleHTTPRequestHandler):
     """Answers calls from a ``ForgeServer``."""
 
     server_state: ForgeServer
@@ -61,6 +64,10 @@ class Handler(BaseHTTPRequestHandler):
         """Answer one call."""
         path, _, raw = self.path.partition("?")
         path = unquote(path)
+        if path.startswith("/clones/"):
+            self.directory = str(self.server_state.folder)
+            self.do_GET_file()
+            return
         query = dict(parse_qsl(raw))
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
@@ -107,6 +114,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    do_GET_file = SimpleHTTPRequestHandler.do_GET  # noqa: N815
     do_GET = do_POST = do_PATCH = do_PUT = handle_call  # noqa: N815 - names of the standard library
 
 

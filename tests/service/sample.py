@@ -16,12 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 
 import httpx2
 
@@ -33,35 +29,18 @@ from tests.stores.postgres_server import server as postgres_server
 DATABASE = "DIFFCOURT_SAMPLE_DATABASE"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
-@contextmanager
-def cloneable(service: Service) -> Iterator[str]:
-    """The repository's address over HTTP, as files."""
-    bare = service.folder / "bare.git"
+def make_cloneable(service: Service) -> None:
+    """Have the forge serve the repository over HTTP, as files."""
+    service.forge.folder = service.folder
+    bare = service.folder / service.clone_url.removeprefix(f"{service.forge.url}/")
     service.repo.git("clone", "--quiet", "--mirror", str(service.repo.path), str(bare))
     service.repo.git("-C", str(bare), "update-server-info")
-    handler = partial(_Quiet, directory=str(service.folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as files:
-        Thread(target=files.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{files.server_port}/bare.git"
-        files.shutdown()
 
 
-def open_request(service: Service, url: str, clone_url: str) -> None:
+def open_request(service: Service, url: str) -> None:
     """Tell the server of a pull request, as the forge would."""
-    repository = {"full_name": "acme/shop", "clone_url": clone_url}
-    request = {
-        "number": 12,
-        "title": "Run a command",
-        "body": "So that people can.",
-        "head": {"sha": service.head},
-        "base": {"sha": service.base, "repo": repository},
-    }
-    body = json.dumps({"action": "opened", "pull_request": request}).encode()
+    request = service.pull_request(head={"sha": service.head}, title="Run a command")
+    body = json.dumps(request).encode()
     answer = httpx2.post(
         f"{url}/webhooks/forge",
         content=body,
@@ -80,8 +59,9 @@ def run_sample(address: str, folder: Path, *, once: bool) -> None:
     with serving(ForgejoServer()) as forge:
         service = Service(address, folder, forge)
         service.configure("enqueuing: {debounce: 0}")
-        with cloneable(service) as clone_url, service.server() as url, service.worker():
-            open_request(service, url, clone_url)
+        make_cloneable(service)
+        with service.server() as url, service.worker():
+            open_request(service, url)
             service.wait(service.is_posted)
             took = time.monotonic() - began
             print(f"posted after {took:.1f} s: {forge.statuses[-1]['description']}\n")

@@ -26,6 +26,7 @@ from tests.posting.github_server import GitHubServer
 from tests.review.review_kit import change
 
 SECRET = "hook-secret"
+HEAD = "a" * 40
 UNSAFE = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
 _WAITING_WRITERS = """
@@ -54,6 +55,7 @@ class Service:
             self.repo.git("rev-parse", "HEAD"),
         )
         self.repo.git("update-ref", "refs/pull/12/head", self.head)
+        self.clone_url = f"{forge.url}/clones/shop.git"
         forge.head = self.head
         kind = "github" if isinstance(forge, GitHubServer) else "forgejo"
         self.config = folder / "service.yaml"
@@ -72,6 +74,21 @@ class Service:
         """Add a line to the configuration."""
         with self.config.open("a") as file:
             file.write(f"{line}\n")
+
+    def pull_request(self, action: str = "opened", **given: Any) -> dict[str, Any]:
+        """The body of a webhook of the forge."""
+        repository = {"full_name": "acme/shop", "clone_url": self.clone_url}
+        request = {
+            "number": 12,
+            "title": "Ship it",
+            "body": None,
+            "head": {"sha": HEAD},
+            "base": {"sha": self.base, "repo": repository},
+            "additions": 3,
+            "deletions": 1,
+            **given,
+        }
+        return {"action": action, "pull_request": request, "repository": repository}
 
     def push(self, number: int = 12, head: str = "", *, debounce: float = 0.0) -> str:
         """Record a push as a webhook would; returns the change's name."""

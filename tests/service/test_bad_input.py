@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import msgspec
@@ -33,17 +33,18 @@ from orchestrator.posting.forgejo import Forgejo
 from orchestrator.posting.github import GitHub
 from orchestrator.posting.gitlab import GitLab
 from orchestrator.service import child_main, review_process
+from orchestrator.service.changes import Push
 from orchestrator.service.child_requests import ReviewRequest
 from orchestrator.service.database import prepare_database
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
-from orchestrator.service.webhooks import read_delivery
+from orchestrator.service.webhooks import checked_push, read_delivery
 from tests.plain_http import PLAIN
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import SECRET, Service, children
 from tests.service.test_installations import CHANGE
-from tests.service.test_webhooks import pull_request, send, served
+from tests.service.test_webhooks import send, served
 from tests.stores.postgres_server import Server
 
 
@@ -180,18 +181,20 @@ def _fetching(url: str, folder: Path) -> object:
     return asyncio.run(RepositoryCache(folder).fetch(row, "github", TOKEN))
 
 
+@pytest.mark.attack("a forge's answer or webhook that sends its token elsewhere")
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 @pytest.mark.parametrize(
     "call",
     [_posting(GitHub), _posting(GitLab), _posting(Forgejo), _fetching],
     ids=["github", "gitlab", "forgejo", "git fetch"],
 )
-def test_a_redirect_to_another_host_does_not_get_the_token(
-    call: Callable[[str, Path], object], tmp_path: Path
+def test_a_redirect_to_another_host_or_port_does_not_get_the_token(
+    call: Callable[[str, Path], object], host: str, tmp_path: Path
 ) -> None:
-    with http_server() as (other, seen), http_server(f"http://localhost:{other}") as (port, asked):
+    with http_server() as (other, seen), http_server(f"http://{host}:{other}") as (port, asked):
         with pytest.raises(DiffcourtError) as error:
             call(f"http://127.0.0.1:{port}", tmp_path)
-        assert asked
+        assert any("authorization" in each.lower() or TOKEN in each for each in asked)
         assert seen == []
     assert "\n" not in str(error.value)
     assert TOKEN not in str(error.value)
@@ -237,7 +240,7 @@ def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
     with service.server() as url, service.worker():
         for state in (full(service, "service_deliveries"), read_only(service)):
             with state:
-                answer = send(url, pull_request())
+                answer = send(url, service.pull_request())
                 assert (answer.status_code, answer.text) == (503, "try again later\n")
                 if service.rows("SHOW transaction_read_only") == [{"transaction_read_only": "on"}]:
                     assert httpx2.get(f"{url}/readyz", verify=PLAIN).status_code == 503
@@ -246,7 +249,7 @@ def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
             service.wait(lambda: change_row(service)["failures"] == 1)
         service.wait(service.is_posted)
         # The same delivery, when the forge sends it again. Huge numbers and odd texts are stored.
-        request = pull_request(additions=2**40, title="a\0b", head={"sha": service.head})
+        request = service.pull_request(additions=2**40, title="a\0b", head={"sha": service.head})
         assert send(url, request).status_code == 202
     log = service.log()
     assert f"INFO webhooks of forge: {url}/webhooks/forge\n" in log
@@ -262,9 +265,9 @@ def test_a_change_that_is_closed_is_not_reviewed_and_a_replayed_webhook_opens_no
     monkeypatch.setenv("SERVICE_DATABASE", service.address)
     monkeypatch.setenv("SERVICE_SECRET", SECRET)
     with served(service) as url:
-        assert send(url, pull_request()).status_code == 202
-        assert send(url, pull_request("closed"), delivery="d-2").status_code == 202
-        assert send(url, pull_request()).text == "a delivery that was recorded before\n"
+        assert send(url, service.pull_request()).status_code == 202
+        assert send(url, service.pull_request("closed"), delivery="d-2").status_code == 202
+        assert send(url, service.pull_request()).text == "a delivery that was recorded before\n"
     assert [job["status"] for job in service.jobs()] == ["cancelled"]
 
 
@@ -275,12 +278,12 @@ def test_secrets_are_rotated_without_a_restart(service: Service, tmp_path: Path)
     text = service.config.read_text().replace("env: SERVICE_SECRET", f"file: {hook}")
     service.config.write_text(text.replace("env: SERVICE_DATABASE", f"file: {address}"))
     with served(service) as url:
-        assert send(url, pull_request(), secret="first").status_code == 202
+        assert send(url, service.pull_request(), secret="first").status_code == 202
         hook.write_text("second\n")
-        assert send(url, pull_request(), delivery="d-2", secret="first").status_code == 401
-        assert send(url, pull_request(), delivery="d-2", secret="second").status_code == 202
+        assert send(url, service.pull_request(), delivery="d-2", secret="first").status_code == 401
+        assert send(url, service.pull_request(), delivery="d-2", secret="second").status_code == 202
         hook.unlink()  # while it is replaced
-        answer = send(url, pull_request(), delivery="d-3", secret="second")
+        answer = send(url, service.pull_request(), delivery="d-3", secret="second")
         assert (answer.status_code, answer.text) == (503, "try again later\n")
         # A new address, such as a new password, is used from the next connection on.
         address.write_text(f"{service.address}&application_name=second")
@@ -387,3 +390,37 @@ def test_signatures_are_of_the_raw_body(tmp_path: Path) -> None:
     assert read_delivery("code", forge, headers, body).id == "1"
     with pytest.raises(InputError, match="signature is wrong"):
         read_delivery("code", forge, headers, body.replace(b" ", b""))
+
+
+@pytest.mark.attack("a forge's answer or webhook that sends its token elsewhere")
+@pytest.mark.parametrize(
+    ("kind", "forge", "address", "right"),
+    [
+        ("github", "https://api.github.com", "https://github.com/a/b.git", True),
+        ("github", "https://api.github.com", "https://github.com:443/a/b.git", True),
+        ("github", "https://hub.example:8443/api/v3", "https://hub.example:8443/a/b.git", True),
+        ("github", "https://hub.example:8443/api/v3", "https://hub.example/a/b.git", False),
+        ("github", "https://api.github.com", "https://api.github.com/a/b.git", False),
+        ("gitlab", "https://api.lab", "https://lab/a.git", False),
+        ("gitlab", "http://lab", "http://lab:80/a.git", True),
+        ("gitlab", "http://lab", "https://lab/a.git", False),
+        ("gitlab", "https://lab", "http://lab/a.git", False),
+        *(("gitlab", "https://lab", address, False) for address in (
+            "https://lab:444/a.git", "https://lab:0/a.git", "https://lab:x/a.git", "ssh://lab/a",
+            "https://me@lab/a.git", "https://me:word@lab/a.git", "https://@lab/a.git",
+            "https://other@lab@evil/a.git", "https://lab.evil/a.git", "https://lab\\@evil/a.git",
+            " https://lab/a.git", "https://lab/a.git --upload-pack=x", "https://lab\n/a.git",
+            "https://[lab/a.git", "//lab/a.git", "", "ext::sh -c x https://lab/",
+        )),
+    ],
+)  # fmt: skip
+def test_a_clone_address_is_on_the_origin_of_the_forge(
+    kind: Literal["github", "gitlab"], forge: str, address: str, right: bool
+) -> None:
+    settings = ForgeSettings(kind, forge, Secret(env="HOOK"))
+    push = Push("f", "", "acme/shop", 1, address, "b" * 40, "a" * 40, "", "")
+    if right:
+        assert checked_push(settings, push) is push
+        return
+    with pytest.raises(InputError, match="clone address is malformed"):
+        checked_push(settings, push)

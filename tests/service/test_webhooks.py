@@ -18,15 +18,13 @@ pytest.importorskip("procrastinate")
 
 import uvicorn
 
-from orchestrator.service.http_server import make_app
+from orchestrator.service.http_server import server_config
 from orchestrator.service.settings import load_settings
 from tests.plain_http import PLAIN
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.forgejo_server import ForgejoServer
-from tests.service.service_kit import SECRET, Service
+from tests.service.service_kit import HEAD, SECRET, Service
 from tests.stores.postgres_server import Server
-
-BASE, HEAD = "b" * 40, "a" * 40
 
 
 @contextmanager
@@ -41,10 +39,7 @@ def _service(postgres: Server, folder: Path) -> Iterator[Service]:
 @contextmanager
 def served(service: Service) -> Iterator[str]:
     """The server in this process; its address. The environment has the service's secrets."""
-    config = uvicorn.Config(
-        make_app(load_settings(service.config)), port=0, log_config=None, lifespan="on"
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(load_settings(service.config), "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     service.wait(lambda: server.started)
@@ -75,26 +70,18 @@ def refusing(
         yield made, address
 
 
-def pull_request(action: str = "opened", **given: Any) -> dict[str, Any]:
-    repository = {"full_name": "acme/shop", "clone_url": "http://127.0.0.1/acme/shop.git"}
-    request = {
-        "number": 12,
-        "title": "Ship it",
-        "body": None,
-        "head": {"sha": HEAD},
-        "base": {"sha": BASE, "repo": repository},
-        "additions": 3,
-        "deletions": 1,
-        **given,
-    }
-    return {"action": action, "pull_request": request, "repository": repository}
-
-
 def send(
-    url: str, payload: Any, *, delivery: str = "d-1", secret: str = SECRET, path: str = "forge"
+    url: str,
+    payload: Any,
+    *,
+    delivery: str = "d-1",
+    secret: str = SECRET,
+    path: str = "forge",
+    signature: str | None = None,
 ) -> httpx.Response:
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    if signature is None:
+        signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     headers = {
         "X-Forgejo-Event": "pull_request",
         "X-Forgejo-Delivery": delivery,
@@ -108,11 +95,11 @@ def send(
 def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
     service: Service, url: str
 ) -> None:
-    assert [send(url, pull_request()).status_code for _ in range(3)] == [202] * 3
-    assert send(url, pull_request("labeled"), delivery="d-2").text == "nothing to do\n"
+    assert [send(url, service.pull_request()).status_code for _ in range(3)] == [202] * 3
+    assert send(url, service.pull_request("labeled"), delivery="d-2").text == "nothing to do\n"
     (row,) = service.rows("SELECT change, base, head, lines, pushes FROM service_changes")
     assert row == {
-        "change": "forge:acme/shop#12", "base": BASE, "head": HEAD, "lines": 4, "pushes": 1
+        "change": "forge:acme/shop#12", "base": service.base, "head": HEAD, "lines": 4, "pushes": 1
     }  # fmt: skip
     assert [job["args"] for job in service.jobs()] == [{"change": "forge:acme/shop#12"}]
     # Twenty more pushes wait as one job, for the newest head, and put it off: for a minute at most.
@@ -120,7 +107,7 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
     for number in range(20):
         send(
             url,
-            pull_request("synchronized", head={"sha": f"{number:040x}"}),
+            service.pull_request("synchronized", head={"sha": f"{number:040x}"}),
             delivery=f"p-{number}",
         )
     (job,) = service.jobs()
@@ -137,8 +124,8 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
 def test_an_older_push_that_is_sent_again_under_another_id_changes_nothing(
     service: Service, url: str
 ) -> None:
-    send(url, old := pull_request("synchronized", head={"sha": "1" * 40}))
-    send(url, pull_request("synchronized"), delivery="d-2")
+    send(url, old := service.pull_request("synchronized", head={"sha": "1" * 40}))
+    send(url, service.pull_request("synchronized"), delivery="d-2")
     before = service.rows("SELECT head, pushes FROM service_changes")
     answer = send(url, old, delivery="d-3")
     assert (answer.status_code, answer.text) == (202, "a delivery that was recorded before\n")
@@ -146,28 +133,37 @@ def test_an_older_push_that_is_sent_again_under_another_id_changes_nothing(
     assert before == [{"head": HEAD, "pushes": 2}]
 
 
+def _based_on(**repository: str) -> dict[str, Any]:
+    return {"base": {"sha": "b" * 40, "repo": {"full_name": "a/b", "clone_url": "x", **repository}}}
+
+
+DEEP = b'{"ignored": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+
+
 @pytest.mark.parametrize(
     ("given", "status", "says"),
     [
         ({"secret": "other"}, 401, "signature is wrong"),
+        ({"signature": ""}, 401, "no signature"),
         ({"path": "nobody"}, 404, "no such forge"),
         ({"payload": b"{"}, 400, "not as documented"),
+        ({"payload": DEEP}, 400, "nested deeper than"),
         ({"payload": {"action": "opened"}}, 400, "not as documented"),
-        ({"payload": pull_request(head={"sha": "--upload-pack=x"})}, 400, "head is malformed"),
-        ({"payload": pull_request(base={"sha": BASE, "repo": {
-            "full_name": "../../etc", "clone_url": "x"}})}, 400, "repository is malformed"),
-        ({"payload": pull_request(base={"sha": BASE, "repo": {
-            "full_name": "a/b", "clone_url": "http://evil.example/a/b"}})}, 400, "clone address"),
+        ({"changed": {"head": {"sha": "--upload-pack=x"}}}, 400, "head is malformed"),
+        ({"changed": _based_on(full_name="../../etc")}, 400, "repository is malformed"),
+        ({"changed": _based_on(clone_url="http://evil.example/a/b")}, 400, "clone address"),
         ({"payload": b" " * (26 << 20)}, 413, "larger than 25 MiB"),
     ],
-)  # fmt: skip
+)
 def test_a_webhook_that_is_not_right_is_refused_and_leaves_nothing(
     refusing: tuple[Service, str], given: dict[str, Any], status: int, says: str
 ) -> None:
     service, url = refusing
-    answer = send(url, **{"payload": pull_request(), **given})
+    payload = given.pop("payload", None) or service.pull_request(**given.pop("changed", {}))
+    answer = send(url, payload, **given)
     assert answer.status_code == status
     assert says in answer.text
+    assert answer.text.count("\n") == 1
     assert service.rows("SELECT 1 FROM service_deliveries") == []
     assert service.jobs() == []
 
@@ -178,13 +174,13 @@ def test_without_a_database_the_forge_is_told_to_come_again(
     postgres.stop()
     try:
         assert httpx.get(f"{url}/readyz", verify=PLAIN, timeout=30).status_code == 503
-        answer = send(url, pull_request())
+        answer = send(url, service.pull_request())
         assert (answer.status_code, answer.text) == (503, "try again later\n")
         assert httpx.get(f"{url}/healthz", verify=PLAIN).status_code == 200
     finally:
         postgres.start()
     service.wait(lambda: httpx.get(f"{url}/readyz", verify=PLAIN, timeout=30).status_code == 200)
-    assert send(url, pull_request()).status_code == 202
+    assert send(url, service.pull_request()).status_code == 202
 
 
 def test_pushes_that_came_while_the_server_was_down_are_found_when_it_starts(
@@ -193,7 +189,7 @@ def test_pushes_that_came_while_the_server_was_down_are_found_when_it_starts(
     monkeypatch.setenv("SERVICE_TOKEN", TOKEN)
     service.push()  # known, and so is its repository
     assert isinstance(service.forge, ForgejoServer)
-    known = pull_request(head={"sha": service.head})["pull_request"]
+    known = service.pull_request(head={"sha": service.head})["pull_request"]
     service.forge.listed = [known, {**known, "number": 13}]
     with served(service):
         service.wait(lambda: len(service.jobs()) == 2)

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     import uvicorn
 
     from orchestrator.service.database import prepare_database
-    from orchestrator.service.http_server import make_app
+    from orchestrator.service.http_server import server_config
     from orchestrator.service.service_log import log_to_stderr
     from orchestrator.service.settings import load_settings
 
@@ -40,13 +40,5 @@ def run(args: argparse.Namespace) -> int:
         getLogger("diffcourt").info(
             "webhooks of %s: http://%s:%d/webhooks/%s", forge, args.host, args.port, forge
         )
-    uvicorn.run(
-        make_app(settings),
-        host=args.host,
-        port=args.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=10,
-    )
+    uvicorn.Server(server_config(settings, args.host, args.port)).run()
     return EXIT_OK

@@ -1,0 +1,42 @@
+"""Parse JSON that strangers wrote: whatever is wrong with it is a ``ValueError``."""
+
+import json
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+MOST_DEPTH = 100
+"""Levels of lists and objects: what walks a document is recursive, and no format needs as many."""
+
+T = TypeVar("T")
+
+
+@overload
+def parse_json(data: bytes | bytearray | str) -> Any: ...
+@overload
+def parse_json(data: bytes | bytearray | str, kind: type[T]) -> T: ...
+def parse_json(data: bytes | bytearray | str, kind: Any = None) -> Any:
+    """Parse a document; with a type, only the members that it has.
+
+    Raises:
+        ValueError: it is not JSON, not Unicode, nested too deeply, or not of the type.
+    """
+    try:
+        if kind is not None:
+            return msgspec.json.decode(data, type=kind)
+        # The standard parser, since a path that is not UTF-8 holds lone surrogates.
+        document = json.loads(data)
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
+    level = [document]
+    for _ in range(MOST_DEPTH + 1):
+        level = [each for value in level for each in _members(value)]
+        if not level:
+            return document
+    raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
+
+
+def _members(value: object) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
