@@ -1,9 +1,10 @@
 """The service on this machine: webhooks, queue and workers over a real PostgreSQL.
 
-    python bench/service.py [webhooks] [pushes] [overhead] [growth] [workers] [latency]
+    python bench/service.py [webhooks] [flood] [pushes] [overhead] [growth] [workers] [latency]
 
 webhooks: 1,000 deliveries in ten seconds, a third of them twice, from a client process; how many
-are recorded, and how long the answers take. pushes: twenty pushes to one change, three seconds
+are recorded, and how long the answers take. flood: bodies that never end and have no right signature;
+memory of the server over that of an idle one. pushes: twenty pushes to one change, three seconds
 apart; how many reviews run to their end. overhead: jobs that do nothing, over a bare
 insert-and-update in the same database. growth: the same with up to 100,000 ended jobs in the table,
 over the empty one. workers: reviews of ten-file changes by one worker and by two, and what the
@@ -13,13 +14,16 @@ database keeps of each. latency: one worker and two where jobs only wait for oth
 import asyncio
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,7 @@ from tests.service.service_kit import Service
 from tests.stores.postgres_server import Server, server
 
 DELIVERIES, SECONDS = 1000, 10.0
+HELD, HELD_BYTES = 50, 24 << 20
 PUSHES, PAUSE = 20, 3.0
 JOBS = 200
 GROWN = (0, 10_000, 100_000)
@@ -103,6 +108,41 @@ def webhooks(postgres: Server) -> None:
             f"p99 {seconds[int(len(seconds) * 0.99)] * 1000:.0f} ms, "
             f"longest {seconds[-1] * 1000:.0f} ms"
         )
+
+
+def flood(postgres: Server) -> None:
+    """Bodies of nearly the largest size, held open by somebody who does not know the secret."""
+    with service(postgres) as made, made.server() as url, ExitStack() as held:
+        idle = _memory(made.server_pid, "VmRSS")
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        head = (
+            f"POST /webhooks/forge HTTP/1.1\r\nHost: x\r\nX-Forgejo-Signature: {'0' * 64}\r\n"
+            f"Content-Length: {HELD_BYTES + 1}\r\n\r\n"
+        ).encode()
+
+        def send(connection: socket.socket) -> str:
+            with suppress(OSError):
+                connection.sendall(head + bytes(HELD_BYTES))
+            with suppress(OSError):
+                return connection.recv(100).decode()[9:12]
+            return "closed"
+
+        connections = [
+            held.enter_context(socket.create_connection(address, timeout=60)) for _ in range(HELD)
+        ]
+        with ThreadPoolExecutor(HELD) as threads:
+            answers = Counter(threads.map(send, connections))
+        most = _memory(made.server_pid, "VmHWM")
+        print(
+            f"{HELD} bodies of {HELD_BYTES >> 20} MiB held open: {most / idle:.2f} times the memory"
+            f" of an idle server ({most >> 10} MB over {idle >> 10} MB); answers: {dict(answers)}"
+        )
+
+
+def _memory(process: int, field: str) -> int:
+    """Kilobytes of a process, as its status names them."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def pushes(postgres: Server) -> None:
@@ -296,7 +336,9 @@ def _all_reviewed(made: Service) -> bool:
     return [job["status"] for job in made.jobs()].count("succeeded") == CHANGES
 
 
-PARTS = {each.__name__: each for each in (webhooks, pushes, overhead, growth, workers, latency)}
+PARTS = {
+    each.__name__: each for each in (webhooks, flood, pushes, overhead, growth, workers, latency)
+}
 
 
 def main() -> None:

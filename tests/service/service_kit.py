@@ -48,6 +48,7 @@ class Service:
         self.address, self.folder, self.forge = address, folder, forge
         self._asked: psycopg.Connection[dict[str, Any]] | None = None
         self._waits = False
+        self.server_pid = 0
         self.repo = change(folder / "origin", {"app.py": ""}, {"app.py": UNSAFE})
         self.repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
         self.base, self.head = (
@@ -207,7 +208,8 @@ class Service:
         """The server in a process of its own; its address."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        with self._process("server", "serve", "--port", str(port)):
+        with self._process("server", "serve", "--port", str(port)) as process:
+            self.server_pid = process.pid
             url = f"http://127.0.0.1:{port}"
             self.wait(lambda: _answers(port))
             yield url

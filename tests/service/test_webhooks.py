@@ -4,11 +4,15 @@ import hashlib
 import hmac
 import json
 import os
+import select
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import httpx2 as httpx
@@ -18,6 +22,7 @@ pytest.importorskip("procrastinate")
 
 import uvicorn
 
+from orchestrator.service import http_server
 from orchestrator.service.http_server import server_config
 from orchestrator.service.settings import load_settings
 from tests.plain_http import PLAIN
@@ -159,13 +164,96 @@ def test_a_webhook_that_is_not_right_is_refused_and_leaves_nothing(
     refusing: tuple[Service, str], given: dict[str, Any], status: int, says: str
 ) -> None:
     service, url = refusing
-    payload = given.pop("payload", None) or service.pull_request(**given.pop("changed", {}))
-    answer = send(url, payload, **given)
+    payload = service.pull_request(**given.get("changed", {}))
+    others = {name: value for name, value in given.items() if name != "changed"}
+    answer = send(url, **{"payload": payload, **others})
     assert answer.status_code == status
     assert says in answer.text
     assert answer.text.count("\n") == 1
     assert service.rows("SELECT 1 FROM service_deliveries") == []
     assert service.jobs() == []
+
+
+LARGE = http_server.SMALL_BYTES * 2
+
+
+def _connect(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30)
+
+
+def _begin(url: str, length: int, sent: int) -> socket.socket:
+    """A webhook with a signature that nobody made, whose body is not all sent."""
+    made = _connect(url)
+    made.sendall(
+        b"POST /webhooks/forge HTTP/1.1\r\nHost: x\r\nX-Forgejo-Signature: " + b"0" * 64
+        + b"\r\nContent-Length: %d\r\n\r\n" % length + b" " * sent
+    )  # fmt: skip
+    return made
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """What is answered until the server closes the connection."""
+    with connection, suppress(ConnectionResetError):
+        return b"".join(iter(partial(connection.recv, 1 << 16), b""))
+    return b""
+
+
+@pytest.mark.attack("large bodies held open before their signature is known")
+def test_bodies_share_a_limit_that_keeps_no_usual_webhook_out(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "SHARED_BYTES", LARGE)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.2)
+    large = service.pull_request(ignored="x" * LARGE)
+    with served(service) as url:
+        # The second is refused once the first has arrived, whose sender waits.
+        held = [_begin(url, 1 << 20, LARGE + 1000) for _ in range(2)]
+        refused, _, _ = select.select(held, [], [], 30)
+        (other,) = [each for each in held if each not in refused]
+        assert [b"503" in _answer(each) for each in refused] == [True]
+        assert send(url, large).text == "try again later\n"
+        assert send(url, service.pull_request()).status_code == 202
+        other.close()
+        service.wait(lambda: send(url, large, delivery="d-2").status_code == 202)
+
+
+@pytest.mark.attack("connections that never send a request")
+def test_a_connection_that_sends_no_request_is_closed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "BODY_SECONDS", 0.3)
+    with served(service) as url:
+        silent, trickling, idle = (_connect(url) for _ in range(3))
+        slow = _begin(url, 1000, 10)
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        with suppress(OSError):
+            for byte in b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * 10_000:
+                trickling.sendall(bytes([byte]))
+                sleep(0.01)
+        assert [_answer(each)[9:12] for each in (silent, idle, slow)] == [b"408", b"200", b"408"]
+        assert _answer(trickling)[9:12] in {b"408", b""}
+
+
+@pytest.mark.attack("connections that never send a request")
+def test_connections_above_their_limit_are_refused_until_others_end(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
+    with served(service) as url:
+        held = [_connect(url) for _ in range(3)]
+        answer = _answer(_connect(url)).decode()
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert answer.endswith("\r\n\r\ntoo many connections; try again later\n")
+        for each in held:
+            each.close()
+        service.wait(lambda: b"200" in _answer(_get(url)))
+
+
+def _get(url: str) -> socket.socket:
+    made = _connect(url)
+    made.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    return made
 
 
 def test_without_a_database_the_forge_is_told_to_come_again(
