@@ -28,15 +28,14 @@ def parse_json(data: bytes | bytearray | str, kind: Any = None) -> Any:
         document = json.loads(data)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
-    level = [document]
+    level = [[document]]
     for _ in range(MOST_DEPTH + 1):
-        level = [each for value in level for each in _members(value)]
+        members = [each for value in level for each in _members(value)]
+        level = [each for each in members if isinstance(each, dict | list)]
         if not level:
             return document
     raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
 
 
-def _members(value: object) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def _members(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 
 LARGEST = 8 << 20
 """Bytes of an event file."""
@@ -51,6 +51,6 @@ def read_comment_event(name: str) -> CommentEvent:
     if len(data) > LARGEST:
         raise InputError(f"{name} is larger than {LARGEST >> 20} MB, too large for an event")
     try:
-        return msgspec.json.decode(data, type=CommentEvent)
-    except (ValueError, RecursionError):
+        return parse_json(data, CommentEvent)
+    except ValueError:
         raise InputError(f"{name} is not an issue_comment event of GitHub") from None

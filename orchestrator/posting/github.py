@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 from orchestrator.optional_dependencies import install_command
 from orchestrator.posting.comment_commands import (
     WrongCommand,
@@ -149,7 +149,7 @@ def _read_workflow_run(event: str) -> WorkflowRun | None:
     """The run of an event file, None where it is of another kind or cannot be read."""
     try:
         with Path(event).open("rb") as file:  # the runner names it
-            return msgspec.json.decode(file.read(LARGEST_EVENT), type=_Event).workflow_run
+            return parse_json(file.read(LARGEST_EVENT), _Event).workflow_run
     except (OSError, ValueError):
         return None
 

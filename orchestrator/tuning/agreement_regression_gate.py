@@ -1,6 +1,5 @@
 """Regression gate for CI: agreement with a baseline's labels must not drop."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 from orchestrator.tuning.file_formats.rubric_file import digest_rule
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.fitting.rule_fitting import Sample
@@ -76,7 +76,7 @@ def read_baseline(path: Path) -> Mapping[str, Json]:
         InputError: it cannot be read, or is not a baseline.
     """
     try:
-        doc = json.loads(path.read_text(encoding="utf-8"))
+        doc = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}; create it with --freeze"

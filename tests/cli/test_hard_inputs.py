@@ -15,6 +15,7 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
+from orchestrator.foreign_json import MOST_DEPTH, parse_json
 from tests.review.change.conftest import Repo as BombRepo
 from tests.review.change.test_change_forged import tree_bomb
 from tests.review.review_kit import Repo, change, options
@@ -171,3 +172,41 @@ def test_the_minutes_of_base_s_policy_bound_finding_out_what_to_review(
     more = {"--worktree": [], "--diff": [str(tmp_path / "p.diff")], "--base": [base]}[source]
     line = refused(repo.root, source, *more)
     assert "longer than bounds.minutes 0.0001; nothing was reviewed" in line
+
+
+@pytest.mark.attack("JSON that is nested too deeply for what reads it")
+@pytest.mark.parametrize("depth", [101, 900, 200_000])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fix FILE",
+        "export FILE --to sarif=-",
+        "post FILE --to github --project a/b --request 1",
+        "review --base HEAD~1 --previous FILE",
+        "audit verify --verdict FILE",
+        "runs import FILE",
+        "rubric import FILE --from paperbench --out new.yaml",
+        "rubric gate pr-review FILE --baseline FILE",
+        "rubric import-items FILE --from jsonl --out new.jsonl",
+    ],
+)
+def test_json_of_any_depth_is_one_line(
+    command: str, depth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(change(tmp_path / "repo", {"a.py": "A = 1\n"}, {"a.py": "A = 2\n"}).path)
+    monkeypatch.setenv("GITHUB_TOKEN", "token")
+    Path("deep.json").write_text(
+        '{"schema_version": "1.0", "x": ' + "[" * depth + "]" * depth + "}"
+    )
+    assert main(command.replace("FILE", "deep.json").split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "deep.json" in line
+
+
+def test_documents_of_usual_depth_are_read() -> None:
+    usual = "[" * MOST_DEPTH + "]" * MOST_DEPTH
+    assert parse_json(usual) == json.loads(usual)
+    for deeper in (f"[{usual}]", "[" * 200_000):
+        with pytest.raises(ValueError, match="deeper than 100 levels"):
+            parse_json(deeper)

@@ -191,6 +191,7 @@ def test_tables_with_names_of_their_own(tmp_path: Path) -> None:
         ("langfuse", '{"name": "x"}', (), "requires 'traceId'"),
         ("mlflow", '{"trace_id": "x"}', (), "requires 'info'"),
         ("jsonl", "not json\n", (), "s:1: invalid JSON"),
+        ("jsonl", "[" * 200_000, (), "s:1: invalid JSON: it is nested deeper than 100 levels"),
         ("langfuse", "[3]", (), "s: entry 1: must be a JSON object"),
         ("langsmith", '{"id": 1, "feedback": [3]}', (), "is not in the shape of langsmith"),
         ("mlflow", '{"info": {"trace_id": 1, "assessments": 3}}', (), "not in the shape of mlflow"),

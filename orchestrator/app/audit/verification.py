@@ -25,6 +25,7 @@ from orchestrator.engine.journal_verification import (
 )
 from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError, StoreError
+from orchestrator.foreign_json import parse_json
 
 
 class VerifiedRun(Struct, frozen=True):
@@ -88,10 +89,10 @@ def check_rows(
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_bytes())
+        document = parse_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"the verdict {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("provenance"), dict):
         raise InputError(f"{path} is not a verdict; give a file that review --json wrote")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
@@ -34,6 +33,7 @@ from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, FORKED, Key
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.trace_context import TRACEPARENT
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 
 NOT_COPIED = frozenset(
     {VERDICT, WAITING, APPROVAL, ASKED, FEEDBACK, FORKED, CANCELLED, TRACEPARENT}
@@ -139,8 +139,8 @@ def _replace_plan(rows: Sequence[Row], file: Path) -> dict[str, Any]:
             "Triage and Act; give --at Triage"
         )
     try:
-        plan = msgspec.json.decode(run_archive.read_named(file), type=Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        plan = parse_json(run_archive.read_named(file), Plan)
+    except ValueError as error:
         raise InputError(f"{file} is not a plan: {error}; edit plan.json of an export") from None
     body = json.loads(plans[-1].body)
     if not isinstance(body.get("value"), dict):

@@ -37,6 +37,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
+from orchestrator.foreign_json import parse_json
 from orchestrator.sandbox.safe_paths import SafeDirectory
 from orchestrator.stores.base import RunStore, run_exists
 
@@ -328,7 +329,7 @@ def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], l
         ValueError, KeyError, TypeError: it is no such file.
     """
     with os.fdopen(folder.open(name), "rb") as file:
-        lines = (json.loads(line) for line in iter(partial(file.readline, MAX_LINE), b""))
+        lines = (parse_json(line) for line in iter(partial(file.readline, MAX_LINE), b""))
         entry: dict[str, Any] = next(lines, {})
         rows = list(_rows(lines))
     run = RunMeta(entry["run"], float(entry["started"]), entry["meta"])
@@ -358,7 +359,7 @@ def _has_patch(run: RunMeta) -> bool:
 def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
     for line in lines:
         body = line["body"].encode("ascii")
-        json.loads(body)
+        parse_json(body)
         yield Row(
             int(line["seq"]), str(line["kind"]), str(line["key"]), float(line["at"]), body,
             str(line["hash"]),

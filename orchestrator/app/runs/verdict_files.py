@@ -1,12 +1,12 @@
 """Reads verdicts from files, which are untrusted."""
 
-import json
 from pathlib import Path
 
 import msgspec
 
 from orchestrator.code_review.verdict.model import SCHEMA_VERSION, Verdict
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 
 LARGEST = 64 << 20
 """Bytes of a verdict; one of 3,000 files and 5,000 findings has some 20 MB."""
@@ -42,9 +42,8 @@ def parse_verdict(data: bytes, name: str) -> Verdict:
         InputError: it is no verdict of this version.
     """
     try:
-        # The standard parser, since a path that is not UTF-8 holds lone surrogates.
-        document = json.loads(data)
-    except (ValueError, RecursionError):
+        document = parse_json(data)
+    except ValueError:
         raise InputError(f"{name} is not JSON, so it is not a verdict") from None
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version is None:

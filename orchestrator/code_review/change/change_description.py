@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+
+from orchestrator.foreign_json import parse_json
 
 MAX_TITLE = 300
 MAX_DESCRIPTION = 8_000
@@ -84,8 +85,8 @@ def _read_event(environment: Mapping[str, str]) -> ChangeDescription | None:
     if len(data) > LARGEST_EVENT:
         return _unusable(f"it is larger than {LARGEST_EVENT >> 20} MB")
     try:
-        event = msgspec.json.decode(data, type=_Event)
-    except (ValueError, RecursionError):
+        event = parse_json(data, _Event)
+    except ValueError:
         return _unusable("it is not the JSON of an event")
     if event.pull_request is None:
         return None

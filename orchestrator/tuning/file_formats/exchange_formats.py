@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 from orchestrator.tuning.file_formats.rubric_format_helpers import require_key
 from orchestrator.tuning.file_formats.text_files import parse_object, read_text
 from orchestrator.tuning.labels.label_files import Label, parse_label
@@ -123,7 +124,7 @@ def _read_rows(path: Path, format_name: str) -> list[tuple[str, Any]]:
         except csv.Error as error:
             raise InputError(f"{path}:{reader.line_num}: invalid CSV: {error}") from None
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError:
         lines = [(f"{path}:{n}", line) for n, line in enumerate(text.splitlines(), 1)]
         return [(at, parse_object(line, at)) for at, line in lines if line.strip()]

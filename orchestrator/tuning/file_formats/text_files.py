@@ -1,7 +1,6 @@
 """Read and atomically write files that a person named, with one-line errors."""
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import InputError
+from orchestrator.foreign_json import parse_json
 
 
 def read_text(path: Path) -> str:
@@ -32,7 +32,7 @@ def parse_object(text: str, location: str) -> dict[str, Any]:
         InputError: it is not one; the message begins with the location.
     """
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError as error:
         raise InputError(f"{location}: invalid JSON: {error}") from None
     if not isinstance(found, dict):

@@ -18,6 +18,7 @@ from orchestrator.app.runs.run_record import Span
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
+from orchestrator.foreign_json import parse_json
 from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.overview import render_checks, render_coverage
@@ -273,7 +274,7 @@ def _raisable(found: RunDetails) -> list[tuple[str, str, float]]:
 def _shortened(body: bytes) -> str:
     """The beginning of a row's body, without the digest that every effect has."""
     try:
-        loaded = json.loads(body)
+        loaded = parse_json(body)
     except ValueError:
         return body[:MOST_BODY].decode("utf-8", "replace")
     if isinstance(loaded, dict):

@@ -178,11 +178,12 @@ def _read_document(path: Path) -> Any:
     """Read a JSON or YAML document."""
     import yaml
 
+    from orchestrator.foreign_json import parse_json
     from orchestrator.tuning.file_formats.text_files import read_text
 
     text = read_text(path)
     try:
-        return json.loads(text) if path.suffix != ".yaml" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
+        return parse_json(text) if path.suffix != ".yaml" else yaml.safe_load(text)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         line = " ".join(str(error).split())
         raise InputError(f"{path}: invalid {path.suffix.lstrip('.') or 'JSON'}: {line}") from None
