@@ -28,7 +28,7 @@ def parse_json(data: bytes | bytearray | str, kind: Any = None) -> Any:
         document = json.loads(data)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
-    level = [[document]]
+    level: list[Any] = [[document]]
     for _ in range(MOST_DEPTH + 1):
         members = [each for value in level for each in _members(value)]
         level = [each for each in members if isinstance(each, dict | list)]
