@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test attack torture analyzers readers properties simulations mutants lint docs bench clean
+.PHONY: help review serve test attack torture analyzers readers properties simulations mutants lint docs constraints bench clean
 
 REPO ?= .
 BASE ?=
@@ -55,6 +55,10 @@ lint: $(VENV)/.installed-dev ## linters, spelling, types, import contracts
 docs: $(VENV)/.installed ## write the pages that are made from tables
 	@cd docs && ../$(BIN)/diffcourt catalog --repo "$$(mktemp -d)" --rules > findings.md
 
+constraints: $(VENV)/.installed ## write constraints.txt: releases with hashes; ARGS=--upgrade takes the newest
+	@sh tools/setup.sh $(VENV) lock -e
+	@$(BIN)/python -I tools/constraints.py $(ARGS)
+
 bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
@@ -62,13 +66,13 @@ clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.installed: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh $(VENV) '.[analyzers]'
+	@sh tools/setup.sh $(VENV) analyzers -e
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh $(VENV) '.[dev]'
+	@sh tools/setup.sh $(VENV) dev -e
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-mutants: $(VENV)/.installed-dev
-	@sh tools/setup.sh $(VENV) '.[dev,mutants]'
+	@sh tools/setup.sh $(VENV) dev,mutants -e
 	@touch $@

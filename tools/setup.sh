@@ -1,35 +1,53 @@
 #!/bin/sh
-# Make a virtual environment and install this checkout into it: setup.sh FOLDER WHAT
-# With uv where it is installed, else with venv and pip. Needs Python 3.11 or later.
+# Make a virtual environment, and install this checkout and some of its extras into it:
+#   setup.sh FOLDER EXTRA[,EXTRA...] [-e]
+# Only files whose hashes are in constraints.txt are installed, and nothing is built but Diffcourt itself.
+# With uv where it is installed, else with venv and pip. Needs Python 3.11 or later, $PYTHON if that is set.
+# It runs in an empty folder: in the caller's, a change could lie that brings a venv.py or a pip.conf of its own.
 set -eu
-venv=$1 what=$2
 unset PYTHONHOME PYTHONPATH VIRTUAL_ENV
+fail() {
+    echo "setup: $1" >&2
+    exit 2
+}
+source=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+case $1 in /*) venv=$1 ;; *) venv=$PWD/$1 ;; esac
+extras=$2 editable=${3-}
+empty=$(mktemp -d)
+locked=$empty/locked.txt
+trap 'rm -rf "$empty"' EXIT
+mkdir "$empty/here"
+cd "$empty/here"
 
-new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+grep -E " # (.* )?(core|build|$(printf %s "$extras" | tr , '|'))( |\$)" "$source/constraints.txt" >"$locked"
+for extra in $(printf %s "$extras" | tr , ' '); do
+    grep -qE " # (.* )?$extra( |\$)" "$locked" || fail "constraints.txt has no extra $extra"
+done
 
+new_enough() { "$1" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 if [ -x "$venv/bin/python" ] && ! new_enough "$venv/bin/python"; then
     rm -rf "$venv"
 fi
 
-if command -v uv >/dev/null 2>&1; then
-    [ -x "$venv/bin/python" ] || uv venv --quiet --python '>=3.11' "$venv"
-    exec uv pip install --quiet --python "$venv/bin/python" -c constraints.txt -e "$what"
+uv=$(command -v uv || true)
+if [ -n "$uv" ]; then
+    [ -x "$venv/bin/python" ] || "$uv" venv --no-config --quiet --python "${PYTHON:->=3.11}" "$venv"
+    install() { "$uv" pip install --no-config --quiet --python "$venv/bin/python" "$@"; }
+else
+    if [ ! -x "$venv/bin/python" ]; then
+        python=
+        for name in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
+            if new_enough "$name"; then python=$name; break; fi
+        done
+        [ -n "$python" ] || fail "no Python 3.11 or later found; install one, or name it: PYTHON=/path/to/python"
+        if ! "$python" -I -m venv "$venv" 2>/dev/null; then
+            rm -rf "$venv"
+            fail "$python cannot make a virtual environment; install its venv package (python3-venv)"
+        fi
+    fi
+    install() { "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check "$@"; }
 fi
 
-if [ ! -x "$venv/bin/python" ]; then
-    python=
-    for name in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
-        if new_enough "$name"; then python=$name; break; fi
-    done
-    if [ -z "$python" ]; then
-        echo "setup: no Python 3.11 or later found; install one, or name it: make PYTHON=/path/to/python" >&2
-        exit 2
-    fi
-    if ! "$python" -m venv "$venv" 2>/dev/null; then
-        rm -rf "$venv"
-        echo "setup: $python cannot make a virtual environment; install its venv package (python3-venv)" >&2
-        exit 2
-    fi
-fi
 echo "setup: installing into $venv (a minute, the first time)" >&2
-exec "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e "$what"
+install --require-hashes --only-binary :all: -r "$locked"
+install --no-index --no-deps --no-build-isolation ${editable:+"$editable"} "$source"
