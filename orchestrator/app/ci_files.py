@@ -5,17 +5,18 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from orchestrator.checks.secrets.live_secrets import redact_live_secrets
 from orchestrator.data_directories import data_root
 from orchestrator.errors import InputError
 
-PLACEHOLDER = "git+https://example.org/diffcourt@COMMIT"
-"""Where the templates install from, until it is known where this program came from."""
+PLACEHOLDER = ("https://example.org/diffcourt", "0" * 40)
+"""The repository and commit that the templates install, until a person names others."""
 DEFAULT_STAGE = "test"
 """GitLab's pipelines have it unless they define stages of their own."""
-_REPOSITORY = ("https://example.org/diffcourt", "COMMIT")
 
 
 class CiSystem(Struct, frozen=True):
@@ -23,6 +24,7 @@ class CiSystem(Struct, frozen=True):
 
     Attributes:
         review, comments, commands: templates; those for the same file are concatenated.
+        gate: templates of one trusted job that reviews and posts, instead of the others.
         marks: files or directories by which it is detected; the first that exists decides.
         next_step: what a person does after the files are written.
         comments_step: what a person does in addition if comments are posted.
@@ -35,6 +37,7 @@ class CiSystem(Struct, frozen=True):
     next_step: str
     comments_step: str = ""
     commands: Mapping[str, str] = {}
+    gate: Mapping[str, str] = {}
 
 
 CI_SYSTEMS: Mapping[str, CiSystem] = {
@@ -61,6 +64,7 @@ CI_SYSTEMS: Mapping[str, CiSystem] = {
         (".github",),
         "commit the files to the default branch, and open a pull request",
         commands={"github-commands.yml": ".github/workflows/diffcourt-commands.yml"},
+        gate={"github-gate.yml": ".github/workflows/diffcourt.yml"},
     ),
     "pre-commit": CiSystem(
         "pre-commit",
@@ -81,14 +85,43 @@ def detect_ci(top: Path) -> str | None:
 
 
 def installed_from() -> str | None:
-    """``git+URL@COMMIT`` if this program was installed from a repository, else None."""
+    """``git+URL@COMMIT`` if this program was installed from such a repository, else None."""
     try:
         text = distribution("diffcourt").read_text("direct_url.json")
     except PackageNotFoundError:
         return None
     found = json.loads(text) if text else {}
-    commit = found.get("vcs_info", {}).get("commit_id", "")
-    return f"git+{found['url']}@{commit}" if commit else None
+    source = f"git+{found.get('url')}@{found.get('vcs_info', {}).get('commit_id')}"
+    try:
+        split_source(source)
+    except InputError:
+        return None
+    return source
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """The repository and the commit of ``git+https://HOST/PATH@COMMIT``.
+
+    Raises:
+        InputError: it is not pinned, or holds a credential. The message does not repeat it.
+    """
+    if not source.startswith("git+https://"):
+        raise InputError("--from: the address must start with git+https://")
+    address = source.removeprefix("git+")
+    if "@" in urlsplit(address).netloc or redact_live_secrets(address) != address:
+        raise InputError(
+            "--from: the address holds a user name or token, which would be written into a file; "
+            "leave it out, and let CI's git supply it"
+        )
+    url, _, commit = address.rpartition("@")
+    if not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
+        raise InputError(
+            "--from: end it with @ and a commit in full (40 hexadecimal digits); "
+            "a branch or tag can be moved to other code"
+        )
+    if not re.fullmatch(r"https://[\w.:-]+/[\w/.~+-]+", url):
+        raise InputError("--from: the address is not that of a repository: git+https://HOST/PATH@COMMIT")
+    return url, commit
 
 
 def find_gitlab_stage(top: Path) -> str:
@@ -123,19 +156,22 @@ def make_ci_files(
     comments: bool,
     source: str | None,
     commands: bool = False,
+    gate: bool = False,
     stage: str = DEFAULT_STAGE,
 ) -> dict[str, str]:
     """The files of a CI system: path in the repository → content.
 
     Args:
         comments: include the posting of comments.
-        source: where to install from, as ``git+URL@COMMIT``; None: a placeholder to replace.
+        source: where to install from, as ``git+https://HOST/PATH@COMMIT``; None: a placeholder to
+            replace.
         commands: include commands in comments.
+        gate: one trusted job that reviews and posts, instead of the others.
         stage: of GitLab's pipeline in which to review.
 
     Raises:
-        InputError: the source has another form, or the system cannot post comments or carry out
-            commands.
+        InputError: the source is not pinned or holds a credential, or the system does not have
+            what is asked for.
     """
     system = CI_SYSTEMS[ci]
     if comments and not system.comments:
@@ -146,7 +182,9 @@ def make_ci_files(
         )
     if commands and not comments:
         raise InputError("commands need findings in comments; use --comments yes with them")
-    wanted = {
+    if gate and not system.gate:
+        raise InputError(f"there is no trusted job for {system.title}; use --comments yes or no")
+    wanted = system.gate if gate else {
         **system.review,
         **(system.comments if comments else {}),
         **(system.commands if commands else {}),
@@ -158,15 +196,9 @@ def make_ci_files(
         files[path] = files.get(path, "") + text
     if source is None:
         return files
-    url, at, commit = source.removeprefix("git+").rpartition("@")
-    if not (at and re.fullmatch(r"[\w.-]+", commit) and re.fullmatch(r"[\w:/@.~+-]+", url)):
-        raise InputError(f"--from: {source} is not git+URL@COMMIT")
-    return {
-        path: text.replace(PLACEHOLDER, f"git+{url}@{commit}")
-        .replace(f"repo: {_REPOSITORY[0]}", f"repo: {url}")
-        .replace(f"rev: {_REPOSITORY[1]}", f"rev: {commit}")
-        for path, text in files.items()
-    }
+    for old, new in zip(PLACEHOLDER, split_source(source), strict=True):
+        files = {path: text.replace(old, new) for path, text in files.items()}
+    return files
 
 
 def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:

@@ -32,7 +32,7 @@ def load(name: str) -> dict[str, Any]:
 class Job:
     """A clone of a repository whose branch topic is reviewed, and a runner's environment.
 
-    ``pipx run``, ``pip`` and ``diffcourt`` are this environment's own program.
+    What the jobs install is this environment's own program.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,24 +44,27 @@ class Job:
         self.clone = path / "clone"
         clone = ["git", "clone", "-q", "-b", "topic", str(self.origin.path), str(self.clone)]
         subprocess.run(clone, check=True)
-        programs = path / "bin"
-        for folder in (programs, path / "home", path / "runner"):
-            folder.mkdir()
-        run = f"exec {shlex.quote(sys.executable)} -m orchestrator"
-        for name, text in {
-            "diffcourt": f'{run} "$@"',
-            "pipx": f'shift 4\n{run} "$@"',
-            "pip": "exit 0",
-        }.items():
-            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-            (programs / name).chmod(0o755)
+        for folder in ("home", "runner"):
+            (path / folder).mkdir()
+        (path / "output").touch()  # as the runner does
+        program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m orchestrator "$@"\n'
+        setup = (
+            f'mkdir -p "$1/bin"\nprintf %s {shlex.quote(program)} >"$1/bin/diffcourt"\n'
+            'chmod +x "$1/bin/diffcourt"\necho "$PYTHON: $2, $(ls -A)" >"$1/how"\n'
+        )
+        self.source = Repo(path / "diffcourt")
+        commit = self.source.commit({"tools/setup.sh": setup})
         self.environment = {
-            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PATH": os.environ["PATH"],
             "HOME": str(path / "home"),
             "PYTHONPATH": str(ROOT),
             "CI": "true",
             "RUNNER_TEMP": str(path / "runner"),
-            "DIFFCOURT": "diffcourt @ nowhere; touch pwned",
+            "GITHUB_OUTPUT": str(path / "output"),
+            "SOURCE": str(self.source.path),
+            "COMMIT": commit,
+            "PYTHON": "/opt/python; touch pwned",
+            "VENV": str(path / "runner" / "diffcourt"),
             "HEAD": self.head,
             "BASE": "main",
             "FAIL_ON": "",
@@ -75,9 +78,10 @@ class Job:
 
     def run(self, words: list[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a command with the runner's environment only."""
+        places = {"GITHUB_WORKSPACE": str(folder), "CI_PROJECT_DIR": str(folder)}
         return subprocess.run(
             words, cwd=folder, capture_output=True, text=True, timeout=100, check=False,
-            env={**self.environment, **more},
+            env={**self.environment, **places, **more},
         )  # fmt: skip
 
     def step(
@@ -86,8 +90,9 @@ class Job:
         """Run a step of a workflow, whose inputs come by its environment."""
         (found,) = [one for one in load(name)["jobs"][job]["steps"] if one.get("name") == step]
         assert "${{" not in found["run"]
-        assert not set(found["env"]) - {*self.environment, *more}
-        return self.run([*BASH, found["run"]], folder, **more)
+        fixed = {name: text for name, text in found["env"].items() if "${{" not in text}
+        assert not set(found["env"]) - {*self.environment, *fixed, *more}
+        return self.run([*BASH, found["run"]], folder, **fixed, **more)
 
 
 @pytest.fixture
@@ -102,15 +107,23 @@ def read_verdict(folder: Path) -> tuple[str, int]:
 
 @pytest.mark.parametrize("name", ["config/ci/github-review.yml", ".github/workflows/review.yml"])
 def test_the_workflows_of_github_review_and_keep_the_verdict_for_the_next_push(
-    name: str, job: Job
+    name: str, job: Job, tmp_path: Path
 ) -> None:
+    assert job.step(name, "review", "Install", job.clone).returncode == 0
     first = job.step(name, "review", "Review", job.clone)
     assert first.returncode == 1, first.stderr
     assert "::warning file=app.py,line=5," in first.stdout
-    assert read_verdict(job.clone) == ("needs_changes", 2)
+    kept = tmp_path / "runner" / "verdict"
+    assert read_verdict(kept) == ("needs_changes", 2)
+    output = tmp_path / "output"
+    assert "verdict=needs_changes" in output.read_text().splitlines()
+    output.write_text("")
+    copy = (kept / "verdict.json").read_text()
     again = job.step(name, "review", "Review", job.clone, BASE="gone; touch pwned")
     assert again.returncode == 2
-    assert not (job.clone / "verdict.json").exists()
+    assert os.listdir(kept) == []
+    assert output.read_text() == ""
+    (kept / "verdict.json").write_text(copy)
     job.origin.git("checkout", "-q", "topic")
     head = job.origin.commit({"app.py": f"{SHELL}X = 1\n"})
     subprocess.run(["git", "fetch", "-q", "origin"], cwd=job.clone, check=True)
@@ -120,6 +133,22 @@ def test_the_workflows_of_github_review_and_keep_the_verdict_for_the_next_push(
     assert not (job.clone / "pwned").exists()
 
 
+def test_the_trusted_job_of_github_reads_the_change_without_a_checkout(
+    job: Job, tmp_path: Path
+) -> None:
+    name, folder = "config/ci/github-gate.yml", tmp_path / "workspace"
+    folder.mkdir()
+    assert job.step(name, "review", "Install", folder).returncode == 0
+    fetched = job.step(name, "review", "Fetch", folder)
+    assert fetched.returncode == 0, fetched.stderr
+    done = job.step(name, "review", "Review", folder)
+    assert done.returncode == 1, done.stderr
+    assert read_verdict(tmp_path / "runner") == ("needs_changes", 2)
+    assert os.listdir(folder) == []
+    uses = [step.get("uses", "") for step in load(name)["jobs"]["review"]["steps"]]
+    assert not [use for use in uses if "checkout" in use or "cache" in use]
+
+
 @pytest.mark.parametrize(
     "name", ["config/ci/github-review.yml", ".github/workflows/review.yml", "action.yml"]
 )
@@ -127,13 +156,14 @@ def test_github_keeps_the_verdict_of_a_review_that_fails_too(name: str) -> None:
     document = load(name)
     parts = [document["runs"]] if "runs" in document else document["jobs"].values()
     steps = [step for part in parts for step in part["steps"]]
-    cached = [step for step in steps if "/diffcourt" in step.get("with", {}).get("path", "")]
+    cached = [step for step in steps if "actions/cache" in step.get("uses", "")]
     used = [step["uses"].partition("@")[0] for step in cached]
     assert set(used) == {
         "actions/cache/restore",
         "actions/cache/save",
     }  # it saves after success only
-    (restore, save) = [step for step in cached if step["with"]["path"].endswith("/diffcourt")]
+    (restore, save) = cached
+    assert restore["with"]["path"] == save["with"]["path"]
     assert save["if"].startswith("always() && ")
     assert save["with"]["key"] == restore["with"]["key"]
     reviews = [step.get("name") == "Review" for step in steps].index(True)
@@ -158,6 +188,7 @@ def test_the_template_of_forgejo_checks_out_and_reviews(job: Job, tmp_path: Path
     name, folder = "config/ci/forgejo-review.yml", tmp_path / "workspace"
     folder.mkdir()
     job.origin.git("checkout", "-q", "topic")
+    assert job.step(name, "review", "Install", folder).returncode == 0
     assert job.step(name, "review", "Check out", folder).returncode == 0
     done = job.step(name, "review", "Review", folder)
     assert done.returncode == 1, done.stderr
@@ -229,7 +260,9 @@ def test_the_hook_of_pre_commit_reviews_what_is_not_committed(job: Job) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     (named,) = load("config/ci/pre-commit.yml")["repos"]
     assert [one["id"] for one in named["hooks"]] == [hook["id"]]
-    words = shlex.split(hook["entry"])
+    program, *words = shlex.split(hook["entry"])
+    assert program == "diffcourt"
+    words = [sys.executable, "-P", "-m", "orchestrator", *words]
     (job.clone / "new.py").write_text(SHELL)
     done = job.run(words, job.clone)
     assert done.returncode == 1, done.stderr
@@ -238,8 +271,7 @@ def test_the_hook_of_pre_commit_reviews_what_is_not_committed(job: Job) -> None:
 
 def test_the_container_file_installs_extras_that_there_are_with_pinned_versions() -> None:
     text = (ROOT / "Containerfile").read_text()
-    (named,) = re.findall(r"-c /source/(\S+) '/source\[([a-z,]+)\]'", text)
+    (named,) = re.findall(r"sh /source/tools/setup.sh /opt/diffcourt ([a-z,]+)", text)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(named[1].split(",")) <= set(project["optional-dependencies"])
-    assert (ROOT / named[0]).is_file()
+    assert set(named.split(",")) <= set(project["optional-dependencies"])
     assert "COPY . /source\n" in text

@@ -15,7 +15,7 @@ from orchestrator.data_directories import data_root
 from tests.review.review_kit import Repo
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMIT = "4bf2c0a"
+COMMIT = "4bf2c0a1" * 5
 SOURCE = f"git+https://git.example.com/tools/diffcourt@{COMMIT}"
 
 
@@ -31,7 +31,7 @@ def test_the_command_knows_every_system() -> None:
     templates = {
         name
         for system in CI_SYSTEMS.values()
-        for name in [*system.review, *system.comments, *system.commands]
+        for name in [*system.review, *system.comments, *system.commands, *system.gate]
     }
     assert templates == set(os.listdir(data_root() / "config" / "ci"))
 
@@ -41,6 +41,7 @@ def test_the_command_knows_every_system() -> None:
     [
         ("github", "yes", [".github/workflows/diffcourt.yml", ".github/workflows/diffcourt-comments.yml"]),
         ("github", "no", [".github/workflows/diffcourt.yml"]),
+        ("github", "gate", [".github/workflows/diffcourt.yml"]),
         ("gitlab", "yes", [".gitlab/diffcourt.yml"]),
         ("forgejo", "yes", [".forgejo/workflows/diffcourt.yml"]),
         ("pre-commit", "no", [".pre-commit-config.yaml"]),
@@ -56,6 +57,8 @@ def test_the_files_of_a_system_are_written_once_and_name_where_to_install_from(
     assert lines[len(written)].startswith("Next: ")
     for name in written:
         text = (repo.path / name).read_text()
+        assert "pip install" not in text
+        assert "pipx" not in text
         assert yaml.safe_load(text)
         assert COMMIT in text
         assert "example.org" not in text
@@ -95,7 +98,7 @@ def test_commands_in_comments_are_written_where_they_are_asked_for(
     name = ".github/workflows/diffcourt-commands.yml"
     assert f"Wrote {name}\n" in capsys.readouterr().out
     text = (repo.path / name).read_text()
-    assert text.count(f"diffcourt@{COMMIT}") == 3
+    assert text.count(COMMIT) == 1
     assert "example.org" not in text
 
 
@@ -107,8 +110,8 @@ def test_commands_in_comments_are_written_where_they_are_asked_for(
         (["--ci", "pre-commit", "--comments", "yes"], "use --comments no"),
         (["--ci", "gitlab", "--comments", "yes", "--commands", "yes"], "use --commands no"),
         (["--ci", "github", "--comments", "no", "--commands", "yes"], "use --comments yes"),
-        (["--ci", "github", "--comments", "no", "--from", "here"], "here is not git+URL@COMMIT"),
-        (["--ci", "github", "--comments", "no", "--from", 'x"y@z'], "is not git+URL@COMMIT"),
+        (["--ci", "gitlab", "--comments", "gate"], "no trusted job for GitLab CI"),
+        (["--ci", "github", "--comments", "gate", "--commands", "yes"], "use --comments yes"),
     ],
 )
 def test_an_impossible_request_is_one_line(
@@ -116,6 +119,42 @@ def test_an_impossible_request_is_one_line(
 ) -> None:
     assert main(["init", *words]) == 2
     assert error in capsys.readouterr().err
+    assert os.listdir(repo.path) == [".git"]
+
+
+TOKEN = "ghp_" + "Zk3vQ9xW2mT7bR5nL8cY1pJ6dF4hS0aG0uXe"[:36]
+PINNED = f"git.example.com/tools/diffcourt@{COMMIT}"
+
+
+@pytest.mark.attack("init is told to install from what can change, or with a credential")
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("here", "must start with git+https://"),
+        (f"git+ext::sh -c id@{COMMIT}", "must start with git+https://"),
+        (f"git+http://{PINNED}", "must start with git+https://"),
+        (f"git+ssh://git@{PINNED}", "must start with git+https://"),
+        (f"git+file:///srv/diffcourt@{COMMIT}", "must start with git+https://"),
+        (f"git+https://user:s3cret@{PINNED}", "holds a user name or token"),
+        ("git+https://s3cret@git.example.com/tools/diffcourt", "holds a user name or token"),
+        (f"git+https://git.example.com/{TOKEN}/diffcourt@{COMMIT}", "holds a user name or token"),
+        (f"git+https://git.example.com/d?private_token=s3cret@{COMMIT}", "is not that of a repository"),
+        (f"git+https://git.example.com/d\n  run: id@{COMMIT}", "is not that of a repository"),
+        ("git+https://git.example.com/diffcourt", "a commit in full"),
+        ("git+https://git.example.com/diffcourt@main", "a commit in full"),
+        ("git+https://git.example.com/diffcourt@v1.2", "a commit in full"),
+        ("git+https://git.example.com/diffcourt@4bf2c0a", "a commit in full"),
+        (f"git+https://git.example.com/diffcourt@{COMMIT}#egg=x", "a commit in full"),
+    ],
+)  # fmt: skip
+def test_what_is_not_pinned_or_holds_a_credential_is_refused_without_repeating_it(
+    source: str, error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--ci", "github", "--comments", "yes", "--from", source]) == 2
+    said = capsys.readouterr()
+    assert error in said.err
+    assert said.err.count("\n") == 1
+    assert not [word for word in ("s3cret", TOKEN) if word in said.out + said.err]
     assert os.listdir(repo.path) == [".git"]
 
 
@@ -138,15 +177,19 @@ def test_a_checkout_says_which_system_it_uses(mark: str, ci: str | None, tmp_pat
     assert detect_ci(tmp_path) == ci
 
 
-def test_zizmor_finds_nothing_in_our_workflows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gate", [False, True])
+def test_zizmor_finds_nothing_in_our_workflows(gate: bool, tmp_path: Path) -> None:
     workflows = tmp_path / ".github" / "workflows"
     workflows.mkdir(parents=True)
-    for path, text in make_ci_files("github", comments=True, commands=True, source=SOURCE).items():
+    others = not gate
+    for path, text in make_ci_files(
+        "github", comments=others, commands=others, gate=gate, source=SOURCE
+    ).items():
         (tmp_path / path).write_text(text)
     for name in ("action.yml", ".github/workflows/review.yml"):
         (tmp_path / name).write_text((ROOT / name).read_text())
     done = subprocess.run(
-        [Path(sys.executable).parent / "zizmor", "--offline", "--persona=pedantic", "."],
+        [Path(sys.executable).parent / "zizmor", "--offline", "--persona=auditor", "."],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -160,6 +203,7 @@ def test_what_a_person_must_replace_is_in_every_file(
     assert main(["init", "--ci", ci, "--comments", "no"]) == 0
     *files, replace, _ = capsys.readouterr().out.splitlines()
     _, url, _, commit, *_ = replace.split()
+    assert commit == "0" * 40
     for line in files:
         text = (repo.path / line.removeprefix("Wrote ")).read_text()
         assert url in text

@@ -414,14 +414,17 @@ JOBS = jobs_of("github-commands.yml")
 
 
 def run_step(found: dict[str, Any], step: str, **variables: str) -> None:
-    """Run a step's script as the runner does; the command that it gives pipx runs here."""
+    """Run a step's script as the runner does; the command that it gives Diffcourt runs here."""
     (found,) = [one for one in found["steps"] if one.get("name") == step]
     assert "${{" not in found["run"]
-    shim = 'pipx() { [ "$1 $2 $4" = "run --spec diffcourt" ]; shift 4; printf "%s\\0" "$@"; }\n'
-    environment = {"PATH": os.environ["PATH"], "DIFFCOURT": "a b; touch pwned", **variables}
+    program = Path("diffcourt/bin/diffcourt")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
+    program.chmod(0o755)
+    environment = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(Path.cwd()), **variables}
     assert not set(found["env"]) - {*environment, "GITHUB_TOKEN"}
     done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", shim + found["run"]],
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", found["run"]],
         capture_output=True, text=True, timeout=60, check=True, env=environment,
     )  # fmt: skip
     assert main(done.stdout.rstrip("\0").split("\0")) == 0

@@ -28,9 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--comments",
-        choices=("yes", "no"),
-        metavar="YES|NO",
-        help="whether findings are posted as comments: yes or no",
+        choices=("yes", "no", "gate"),
+        metavar="YES|NO|GATE",
+        help="whether findings are posted as comments: yes, no, or gate: by one trusted job "
+        "without a model, whose check a merge rule may require (GitHub)",
     )
     parser.add_argument(
         "--commands",
@@ -42,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="source",
-        metavar="git+URL@COMMIT",
-        help="where CI installs Diffcourt from; default: where this program was installed from",
+        metavar="git+https://HOST/PATH@COMMIT",
+        help="where CI installs Diffcourt from, a commit in full; default: where this program was installed from",
     )
     parser.add_argument("--force", action="store_true", help="replace existing files")
     add_repo(parser)
@@ -84,15 +85,15 @@ def run(args: argparse.Namespace) -> int:
         comments=answer == "yes",
         source=source,
         commands=commands == "yes",
+        gate=answer == "gate",
         stage=find_gitlab_stage(top),
     )
     write_ci_files(top, files, force=args.force)
     lines = [f"Wrote {name}" for name in files]
     if source is None:
-        url, _, commit = PLACEHOLDER.removeprefix("git+").rpartition("@")
         lines.append(
-            f"Replace {url} and {commit} there by the address and a commit of your copy of "
-            "Diffcourt, or run this again with --from git+URL@COMMIT --force."
+            f"Replace {' and '.join(PLACEHOLDER)} there by the address and a commit of your copy of "
+            "Diffcourt, or run this again with --from git+https://HOST/PATH@COMMIT --force."
         )
     lines.append(f"Next: {system.next_step}.")
     if answer == "yes" and system.comments_step:
