@@ -57,7 +57,7 @@ def install_command(extra: str, *packages: str) -> str:
     if home != "/" and python.startswith(f"{home}/"):
         python = f"~{python.removeprefix(home)}"
     if _has_pip():
-        return f"{python} -m pip install {names}"
+        return f"{python} -P -m pip install {names}"  # a checkout may hold a pip.py
     return f"uv pip install --python {python} {names}"
 
 

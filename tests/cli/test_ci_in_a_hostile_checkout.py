@@ -250,6 +250,16 @@ def test_nothing_of_the_change_runs_in_the_jobs_of_gitlab_and_forgejo(
     assert_honest(runner.work / "verdict.json")
 
 
+@pytest.mark.attack("a change shadows modules and programs of the pre-commit hook")
+def test_nothing_of_the_change_runs_in_the_hook_of_pre_commit(runner: Runner) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (runner.work / "more.py").write_text("import subprocess\n\nsubprocess.run(input(), shell=True)\n")
+    runner.environment["PATH"] = f"{Path(sys.executable).parent}:{runner.environment['PATH']}"
+    done = runner.run(hook["entry"])
+    assert (done.returncode, runner.seen()) == (1, ""), done.stderr
+    assert "more.py" in done.stdout
+
+
 @pytest.mark.attack("an index serves another file for a locked release")
 def test_a_file_with_another_hash_is_not_installed(runner: Runner) -> None:
     (wheel,) = runner.wheels.iterdir()

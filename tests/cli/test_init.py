@@ -122,7 +122,7 @@ def test_an_impossible_request_is_one_line(
     assert os.listdir(repo.path) == [".git"]
 
 
-TOKEN = "ghp_" + "Zk3vQ9xW2mT7bR5nL8cY1pJ6dF4hS0aG0uXe"[:36]
+TOKEN = "ghp_" + "Zk3vQ9xW2mT7bR5nL8cY1pJ6dF4hS0aG0uXe"
 PINNED = f"git.example.com/tools/diffcourt@{COMMIT}"
 
 

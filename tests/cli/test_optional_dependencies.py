@@ -59,8 +59,8 @@ def test_a_missing_extra_is_one_line_with_the_packages_to_install(repo):
 @pytest.mark.parametrize(
     ("prefix", "pip", "command"),
     [
-        ("/h/.venv", True, "~/.venv/bin/python -m pip install 'numpy>=2'"),
-        ("/opt/venv", True, "/opt/venv/bin/python -m pip install 'numpy>=2'"),
+        ("/h/.venv", True, "~/.venv/bin/python -P -m pip install 'numpy>=2'"),
+        ("/opt/venv", True, "/opt/venv/bin/python -P -m pip install 'numpy>=2'"),
         ("/h/.local/share/pipx/venvs/diffcourt", True, "pipx inject diffcourt 'numpy>=2'"),
         ("/h/x/uv/tools/d", False, "uv pip install --python ~/x/uv/tools/d/bin/python 'numpy>=2'"),
     ],
