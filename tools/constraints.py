@@ -1,8 +1,9 @@
 """Write constraints.txt with uv: a line for each release that any extra needs.
 
-A line holds the release, the SHA-256 of all its files, so that it serves every platform, and, as a comment,
-the extras that need it (``core``: the program itself, ``build``: building it). Releases stay as they are while
-pyproject.toml allows them; ``--upgrade`` takes the newest. ``tools/setup.sh`` installs the lines of some extras.
+A line holds the release, the SHA-256 of all its files, so that it serves every platform, and, as a
+comment, the extras that need it (``core``: the program itself, ``build``: building it). Releases
+stay as they are while pyproject.toml allows them; ``--upgrade`` takes the newest.
+``tools/setup.sh`` installs the lines of some extras.
 """
 
 import re
@@ -15,14 +16,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "constraints.txt"
 UV = Path(sys.executable).with_name("uv")
 # Wheels only: to build a release would run code that no hash names.
-COMPILE = [UV, "pip", "compile", "--no-config", "--quiet", "--universal", "--python-version", "3.11"]
-OPTIONS = ["--only-binary", ":all:", "--no-annotate", "--no-header", "--no-emit-package", "diffcourt"]
+COMPILE = [
+    *(UV, "pip", "compile", "--no-config", "--quiet", "--universal", "--python-version", "3.11"),
+    *("--only-binary", ":all:", "--no-annotate", "--no-header", "--no-emit-package", "diffcourt"),
+]
 
 
 def resolve(requirements: str, *options: str) -> list[str]:
     """The releases that requirements need, as lines of a requirements file."""
     done = subprocess.run(
-        [*COMPILE, *OPTIONS, "-c", PLACE, *options, "-"],
+        [*COMPILE, "-c", PLACE, *options, "-"],
         input=requirements, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT,
     )  # fmt: skip
     return done.stdout.replace("\\\n", "").splitlines()

@@ -120,7 +120,9 @@ def split_source(source: str) -> tuple[str, str]:
             "a branch or tag can be moved to other code"
         )
     if not re.fullmatch(r"https://[\w.:-]+/[\w/.~+-]+", url):
-        raise InputError("--from: the address is not that of a repository: git+https://HOST/PATH@COMMIT")
+        raise InputError(
+            "--from: the address is not that of a repository: git+https://HOST/PATH@COMMIT"
+        )
     return url, commit
 
 
@@ -184,11 +186,15 @@ def make_ci_files(
         raise InputError("commands need findings in comments; use --comments yes with them")
     if gate and not system.gate:
         raise InputError(f"there is no trusted job for {system.title}; use --comments yes or no")
-    wanted = system.gate if gate else {
-        **system.review,
-        **(system.comments if comments else {}),
-        **(system.commands if commands else {}),
-    }
+    wanted = (
+        system.gate
+        if gate
+        else {
+            **system.review,
+            **(system.comments if comments else {}),
+            **(system.commands if commands else {}),
+        }
+    )
     files: dict[str, str] = {}
     for template, path in wanted.items():
         text = (data_root() / "config" / "ci" / template).read_text(encoding="utf-8")

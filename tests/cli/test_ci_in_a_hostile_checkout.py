@@ -19,13 +19,54 @@ from tests.review.review_kit import Repo
 ROOT = Path(__file__).resolve().parents[2]
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
 MODULES = (
-    *("argparse", "asyncio", "base64", "contextlib", "dataclasses", "email", "ensurepip", "encodings"),
-    *("importlib", "json", "logging", "os", "pathlib", "platform", "re", "runpy", "shutil", "signal"),
+    *(
+        "argparse",
+        "asyncio",
+        "base64",
+        "contextlib",
+        "dataclasses",
+        "email",
+        "ensurepip",
+        "encodings",
+    ),
+    *(
+        "importlib",
+        "json",
+        "logging",
+        "os",
+        "pathlib",
+        "platform",
+        "re",
+        "runpy",
+        "shutil",
+        "signal",
+    ),
     *("site", "sitecustomize", "ssl", "subprocess", "sysconfig", "tempfile", "tomllib", "typing"),
-    *("types", "usercustomize", "venv", "warnings", "zipfile", "backend", "hatchling", "locked_dependency"),
+    *(
+        "types",
+        "usercustomize",
+        "venv",
+        "warnings",
+        "zipfile",
+        "backend",
+        "hatchling",
+        "locked_dependency",
+    ),
     *("msgspec", "orchestrator", "pip", "setuptools", "yaml", "_distutils_hack", "diffcourt"),
 )
-PROGRAMS = ("diffcourt", "git", "mktemp", "pip", "pipx", "python", "python3", "sh", "uv", "ruff", "rg")
+PROGRAMS = (
+    "diffcourt",
+    "git",
+    "mktemp",
+    "pip",
+    "pipx",
+    "python",
+    "python3",
+    "sh",
+    "uv",
+    "ruff",
+    "rg",
+)
 FOLDERS = (
     *("", "bin/", "venv/bin/", ".venv/bin/", "source/tools/"),
     *(f"__pypackages__/3.{minor}/lib/bin/" for minor in range(10, 16)),
@@ -79,11 +120,11 @@ class Runner:
         repo.commit({"README.md": "# A shop\n"})
         repo.git("update-ref", "refs/remotes/origin/main", "HEAD")
         repo.git("checkout", "-q", "-b", "topic")
-        self.head = repo.commit(self._change())
+        repo.write(self._change())
         for name in PROGRAMS:
-            for folder in FOLDERS:
-                (self.work / folder / name).chmod(0o755)
-        self.head = repo.commit({})
+            for place in FOLDERS:
+                (self.work / place / name).chmod(0o755)
+        head = repo.commit({})
         (home / "output").touch()
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -100,12 +141,12 @@ class Runner:
             "SOURCE": str(self.source.path),
             "COMMIT": commit,
             "BASE": "main",
-            "HEAD": self.head,
+            "HEAD": head,
             "FAIL_ON": "",
             "SARIF": "",
             "VENV": str(self.temporary / "diffcourt"),
             "CI_PROJECT_DIR": str(self.work),
-            "CI_COMMIT_SHA": self.head,
+            "CI_COMMIT_SHA": head,
             "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
         }
 
@@ -116,8 +157,12 @@ class Runner:
         info = "locked_dependency-1.0.dist-info/"
         with zipfile.ZipFile(wheel, "w") as file:
             file.writestr("locked_dependency.py", "")
-            file.writestr(f"{info}METADATA", "Metadata-Version: 2.1\nName: locked-dependency\nVersion: 1.0\n")
-            file.writestr(f"{info}WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            file.writestr(
+                f"{info}METADATA", "Metadata-Version: 2.1\nName: locked-dependency\nVersion: 1.0\n"
+            )
+            file.writestr(
+                f"{info}WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
             file.writestr(f"{info}RECORD", "")
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
         return {
@@ -253,7 +298,9 @@ def test_nothing_of_the_change_runs_in_the_jobs_of_gitlab_and_forgejo(
 @pytest.mark.attack("a change shadows modules and programs of the pre-commit hook")
 def test_nothing_of_the_change_runs_in_the_hook_of_pre_commit(runner: Runner) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    (runner.work / "more.py").write_text("import subprocess\n\nsubprocess.run(input(), shell=True)\n")
+    (runner.work / "more.py").write_text(
+        "import subprocess\n\nsubprocess.run(input(), shell=True)\n"
+    )
     runner.environment["PATH"] = f"{Path(sys.executable).parent}:{runner.environment['PATH']}"
     done = runner.run(hook["entry"])
     assert (done.returncode, runner.seen()) == (1, ""), done.stderr

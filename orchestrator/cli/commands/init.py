@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="git+https://HOST/PATH@COMMIT",
-        help="where CI installs Diffcourt from, a commit in full; default: where this program was installed from",
+        help="where CI installs Diffcourt from, a commit in full; default: where this program was "
+        "installed from",
     )
     parser.add_argument("--force", action="store_true", help="replace existing files")
     add_repo(parser)
@@ -92,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
     lines = [f"Wrote {name}" for name in files]
     if source is None:
         lines.append(
-            f"Replace {' and '.join(PLACEHOLDER)} there by the address and a commit of your copy of "
-            "Diffcourt, or run this again with --from git+https://HOST/PATH@COMMIT --force."
+            f"Replace {' and '.join(PLACEHOLDER)} there by the address and a commit of your copy "
+            "of Diffcourt, or run this again with --from git+https://HOST/PATH@COMMIT --force."
         )
     lines.append(f"Next: {system.next_step}.")
     if answer == "yes" and system.comments_step:
