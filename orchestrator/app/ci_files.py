@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -108,7 +107,7 @@ def split_source(source: str) -> tuple[str, str]:
     if not source.startswith("git+https://"):
         raise InputError("--from: the address must start with git+https://")
     address = source.removeprefix("git+")
-    if "@" in urlsplit(address).netloc or redact_live_secrets(address) != address:
+    if re.match(r"https://[^/]*@", address) or redact_live_secrets(address) != address:
         raise InputError(
             "--from: the address holds a user name or token, which would be written into a file; "
             "leave it out, and let CI's git supply it"

@@ -140,6 +140,7 @@ PINNED = f"git.example.com/tools/diffcourt@{COMMIT}"
         (f"git+https://git.example.com/{TOKEN}/diffcourt@{COMMIT}", "holds a user name or token"),
         (f"git+https://git.example.com/d?private_token=s3cret@{COMMIT}", "is not that of a repository"),
         (f"git+https://git.example.com/d\n  run: id@{COMMIT}", "is not that of a repository"),
+        (f"git+https://[::1/diffcourt@{COMMIT}", "is not that of a repository"),
         ("git+https://git.example.com/diffcourt", "a commit in full"),
         ("git+https://git.example.com/diffcourt@main", "a commit in full"),
         ("git+https://git.example.com/diffcourt@v1.2", "a commit in full"),
