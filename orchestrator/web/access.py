@@ -16,7 +16,7 @@ HOURS = 12
 LINK_HOURS = 1
 """How long a link that nobody opened is valid."""
 TRIES = 10
-"""Wrong links at once; after that, one more every ``SECONDS_PER_TRY``."""
+"""Wrong tokens for /metrics at once; after that, one more every ``SECONDS_PER_TRY``."""
 SECONDS_PER_TRY = 6.0
 PROXY_SECRET = "DIFFCOURT_PROXY_SECRET"  # noqa: S105 - a variable's name
 PROXY_SECRET_HEADER = "X-Diffcourt-Proxy"  # noqa: S105 - a header's name
@@ -61,12 +61,12 @@ class Session(Struct):
 
 
 class _AttemptLimit:
-    """Limits the number of attempts to guess a secret."""
+    """Limits the number of attempts to guess a token that a person chose."""
 
     def __init__(self) -> None:
         self._left, self._at = float(TRIES), time.monotonic()
 
-    def check(self, what: str) -> None:
+    def check(self) -> None:
         """Check that an attempt is left.
 
         Raises:
@@ -76,7 +76,7 @@ class _AttemptLimit:
         self._left = min(TRIES, self._left + (now - self._at) / SECONDS_PER_TRY)
         self._at = now
         if self._left < 1:
-            raise AccessDenied(429, f"too many wrong {what}; wait a minute")
+            raise AccessDenied(429, "too many wrong tokens; wait a minute")
 
     def fail(self) -> None:
         """Count a failed attempt."""
@@ -150,7 +150,7 @@ class Access:
         self._key = secrets.token_bytes(32)
         self._links: dict[bytes, tuple[bool, float]] = {}
         self._sessions: dict[bytes, Session] = {}
-        self._link_tries, self._token_tries = _AttemptLimit(), _AttemptLimit()
+        self._token_tries = _AttemptLimit()
         self._origins: tuple[str, ...] = ()
         self.port = 0
         self.cookie = "diffcourt"
@@ -201,20 +201,18 @@ class Access:
         origin = request.headers.get("origin", "")
         return origin in self._origins and origin.endswith(f"://{request.headers['host']}")
 
-    def exchange(self, request: Request) -> str:
+    def exchange(self, token: str) -> str:
         """The value of the session's cookie for the token of a link, which is valid once.
 
+        Wrong tokens are not counted: nobody guesses 256 bits, but whoever could use up the tries
+        could keep the right person out.
+
         Raises:
-            AccessDenied: the link is not valid any more, there were too many wrong ones, or the
-                browser only prefetches the page.
+            AccessDenied: the link is not valid any more.
         """
-        if "prefetch" in request.headers.get("sec-purpose", ""):
-            raise AccessDenied(425, "a person must open the link")
-        self._link_tries.check("links")
         now = time.monotonic()
-        link = self._links.pop(_digest(request.query_params.get("token", "")), None)
+        link = self._links.pop(_digest(token), None)
         if self.proxy or link is None or link[1] < now:
-            self._link_tries.fail()
             raise AccessDenied(
                 403, "this link was used or is too old; for a new one, press Enter in the terminal"
             )
@@ -248,7 +246,7 @@ class Access:
         Raises:
             AccessDenied: the token is missing, or there were too many wrong ones.
         """
-        self._token_tries.check("tokens")
+        self._token_tries.check()
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         right = hmac.compare_digest(_digest(given.strip()), _digest(self._metrics_token))
         if not self._metrics_token or kind.lower() != "bearer" or not right:

@@ -146,8 +146,12 @@ class Site:
         ]
         self.paths_for_programs = frozenset(entry.path for entry in for_programs)
         plain = map(self._route, for_programs)
+        link = [
+            Route("/open", self._ask_to_open, methods=["GET"]),
+            Route("/open", self._open, methods=["POST"]),
+        ]
         self.app = Starlette(
-            routes=[*plain, Mount(access.prefix, routes=routes), Route("/open", self._open)],
+            routes=[*plain, Mount(access.prefix, routes=routes), *link],
             middleware=[Middleware(_AccessMiddleware, site=self)],
             exception_handlers={HTTPException: self._on_http_error},
         )
@@ -222,17 +226,20 @@ class Site:
             raise HTTPException(404)
         return Response(found.content, media_type=found.media_type)
 
+    async def _ask_to_open(self, request: Request) -> Response:
+        """The page of a one-time link, which signs nobody in: previews and scanners fetch it too.
+
+        Its form does, which our script sends at once where a person sees the page.
+        """
+        token = request.query_params.get("token", "")
+        return self.render("open.html", title="Sign in", token=token, visit=None, notes=[])
+
     async def _open(self, request: Request) -> Response:
         try:
-            value = self.access.exchange(request)
+            value = self.access.exchange((await _read_form(request)).get("token", ""))
         except AccessDenied as barred:
             return self.render_error(barred.status, barred.why)
-        start = self.url("/")
-        if request.headers.get("sec-fetch-site", "none") == "none":
-            response: Response = RedirectResponse(start, 303)
-        else:
-            # A link in another page: a strict cookie is first sent when our own page goes on.
-            response = Response(headers={"Refresh": f"0; url={start}"})
+        response = RedirectResponse(self.url("/"), 303)
         response.set_cookie(
             self.access.cookie, value, max_age=HOURS * 3600, path=self.access.prefix,
             httponly=True, samesite="strict",

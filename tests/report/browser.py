@@ -181,6 +181,11 @@ class Page:
         self._call("Page.navigate", url=place.as_uri() if isinstance(place, Path) else place)
         self.wait_until_loaded()
 
+    def sign_in(self, link: str) -> None:
+        """Open a one-time link; its page goes on by itself."""
+        self.open(link)
+        self.wait_until_loaded()
+
     def wait_until_loaded(self) -> None:
         """Wait for the load of the page that a step before has begun."""
         self._browser.wait_for(lambda one: self._is(one, "Page.loadEventFired"))

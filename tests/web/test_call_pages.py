@@ -130,7 +130,7 @@ def test_its_page_and_a_bundle_are_read_at_both_widths_and_run_nothing(
     path = f"/runs/{found.summary.run_id}/calls/{last_call(found).span.row}"
     with running(site):
         page = browser.new_page()
-        page.open(site.access.new_link(may_act=False))
+        page.sign_in(site.access.new_link(may_act=False))
         for place in (site.access.origin + site.url(path), file):
             for look in page.looks(place):
                 page.run("document.querySelectorAll('details').forEach(one => one.open = true)")

@@ -21,7 +21,7 @@ from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
-from tests.plain_http import PLAIN
+from tests.plain_http import PLAIN, press_sign_in
 from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.tuning.labelsets import rubric_of
 from tests.tuning.recorded_runs import repository, review
@@ -62,7 +62,7 @@ class Room:
         )  # fmt: skip
         site = self._ends.enter_context(running(Site(Access(rater), [LabelingPage(task).part()])))
         page = self._browser.new_page()
-        page.open(site.access.new_link())
+        page.sign_in(site.access.new_link())
         return page
 
     @property
@@ -271,7 +271,7 @@ def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> 
         assert server.stdout is not None
         link = server.stdout.readline().split()[-1]
         with httpx2.Client(follow_redirects=True, verify=PLAIN) as client:
-            shown = client.get(link)
+            shown = press_sign_in(client, link)
         assert "Reads well." in shown.text
         assert "<title>Label · " in shown.text
         server.send_signal(signal.SIGINT)

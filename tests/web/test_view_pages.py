@@ -33,7 +33,7 @@ from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
-from tests.plain_http import PLAIN
+from tests.plain_http import PLAIN, press_sign_in
 from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop
 
@@ -63,7 +63,7 @@ def people(shop: Shop) -> Iterator[Callable[..., Person]]:
 
 def sign_in(browser: Browser, shop: Shop, *, may_act: bool = True) -> Page:
     page = browser.new_page()
-    page.open(shop.site.access.new_link(may_act=may_act))
+    page.sign_in(shop.site.access.new_link(may_act=may_act))
     return page
 
 
@@ -276,7 +276,8 @@ def test_a_scraper_reads_the_metrics_and_nothing_else_by_its_token(
         wrong = {"Authorization": "Bearer 0123456789abcdeF"}
         tried = [http.get("/metrics", headers=wrong).status_code for _ in range(TRIES + 1)]
         assert tried == [*[401] * TRIES, 429]
-        assert http.get(access.new_link()).status_code == 303  # links are counted by themselves
+        signed_in = press_sign_in(http, access.new_link())
+        assert signed_in.status_code == 303  # wrong tokens keep nobody with a link out
     with httpx2.Client(base_url=shop.site.access.origin, verify=PLAIN) as http:
         given = http.get("/metrics", headers={"Authorization": "Bearer"})
         assert given.status_code == 401  # no token is set, so none is right

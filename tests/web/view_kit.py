@@ -28,7 +28,7 @@ from orchestrator.web.site import Site
 from orchestrator.web.statistics import make_statistics_part
 from orchestrator.web.tuning import make_tuning_part
 from tests.cli.test_approve import Waiting
-from tests.plain_http import PLAIN
+from tests.plain_http import PLAIN, press_sign_in
 from tests.review.review_kit import change
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Person:
     def __init__(self, site: Site, *, may_act: bool = True) -> None:
         self.site = site
         self.http = httpx2.Client(base_url=site.access.origin, follow_redirects=True, verify=PLAIN)
-        self.http.get(site.access.new_link(may_act=may_act))
+        press_sign_in(self.http, site.access.new_link(may_act=may_act))
 
     def get(self, path: str) -> httpx2.Response:
         return self.http.get(self.site.url(path))

@@ -1,6 +1,13 @@
 "use strict";
 (() => {
   document.documentElement.classList.add("script");
+  // The page of a one-time link: only one that a person sees is sent, not one loaded ahead.
+  const entry = document.getElementById("sign-in");
+  const enter = () => document.visibilityState === "visible" && entry.submit();
+  if (entry) {
+    addEventListener("load", enter);
+    document.addEventListener("visibilitychange", enter);
+  }
   const events = document.querySelector('meta[name="events"]');
   const live = () => document.querySelector("[data-live]");
   const typing = () => {
