@@ -44,6 +44,53 @@ def test_items_and_labels_come_back_as_they_went(save: Save, tmp_path: Path, too
     assert rows == [x.to_row() for x in read_labels([labels])]
 
 
+BEGINNINGS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+    "'=",
+    "''@",
+)
+
+
+@pytest.mark.attack("a text that a spreadsheet executes as a formula, in a table that we write")
+def test_no_cell_of_a_table_is_a_formula_and_each_comes_back_as_it_was(
+    save: Save, tmp_path: Path
+) -> None:
+    texts = [f"{start}HYPERLINK(1)" for start in BEGINNINGS]
+    texts += ["'quoted'", "it's; =1", "a\u2028b\x0bc\r\nd"]
+    items = save(
+        [
+            {"id": text, "group": text, "text": text, "judge": text, "scores": {"a": 0.5}}
+            for text in texts
+        ]
+    )
+    labels = save(
+        [{"item": text, "rater": "-", "label": "accept", "note": text} for text in texts],
+        "labels.jsonl",
+    )
+    table, back, said = (tmp_path / name for name in ("t.csv", "back.jsonl", "said.jsonl"))
+    given = ("--labels", labels, "--to", "csv", "--out", table, "--map", "judge==judge")
+    assert run("export-items", items, *given) == 0
+    with table.open(newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert not [cell for cell in cells if cell.startswith(("=", *BEGINNINGS[1:11]))]
+    more = ("--out", back, "--labels", said, "--map", "judge==judge")
+    assert run("import-items", table, "--from", "csv", *more) == 0
+    for found in (read_items([back]), read_items([table])):
+        assert [(x.id, x.text) for x in found] == [(text, text) for text in texts]
+    assert [x.judge for x in read_items([back])] == texts
+    assert [(x.rater, x.note) for x in read_labels([said])] == [("-", text) for text in texts]
+
+
 @pytest.mark.parametrize("tool", ["langfuse", "langsmith", "mlflow", "csv", "jsonl"])
 def test_times_and_links_come_back(save: Save, tmp_path: Path, tool: str) -> None:
     items = save([{**ITEMS[0], "url": "https://example.org/7", "at": "2026-05-01T10:00:00Z"}])
@@ -173,7 +220,8 @@ def test_tables_with_names_of_their_own(tmp_path: Path) -> None:
     ]
     again = tmp_path / "again.csv"
     run("export-items", back, "--labels", said, "--to", "csv", "--out", again, *pairs)
-    assert again.read_text().splitlines()[0] == "trace,group,answer,f1,who,helpful?"
+    with again.open(newline="") as file:
+        assert next(csv.reader(file)) == ["trace", "group", "answer", "f1", "who", "helpful?"]
 
     nested = tmp_path / "rows.jsonl"
     metrics = {"focus": 1, "depth": 0, "broken": float("nan")}

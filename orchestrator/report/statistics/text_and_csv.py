@@ -1,7 +1,5 @@
 """Statistics as a short text for a terminal, and as CSV."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +9,7 @@ from rich.cells import cell_len
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics, rows_by
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import Page, format_duration, pad
+from orchestrator.tuning.file_formats.text_files import write_csv
 from orchestrator.wording import count_noun
 
 LISTED = 10
@@ -228,17 +227,11 @@ def _value_at(group: Any, path: str) -> Any:
 
 def render_csv(statistics: Statistics, by: Grouping | None) -> str:
     """``figure,value`` lines of the total; or one line per group with all its figures."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     if by is None:
-        writer.writerow(("figure", "value"))
-        writer.writerows(_flat(statistics.total))
-    else:
-        rows = [dict(_flat(group)) for group in rows_by(statistics, by)]
-        names = list(dict.fromkeys(name for row in rows for name in row)) or ["name"]
-        writer.writerow(names)
-        writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
-    return out.getvalue()
+        return write_csv([("figure", "value"), *_flat(statistics.total)])
+    rows = [dict(_flat(group)) for group in rows_by(statistics, by)]
+    names = list(dict.fromkeys(name for row in rows for name in row)) or ["name"]
+    return write_csv([names, *([row.get(name) for name in names] for row in rows)])
 
 
 def _flat(group: Figures | Any, above: str = "") -> Iterator[tuple[str, Any]]:
@@ -248,10 +241,3 @@ def _flat(group: Figures | Any, above: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{place}.")
         else:
             yield place, value
-
-
-def _cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
-        return f"'{value}"
-    return value

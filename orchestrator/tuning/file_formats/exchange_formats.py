@@ -9,8 +9,6 @@ Each shape is what the tool's documentation has for traces (or runs, or results)
 * ``csv`` and ``jsonl``: a row an item and rater, with any names of columns
 """
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +20,7 @@ from msgspec import Struct, field
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
 from orchestrator.tuning.file_formats.rubric_format_helpers import require_key
-from orchestrator.tuning.file_formats.text_files import parse_object, read_text
+from orchestrator.tuning.file_formats.text_files import parse_object, read_csv, read_text
 from orchestrator.tuning.labels.label_files import Label, parse_label
 
 LABEL = "label"
@@ -116,17 +114,13 @@ def read_foreign(
 
 def _read_rows(path: Path, format_name: str) -> list[tuple[str, Any]]:
     """The rows of a file, each with its location; one document may hold many."""
-    text = read_text(path)
     if format_name == "csv":
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        try:
-            return [(f"{path}:{reader.line_num}", row) for row in reader]
-        except csv.Error as error:
-            raise InputError(f"{path}:{reader.line_num}: invalid CSV: {error}") from None
+        return list(read_csv(path))
+    text = read_text(path)
     try:
         document = parse_json(text)
     except ValueError:
-        lines = [(f"{path}:{n}", line) for n, line in enumerate(text.splitlines(), 1)]
+        lines = [(f"{path}:{n}", line) for n, line in enumerate(text.split("\n"), 1)]
         return [(at, parse_object(line, at)) for at, line in lines if line.strip()]
     if isinstance(document, dict) and isinstance(document.get("data"), list):
         document = document["data"]  # one page of an API's list

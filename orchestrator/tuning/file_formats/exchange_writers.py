@@ -1,7 +1,5 @@
 """Write items and labels in other tools' shapes, which ``exchange_formats`` reads back."""
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.exchange_formats import LABEL, Assessment, Target
 from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.text_files import write_csv
 from orchestrator.tuning.labels.label_files import Label
 
 
@@ -30,7 +29,9 @@ def write_foreign(
         return json.dumps(document, ensure_ascii=False, indent=1) + "\n", lost + more
     rows = [row for target in targets for row in _rows(target)]
     if format_name == "csv":
-        return _as_csv([_rename(row, columns) for row in rows]), lost
+        renamed = [_rename(row, columns) for row in rows]
+        names = list(dict.fromkeys(name for row in renamed for name in row))
+        return write_csv([names, *([row.get(name) for name in names] for row in renamed)]), lost
     nested = (_nest(_rename(row, columns)) for row in rows)
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in nested), lost
 
@@ -236,12 +237,3 @@ def _nest(row: Mapping[str, Any]) -> dict[str, Any]:
         else:
             out[name] = value
     return out
-
-
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()

@@ -1,6 +1,5 @@
 """Scored items, read from JSON Lines, CSV, or verdict documents of past runs."""
 
-import csv
 import hashlib
 import json
 import math
@@ -17,6 +16,7 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.rubric_format_helpers import is_id, make_id
 from orchestrator.tuning.file_formats.text_files import (
     parse_object,
+    read_csv,
     read_text,
     write_text_atomically,
 )
@@ -186,41 +186,32 @@ def _require_consistent(items: list[Item]) -> None:
 
 
 def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    text = read_text(path)
     if path.suffix == ".csv":
-        yield from _csv_rows(text, path)
+        yield from ((_from_cells(cells), location) for location, cells in read_csv(path))
     elif path.suffix == ".json":
-        yield _verdict_row(parse_object(text, str(path)), str(path)), str(path)
+        yield _verdict_row(parse_object(read_text(path), str(path)), str(path)), str(path)
     else:
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(read_text(path).split("\n"), 1):
             if line.strip():
                 location = f"{path}:{number}"
                 yield parse_object(line, location), location
 
 
-def _csv_rows(text: str, path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    reader = csv.DictReader(text.splitlines(), strict=True)
-    try:
-        for cells in reader:
-            location = f"{path}:{reader.line_num}"
-            if None in cells or None in cells.values():
-                raise InputError(f"{location}: the number of cells differs from the header")
-            row: dict[str, Any] = {"scores": {}, "human": {}, "reasons": {}}
-            for name, cell in cells.items():
-                part, _, key = name.partition(".")
-                if key and part in {"scores", "score", "machine"}:
-                    row["scores"][key] = _cell(cell)
-                elif key and part == "reasons":
-                    row["reasons"][key] = cell
-                elif key and part == "human":
-                    row["human"][key] = _cell(cell)
-                elif name == "label":
-                    row["human"]["label"] = _cell(cell)
-                elif cell != "":
-                    row[name] = cell
-            yield row, location
-    except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: invalid CSV: {error}") from None
+def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"scores": {}, "human": {}, "reasons": {}}
+    for name, cell in cells.items():
+        part, _, key = name.partition(".")
+        if key and part in {"scores", "score", "machine"}:
+            row["scores"][key] = _cell(cell)
+        elif key and part == "reasons":
+            row["reasons"][key] = cell
+        elif key and part == "human":
+            row["human"][key] = _cell(cell)
+        elif name == "label":
+            row["human"]["label"] = _cell(cell)
+        elif cell != "":
+            row[name] = cell
+    return row
 
 
 def _cell(cell: str) -> Any:

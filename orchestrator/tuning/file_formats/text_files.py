@@ -1,14 +1,20 @@
-"""Read and atomically write files that a person named, with one-line errors."""
+"""Read and atomically write files that a person named, with one-line errors; CSV as text."""
 
+import csv
 import fcntl
+import io
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""How a cell begins that a spreadsheet executes, behind any number of our marks."""
 
 
 def read_text(path: Path) -> str:
@@ -18,7 +24,7 @@ def read_text(path: Path) -> str:
         InputError: it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -38,6 +44,41 @@ def parse_object(text: str, location: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{location}: must be a JSON object")
     return found
+
+
+def write_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV. A text that a spreadsheet would take for a formula gets a leading apostrophe."""
+    out = io.StringIO(newline="")
+    # All texts are quoted: csv itself leaves a carriage return bare, which ends a row elsewhere.
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerows([_mark(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def _mark(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a CSV file, each with its location; ``write_csv``'s apostrophes are taken off.
+
+    Raises:
+        InputError: it cannot be read, is no CSV, or a row has other columns than the header.
+    """
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    try:
+        names: list[str] | None = None
+        for row in reader:
+            cells = [cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell for cell in row]
+            location = f"{path}:{reader.line_num}"
+            if names is None:
+                names = cells
+            elif len(cells) not in {0, len(names)}:
+                raise InputError(f"{location}: the number of cells differs from the header")
+            elif cells:
+                yield location, dict(zip(names, cells, strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}:{reader.line_num}: invalid CSV: {error}") from None
 
 
 def write_text_atomically(path: Path, text: str) -> None:

@@ -73,7 +73,7 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     """
     rows: list[Label] = []
     for path in paths:
-        lines = read_text(path).splitlines()
+        lines = read_text(path).split("\n")
         rows += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
     require_one_label_per_rater(rows)
     histories: dict[tuple[str, str], list[Label]] = {}
